@@ -1,0 +1,87 @@
+# Wengert's everyday commands. `make` alone lists them.
+#
+# Each target installs what it needs into .venv and remembers that with a stamp, which a change of pyproject.toml makes stale.
+#   PYTHON=python3.12   the interpreter a new .venv is made with
+#   EXTRAS=oracle       further extras for the tests (several with commas): the libraries to compare with
+#   JOBS=2              test processes
+
+PYTHON ?= python3
+EXTRAS ?=
+JOBS   ?= 2
+
+comma := ,
+VENV  := .venv
+BIN   := $(VENV)/bin
+PIP   := $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+CORE_STAMP := $(VENV)/stamp-core
+TEST_STAMP := $(VENV)/stamp-test$(if $(EXTRAS),-$(EXTRAS))
+LINT_STAMP := $(VENV)/stamp-lint
+DOCS_STAMP := $(VENV)/stamp-docs
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format docs wheel bench soak clean
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+demo: $(CORE_STAMP)  ## train a small network on handwritten digits
+	@$(BIN)/python examples/digits.py
+
+test: $(TEST_STAMP)  ## run the tests and the docstrings' examples (a few minutes)
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --doctest-modules tests src
+
+test-all: $(TEST_STAMP)  ## run every test, the slow ones too
+	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules tests src
+
+lint: $(LINT_STAMP)  ## check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(LINT_STAMP)  ## format the code and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(DOCS_STAMP)  ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel: $(CORE_STAMP)  ## build the wheel into dist/
+	@rm -rf dist
+	$(BIN)/python -m pip wheel -qq --no-deps --wheel-dir dist .
+
+bench: $(TEST_STAMP)  ## measure the cost of recording (EXTRAS=oracle to compare)
+	$(BIN)/python benchmarks/recording.py
+
+soak: $(CORE_STAMP)  ## train 100,000 tiny steps and watch the memory
+	$(BIN)/python benchmarks/soak.py
+
+clean:  ## remove the environment and everything built
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# The environment, in the smallest steps that serve.
+
+$(BIN)/python:
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(CORE_STAMP): pyproject.toml | $(BIN)/python
+	@echo "installing wengert"
+	@$(PIP) -e .
+	@touch $@
+
+$(TEST_STAMP): pyproject.toml | $(BIN)/python
+	@echo "installing wengert[test$(if $(EXTRAS),$(comma)$(EXTRAS))]"
+	@$(PIP) -e ".[test$(if $(EXTRAS),$(comma)$(EXTRAS))]"
+	@touch $@
+
+$(LINT_STAMP): pyproject.toml | $(BIN)/python
+	@echo "installing wengert[lint]"
+	@$(PIP) -e ".[lint]"
+	@touch $@
+
+$(DOCS_STAMP): pyproject.toml | $(BIN)/python
+	@echo "installing wengert[docs]"
+	@$(PIP) -e ".[docs]"
+	@touch $@

@@ -1,0 +1,135 @@
+"""Reverse mode: one walk back through the graph, adding up cotangents and applying each op's rule.
+
+In: outputs with their cotangents, and the nodes to differentiate by. Out: a cotangent for each of those, or None where
+nothing depends on it. Rules are made of recorded ops, so the result can be differentiated again. Sums over broadcast
+axes are done here, once, and not in the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from wengert.errors import GradientError
+from wengert.graph import RELEASED, Node, ancestors, recorded_as, recording, watchers
+from wengert.location import Backward
+from wengert.ops.core import VARIABLE, placeholder
+from wengert.ops.elementwise import add
+from wengert.ops.reduce import sum_to
+
+Cotangent = Any  # a Node; for a node with several results a list of Nodes and Nones
+
+
+def reverse(
+    outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs: Sequence[Node]
+) -> list[Cotangent | None]:
+    """The cotangents of the inputs, given those of the outputs."""
+    order = differentiable_path(outputs, inputs)
+    return walk(order, zip(outputs, cotangents), inputs)
+
+
+def differentiable_path(outputs: Iterable[Node], inputs: Sequence[Node]) -> list[Node]:
+    """The tracked nodes on a way from the inputs to the outputs, inputs included, in topological order."""
+    reached = set(inputs)
+    path = []
+    for node in ancestors(outputs, since=min((node.serial for node in inputs), default=0)):
+        if node in reached:
+            path.append(node)
+        elif node.tracked and not reached.isdisjoint(node.sources):
+            reached.add(node)
+            path.append(node)
+        elif node.tracked and node.sources is RELEASED:
+            raise_released(node)
+    return path
+
+
+def raise_released(node: Node) -> None:
+    """Say that the graph behind a node is gone."""
+    raise GradientError(
+        f"the graph behind this value was let go by an earlier backward() (it ends at {node!r}). "
+        "Call that one with retain_graph=True to go through it twice"
+    )
+
+
+def walk(order: Sequence[Node], seeds: Iterable[tuple[Node, Any]], inputs: Iterable[Node]) -> list[Cotangent | None]:
+    """Go back through `order` from the seeds; the cotangents that reach the inputs."""
+    wanted = set(order)
+    sums: dict[Node, Cotangent] = {}
+    for node, cotangent in seeds:
+        if cotangent is not None and node in wanted:
+            _accumulate(sums, node, cotangent)
+    kept = set(inputs)
+    found: dict[Node, Cotangent] = {}
+    with recorded_as(recording.location, recording.grad):
+        for node in reversed(order):
+            g = sums.pop(node, None)
+            if g is None:
+                continue
+            recording.location = Backward(node.op.name, node.location)
+            if watchers and node in watchers:
+                g = _watched(node, g)
+            if node in kept:
+                found[node] = g
+            if wanted.isdisjoint(node.sources):
+                continue
+            for source, cotangent in zip(node.sources, pull_back(node, g, wanted)):
+                if cotangent is not None and source in wanted:
+                    _accumulate(sums, source, cotangent)
+    return [found.get(node) for node in inputs]
+
+
+def _accumulate(sums: dict[Node, Cotangent], node: Node, cotangent: Cotangent) -> None:
+    """Add a cotangent to a node's sum, summed over the axes along which the node was broadcast."""
+    if type(node.shape[0] if node.shape else None) is tuple or type(cotangent) is list:
+        sums[node] = _add_parts(sums.get(node), cotangent)
+        return
+    if cotangent.shape != node.shape:
+        cotangent = sum_to(cotangent, node.shape)
+    before = sums.get(node)
+    sums[node] = cotangent if before is None else add(before, cotangent)
+
+
+def _add_parts(before: list[Any] | None, more: list[Any]) -> list[Any]:
+    if before is None:
+        return more
+    return [b if a is None else a if b is None else add(a, b) for a, b in zip(before, more)]
+
+
+def _watched(node: Node, g: Node) -> Node:
+    for callback in list(watchers[node]):
+        replaced = callback(g)
+        g = g if replaced is None else replaced
+    return g
+
+
+def pull_back(node: Node, g: Cotangent, wanted: Iterable[Node]) -> Sequence[Cotangent | None]:
+    """The cotangents of a node's sources, by its op's rule."""
+    rule = node.op.vjp
+    if type(rule) is tuple:
+        sources = node.sources
+        return [r(g, node, *sources) if s in wanted else None for r, s in zip(rule, sources)]  # type: ignore[operator]
+    if rule is not None:
+        return rule(g, node)
+    if node.op.jvp is not None:
+        return _transposed_jvp(node, g, wanted)
+    raise GradientError(f"{node.op.name} has no derivative yet, and one was asked for", node.location)
+
+
+def _transposed_jvp(node: Node, g: Cotangent, wanted: Any) -> Sequence[Cotangent | None]:
+    """The cotangents from the tangent rule: it is linear in the tangents, and the walk back through it is its transpose."""
+    with recorded_as(recording.location, True):
+        tangents = [placeholder(s.shape, s.dtype, s.device) if s in wanted else None for s in node.sources]
+        image = node.op.jvp(tangents, node, *node.sources)  # type: ignore[misc]
+    live = [t for t in tangents if t is not None]
+    images = list(image) if isinstance(image, (list, tuple)) else [image]
+    seeds = list(g) if isinstance(g, list) else [g]
+    pairs = [(i, s) for i, s in zip(images, seeds) if i is not None and s is not None]
+    results = dict(zip(live, reverse([i for i, _ in pairs], [s for _, s in pairs], live)))
+    return [None if t is None else results[t] for t in tangents]
+
+
+def leaves_of(order: Iterable[Node]) -> list[Node]:
+    """The variables with a slot: what a backward pass fills in."""
+    return [node for node in order if node.op is VARIABLE and "slot" in node.attrs]
+
+

@@ -1,0 +1,1 @@
+"""The devices: thin layers that run what the compiler or the runtime hands them."""

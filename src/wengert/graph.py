@@ -1,0 +1,284 @@
+"""Node and Graph: what was recorded, how to walk it, and how it reads as Python.
+
+A Node is a value: one op applied to source nodes. Nodes are made in order and never changed, so a node's serial number
+is a topological order: whatever a node depends on has a smaller one. There is no other tape; every transform, pass and
+backend is a function of these nodes. Neighbours: `ops` makes nodes, `tensor` holds them, `autodiff` walks them.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wengert.location import Location, describe, source_line
+
+if TYPE_CHECKING:
+    from wengert.ops.op import Op
+
+NO_ATTRS: dict[str, Any] = {}
+Shape = tuple[int, ...]
+
+
+class Recording(threading.local):
+    """What this thread is recording, and how."""
+
+    def __init__(self) -> None:
+        self.grad = True  # whether new nodes are tracked for gradients
+        self.location: Location = None  # given to new nodes in place of the caller's line, in a backward walk
+        self.pending: list[weakref.ref[Any]] = []  # the Tensors made since the last flush
+        self.cut = 0  # how many of them stood there at the last assignment or backward
+        self.limit = 10_000  # how many may be pending before some are computed; 0 is eager
+        self.trace: Trace | None = None  # the innermost recording with abstract inputs
+        self.lane: Node | None = None  # under vmap: the index of the lane, which random draws fold in
+
+
+recording = Recording()
+_serials = count(1).__next__
+
+
+class Node:
+    """A value: one op applied to source nodes. Its operators record further nodes."""
+
+    __slots__ = (
+        "__weakref__",
+        "attrs",
+        "buffer",
+        "device",
+        "dtype",
+        "location",
+        "op",
+        "serial",
+        "shape",
+        "sources",
+        "tracked",
+    )
+    __array_ufunc__ = None  # so that `array + node` asks the node
+
+    def __init__(
+        self,
+        op: Op,
+        sources: tuple[Node, ...],
+        attrs: dict[str, Any],
+        shape: Any,
+        dtype: Any,
+        device: str,
+        tracked: bool,
+        location: Location,
+        buffer: Any = None,
+    ) -> None:
+        self.op = op
+        self.sources = sources
+        self.attrs = attrs
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.tracked = tracked
+        self.location = location
+        self.buffer = buffer
+        self.serial = _serials()
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} {describe_type(self)} at {describe(self.location)}>"
+
+    if TYPE_CHECKING:  # given to the class by wengert.ops, where the operators' ops are
+
+        def __add__(self, other: Any) -> Node: ...
+        def __radd__(self, other: Any) -> Node: ...
+        def __sub__(self, other: Any) -> Node: ...
+        def __rsub__(self, other: Any) -> Node: ...
+        def __mul__(self, other: Any) -> Node: ...
+        def __rmul__(self, other: Any) -> Node: ...
+        def __truediv__(self, other: Any) -> Node: ...
+        def __rtruediv__(self, other: Any) -> Node: ...
+        def __pow__(self, other: Any) -> Node: ...
+        def __matmul__(self, other: Any) -> Node: ...
+        def __neg__(self) -> Node: ...
+        def __lt__(self, other: Any) -> Node: ...
+        def __le__(self, other: Any) -> Node: ...
+        def __gt__(self, other: Any) -> Node: ...
+        def __ge__(self, other: Any) -> Node: ...
+
+
+class _Released(tuple[Node, ...]):
+    """The sources of a node whose graph a backward pass has let go."""
+
+
+RELEASED: tuple[Node, ...] = _Released()
+
+
+def describe_type(node: Node) -> str:
+    """`float32[2, 3]`, or a parenthesised list of those for a node with several results."""
+    if isinstance(node.dtype, tuple):
+        return "(" + ", ".join(f"{d.name}{list(s)}" for s, d in zip(node.shape, node.dtype)) + ")"
+    return f"{node.dtype.name}{list(node.shape)}"
+
+
+def ancestors(outputs: Iterable[Node], since: int = 0) -> list[Node]:
+    """The outputs and all they were made from, in topological order, leaving out nodes older than serial `since`."""
+    found: set[Node] = set()
+    stack = list(outputs)
+    while stack:
+        node = stack.pop()
+        if node.serial >= since and node not in found:
+            found.add(node)
+            stack.extend(node.sources)
+    return sorted(found, key=_serial_of)
+
+
+def dependents(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node]:
+    """The nodes on a way from the inputs to the outputs (the inputs themselves left out), in topological order."""
+    reached = set(inputs)
+    if not reached:
+        return []
+    order = []
+    for node in ancestors(outputs, since=min(map(_serial_of, reached))):
+        if node not in reached and not reached.isdisjoint(node.sources):
+            reached.add(node)
+            order.append(node)
+    return order
+
+
+def _serial_of(node: Node) -> int:
+    return node.serial
+
+
+def replay(outputs: Sequence[Node], replacing: dict[Node, Node]) -> list[Node]:
+    """The outputs recorded anew with some nodes replaced, on their own lines and tracked as they were."""
+    new = dict(replacing)
+    with recorded_as(None, recording.grad):
+        for node in dependents(outputs, replacing):
+            recording.location, recording.grad = node.location, node.tracked
+            new[node] = node.op(*[new.get(source, source) for source in node.sources], **node.attrs)
+    return [new.get(node, node) for node in outputs]
+
+
+@contextmanager
+def recorded_as(location: Location, grad: bool) -> Iterator[None]:
+    """Nodes recorded inside get this location (None: their caller's line) and are tracked or not."""
+    kept = recording.location, recording.grad
+    recording.location, recording.grad = location, grad
+    try:
+        yield
+    finally:
+        recording.location, recording.grad = kept
+
+
+class Trace:
+    """A recording with abstract inputs, in progress. It remembers the slots assigned in it, to give them back."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.before: dict[Any, Node] = {}
+
+    def note(self, slot: Any) -> None:
+        """Called before a slot is given another value: its first value here is what it goes back to."""
+        self.before.setdefault(slot, slot.node)
+
+    def assigned(self) -> dict[Any, Node]:
+        """The slots assigned so far, with the values they have now."""
+        return {slot: slot.node for slot, node in self.before.items() if slot.node is not node}
+
+    def rollback(self) -> None:
+        """Give every slot the value it had before."""
+        for slot, node in self.before.items():
+            slot.node = node
+
+
+@contextmanager
+def tracing(name: str) -> Iterator[Trace]:
+    """Record with abstract inputs; slots assigned inside are as they were afterwards, however the recording ends."""
+    outer, limit, trace = recording.trace, recording.limit, Trace(name)
+    recording.trace, recording.limit = trace, 1 << 62  # abstract values are never computed, however many are pending
+    try:
+        yield trace
+    finally:
+        recording.trace, recording.limit = outer, limit
+        trace.rollback()
+
+
+class Graph:
+    """The nodes between some inputs and some outputs: what transforms and passes take and return."""
+
+    def __init__(self, inputs: Sequence[Node], outputs: Sequence[Node]) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.nodes = dependents(self.outputs, self.inputs)
+
+    def captured(self) -> list[Node]:
+        """The nodes from outside that the graph reads, in order of first use."""
+        own = {*self.inputs, *self.nodes}
+        found: dict[Node, None] = {}
+        for node in self.nodes:
+            found.update((source, None) for source in node.sources if source not in own)
+        found.update((node, None) for node in self.outputs if node not in own)
+        return list(found)
+
+    def closed(self, constants: Sequence[Node]) -> Graph:
+        """The same graph with the given captured nodes as further inputs, standing after its own."""
+        return Graph((*self.inputs, *constants), self.outputs)
+
+    def __call__(self, *arrays: Any) -> list[np.ndarray[Any, Any]]:
+        """The outputs computed from arrays for the inputs, op by op, by the references. Needs a closed graph."""
+        values: dict[Node, Any] = dict(zip(self.inputs, arrays))
+        for node in self.nodes:
+            values[node] = node.op.run([values[source] for source in node.sources], node)
+        return [values[node] for node in self.outputs]
+
+    def __str__(self) -> str:
+        return as_python(self)
+
+
+def as_python(graph: Graph, name: str = "graph") -> str:
+    """The graph as a Python function over `wengert.ops.registry`, with the user's lines as comments.
+
+    The text runs: every line is one op of the registry applied to earlier values.
+    """
+    names: dict[Node, str] = {node: f"x{i}" for i, node in enumerate(graph.inputs)}
+    names.update((node, f"c{i}") for i, node in enumerate(graph.captured()))
+    parameters = ", ".join(names.values())
+    lines = [f"def {name}({parameters}):"]
+    for i, node in enumerate(graph.nodes):
+        names[node] = f"v{i}"
+        arguments = [names[source] for source in node.sources]
+        arguments += [f"{key}={_as_literal(value)}" for key, value in node.attrs.items()]
+        call = f"    v{i} = ops[{node.op.name!r}]({', '.join(arguments)})"
+        text = source_line(node.location)
+        lines.append(f"{call:<60}  # {describe_type(node)}  {describe(node.location)}{': ' + text if text else ''}")
+    lines.append(f"    return {', '.join(names[node] for node in graph.outputs)}")
+    return "\n".join(lines)
+
+
+def _as_literal(value: Any) -> str:
+    return f"{value.name!r}" if isinstance(value, np.dtype) else repr(value)
+
+
+watchers: weakref.WeakKeyDictionary[Node, list[Callable[[Node], Node | None]]] = weakref.WeakKeyDictionary()
+
+
+def watch(node: Node, callback: Callable[[Node], Node | None]) -> Callable[[], None]:
+    """Call `callback` with the node's cotangent in every backward pass; what it returns replaces it.
+
+    The answer removes the callback again.
+    """
+    callbacks = watchers.setdefault(node, [])
+    callbacks.append(callback)
+    return lambda: callbacks.remove(callback) if callback in callbacks else None

@@ -1,0 +1,181 @@
+"""Where values enter a graph, and the ops that only mark one: data, literals, placeholders, variables, casts.
+
+Everything here is below the families: `operand` turns what a user or a rule writes beside a node into a node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import ALL, COMPLEX, INEXACT, as_dtype, bool_, is_floating, promote, scalar_dtype
+from wengert.errors import ComputationError, DTypeError
+from wengert.graph import NO_ATTRS, Node, Shape, recording
+from wengert.location import here
+from wengert.ops.op import Op
+
+
+class Argument(float):
+    """A float a user wrote beside a tensor: an argument of the program by position, where other numbers are literals.
+
+    So `x * rate` with a rate that changes every step stays one structure.
+    """
+
+
+def _no_value(**attrs: Any) -> Any:
+    raise ComputationError("a placeholder has no value")
+
+
+def _no_inference(*sources: Node, **attrs: Any) -> tuple[Any, Any]:
+    raise TypeError("made by its own function, never by calling the op")
+
+
+DATA = Op("data", infer=_no_inference, numpy=_no_value, differentiable=False)
+PLACEHOLDER = Op("placeholder", infer=_no_inference, numpy=_no_value)
+LITERAL = Op(
+    "literal",
+    infer=lambda value, dtype: ((), as_dtype(dtype)),
+    numpy=lambda value, dtype: np.asarray(value, dtype),
+    differentiable=False,
+)
+
+
+def data(array: np.ndarray[Any, Any], device: str = "cpu") -> Node:
+    """A node that holds an array. The array is the node's from now on."""
+    return Node(DATA, (), NO_ATTRS, array.shape, as_dtype(array.dtype), device, False, None, array)
+
+
+def literal(value: complex, dtype: np.dtype[Any], device: str = "cpu") -> Node:
+    """A number that is part of the program's text."""
+    return Node(LITERAL, (), {"value": value, "dtype": dtype}, (), dtype, device, False, None)
+
+
+def placeholder(shape: Shape, dtype: np.dtype[Any], device: str = "cpu", tracked: bool = True) -> Node:
+    """An abstract input: it has a shape and a dtype and no value."""
+    return Node(PLACEHOLDER, (), NO_ATTRS, shape, dtype, device, tracked and dtype in INEXACT, here())
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+def _same(x: Node) -> tuple[Any, Any]:
+    return x.shape, x.dtype
+
+
+VARIABLE = Op(
+    "variable",
+    infer=lambda x, slot=None: (x.shape, x.dtype),
+    numpy=lambda x, slot=None: x,
+    vjp=(lambda g, y, x: g,),
+    jvp=lambda tangents, y, x: tangents[0],
+    batch=lambda y, sources, batched: VARIABLE(*sources),
+    moves=True,
+)
+
+
+def variable(x: Node, slot: Any = None) -> Node:
+    """The value of `x` as a point to differentiate by: tracked, whatever `x` is.
+
+    A leaf Tensor's node is one, with a weak reference to its slot, so that a backward pass finds where `grad` goes.
+    """
+    attrs = NO_ATTRS if slot is None else {"slot": slot}
+    return Node(VARIABLE, (x,), attrs, x.shape, x.dtype, x.device, True, recording.location or here())
+
+
+STOP_GRADIENT = Op(
+    "stop_gradient",
+    infer=_same,
+    numpy=_identity,
+    differentiable=False,
+    batch=lambda y, sources, batched: STOP_GRADIENT(*sources),
+    moves=True,
+)
+
+
+def stop_gradient(x: Any) -> Node:
+    """The value of `x`, through which no derivative passes."""
+    return STOP_GRADIENT(as_node(x))
+
+
+def _cast_infer(x: Node, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    if x.dtype in COMPLEX and dtype not in COMPLEX and dtype is not bool_:
+        raise DTypeError(f"astype: {x.dtype} to {dtype} would drop the imaginary part; take real(x) or abs(x)")
+    return x.shape, dtype
+
+
+CAST = Op(
+    "cast",
+    infer=_cast_infer,
+    numpy=lambda x, dtype: x.astype(dtype),
+    vjp=(lambda g, y, x: cast(g, x.dtype),),
+    linear=(0,),
+    batch=lambda y, sources, batched: CAST(sources[0], **y.attrs),
+    moves=True,
+)
+
+
+def cast(x: Node, dtype: np.dtype[Any]) -> Node:
+    """`x` in another dtype; `x` itself if it has that already."""
+    return x if x.dtype is dtype else CAST(x, dtype=dtype)
+
+
+def as_node(x: Any) -> Node:
+    """The node of a node, a Tensor, a NumPy array or a number."""
+    if type(x) is Node:
+        return x
+    node = getattr(x, "node", None)
+    if type(node) is Node:
+        return node
+    return operand(x, None)
+
+
+def operand(x: Any, beside: np.dtype[Any] | None, device: str = "cpu") -> Node:
+    """What stands beside a value of dtype `beside` in an expression, as a node. Python numbers are weak."""
+    kind = type(x)
+    if kind is Argument:
+        return data(np.asarray(x, scalar_dtype(float(x), beside)), device)
+    if kind in (float, int, bool, complex):
+        return literal(x, _dtype_holding(x, beside), device)
+    if isinstance(x, (np.ndarray, np.generic)):
+        if np.asarray(x).dtype not in ALL:
+            raise DTypeError(f"an array of dtype {x.dtype} cannot become a tensor")
+        return data(np.array(x), device)
+    node = getattr(x, "node", None)
+    if type(node) is Node:
+        return node
+    raise DTypeError(f"cannot compute with {x!r} of type {kind.__name__}: expected a tensor, an array or a number")
+
+
+def _dtype_holding(value: Any, beside: np.dtype[Any] | None) -> np.dtype[Any]:
+    dtype = scalar_dtype(value, beside)
+    if isinstance(value, int) and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise DTypeError(f"the number {value} does not fit into {dtype}; cast the tensor with astype first")
+    return dtype
+
+
+def operands(*values: Any) -> list[Node]:
+    """Several values that stand side by side, as nodes, with Python numbers taking their dtype from the others."""
+    beside: np.dtype[Any] | None = None
+    found: list[Any] = []
+    for value in values:
+        node = value if type(value) is Node else getattr(value, "node", value)
+        node = operand(node, None) if isinstance(node, (np.ndarray, np.generic)) else node
+        if type(node) is Node:
+            beside = _meet(beside, node.dtype)
+        found.append(node)
+    return [node if type(node) is Node else operand(node, beside) for node in found]
+
+
+def _meet(a: np.dtype[Any] | None, b: np.dtype[Any]) -> np.dtype[Any]:
+    return b if a is None else promote(a, b)
+
+
+def require_floating(name: str, *nodes: Node) -> None:
+    """Raise unless every node is of a real floating-point dtype."""
+    for node in nodes:
+        if not is_floating(node.dtype):
+            raise DTypeError(f"{name} takes floating-point values, not {node.dtype}; cast with astype(wg.float32)")

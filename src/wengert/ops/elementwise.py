@@ -1,0 +1,423 @@
+"""Elementwise ops: one number from one number of each operand, broadcast against each other.
+
+An elementwise op states one derivative an operand, `derivative(y, *operands)`, and gets both modes from it. `1` and `-1`
+pass the cotangent on; `None` in the place of all of them says the derivative is zero. Multiplying a cotangent with a
+derivative is `weigh`, which takes 0 times anything as 0.
+
+`table` maps the dtype in which the operands meet to the dtype they are computed in and that of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import (
+    ALL,
+    COMPLEX,
+    FLOATING,
+    INTEGER,
+    NUMERIC,
+    REAL,
+    bool_,
+    default_float,
+    default_int,
+    promote,
+    real_of,
+)
+from wengert.errors import DTypeError, ShapeError
+from wengert.graph import NO_ATTRS, Node, Shape, recording
+from wengert.location import here
+from wengert.ops.core import cast, operand, operands
+from wengert.ops.movement import reshape
+from wengert.ops.op import Op, common_device
+
+Table = dict[np.dtype[Any], tuple[np.dtype[Any], np.dtype[Any]]]
+
+
+def same(dtypes: Sequence[np.dtype[Any]]) -> Table:
+    """The result has the operands' dtype."""
+    return {dtype: (dtype, dtype) for dtype in dtypes}
+
+
+def to_float(dtypes: Sequence[np.dtype[Any]] = FLOATING) -> Table:
+    """Integers and booleans are computed in the default float dtype; the result has the dtype computed in."""
+    return same(dtypes) | {dtype: (default_float, default_float) for dtype in (bool_, *INTEGER)}
+
+
+def to_bool(dtypes: Sequence[np.dtype[Any]]) -> Table:
+    """The result is boolean."""
+    return {dtype: (dtype, bool_) for dtype in dtypes}
+
+
+ARITHMETIC = same(NUMERIC) | {bool_: (default_int, default_int)}
+SMOOTH = to_float((*FLOATING, *COMPLEX))
+SMOOTH_REAL = to_float()
+
+_broadcasts: dict[tuple[Shape, Shape], Shape] = {}
+
+
+def broadcast(a: Shape, b: Shape, name: str) -> Shape:
+    """The shape two shapes broadcast to. Remembered: the same few pairs come again and again."""
+    found = _broadcasts.get((a, b))
+    if found is None:
+        found = _broadcast(a, b, name)
+        if len(_broadcasts) > 100_000:
+            _broadcasts.clear()
+        _broadcasts[a, b] = found
+    return found
+
+
+def _broadcast(a: Shape, b: Shape, name: str) -> Shape:
+    rank = max(len(a), len(b))
+    left, right = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    for axis, (m, n) in enumerate(zip(left, right)):
+        if m != n and 1 not in (m, n):
+            raise ShapeError(
+                f"{name}: shapes {a} and {b} do not broadcast: axis {axis - rank} has {m} and {n} elements. "
+                "From the right, sizes must be equal or one of them 1; add an axis with x[:, None] or expand_dims"
+            )
+    return tuple(n if m == 1 else m for m, n in zip(left, right))
+
+
+def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
+    """The shape several shapes broadcast to."""
+    result: Shape = ()
+    for shape in shapes:
+        result = broadcast(result, shape, name)
+    return result
+
+
+class Elementwise(Op):
+    """An op that works element by element; see the module's head."""
+
+    def __init__(
+        self, name: str, numpy: Callable[..., Any], derivative: Sequence[Any] | None, table: Table, doc: str
+    ) -> None:
+        rules = None if derivative is None else tuple(map(_cotangent_rule, range(len(derivative)), derivative))
+        super().__init__(
+            name,
+            infer=self._infer,
+            numpy=numpy,
+            vjp=rules,
+            jvp=self._tangent if derivative is not None else None,
+            batch=self._batch,
+            differentiable=derivative is not None,
+        )
+        self.derivative = derivative
+        self.table = table
+        self.__name__ = name
+        self.__doc__ = doc
+
+    def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
+        """The dtype computed in and that of the result, for operands that meet in `dtype`."""
+        found = self.table.get(dtype)
+        if found is None:
+            takes = ", ".join(known.name for known in self.table)
+            raise DTypeError(f"{self.name} does not take {dtype}; it takes {takes}")
+        return found
+
+    def _infer(self, *sources: Node) -> tuple[Any, Any]:
+        shape = broadcast_shapes(self.name, *[source.shape for source in sources])
+        return shape, self.dtypes(sources[-1].dtype)[1]
+
+    def _tangent(self, tangents: Sequence[Node | None], y: Node, *sources: Node) -> Node:
+        total: Node | None = None
+        for i, tangent in enumerate(tangents):
+            if tangent is not None:
+                term = self.vjp[i](tangent, y, *sources)
+                total = term if total is None else add(total, term)
+        assert total is not None
+        return total
+
+    def _batch(self, y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+        rank = len(y.shape)
+        return self(*[with_rank(s, rank) if b else s for s, b in zip(sources, batched)])
+
+
+def with_rank(x: Node, rank: int) -> Node:
+    """A batched operand of an op of this rank: axes of size 1 go in behind the lanes, so that the rest lines up."""
+    missing = rank - (len(x.shape) - 1)
+    return reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x
+
+
+def _cotangent_rule(i: int, derivative: Any) -> Callable[..., Node]:
+    if derivative is None:
+        return lambda g, y, *sources: g * 0
+    if callable(derivative):
+        return lambda g, y, *sources: weigh(g, cast(derivative(y, *sources), g.dtype))
+    return (lambda g, y, *sources: g) if derivative == 1 else (lambda g, y, *sources: negative(g))
+
+
+class Unary(Elementwise):
+    """An elementwise op of one operand."""
+
+    def __call__(self, x: Any) -> Node:  # type: ignore[override]
+        if type(x) is not Node:
+            x = operand(x, None)
+        compute, result = self.table.get(x.dtype) or self.dtypes(x.dtype)
+        if x.dtype is not compute:
+            x = cast(x, compute)
+        tracked = x.tracked and self.differentiable and recording.grad
+        return Node(self, (x,), NO_ATTRS, x.shape, result, x.device, tracked, recording.location or here())
+
+
+class Binary(Elementwise):
+    """An elementwise op of two operands."""
+
+    def __call__(self, a: Any, b: Any) -> Node:  # type: ignore[override]
+        if type(a) is not Node:
+            a, b = operands(a, b)
+        elif type(b) is not Node:
+            b = operand(b, a.dtype, a.device)
+        meet = a.dtype if a.dtype is b.dtype else promote(a.dtype, b.dtype)
+        compute, result = self.table.get(meet) or self.dtypes(meet)
+        if a.dtype is not compute:
+            a = cast(a, compute)
+        if b.dtype is not compute:
+            b = cast(b, compute)
+        shape = a.shape if a.shape == b.shape else broadcast(a.shape, b.shape, self.name)
+        device = a.device if a.device == b.device else common_device(self.name, (a, b))
+        tracked = (a.tracked or b.tracked) and self.differentiable and recording.grad
+        return Node(self, (a, b), NO_ATTRS, shape, result, device, tracked, recording.location or here())
+
+
+def weigh_arrays(g: Any, d: Any) -> Any:
+    """`g * d`, and 0 where `g` is 0 whatever `d` is. The slow way is taken only where a NaN shows it is needed."""
+    product = np.multiply(g, d)
+    if not np.isfinite(product.sum()):
+        product = np.where(np.equal(g, 0), np.zeros((), product.dtype), product)
+    return product
+
+
+# --- arithmetic -----------------------------------------------------------------------------------------------------
+
+weigh = Binary(
+    "weigh",
+    weigh_arrays,
+    (lambda y, g, d: d, lambda y, g, d: g),
+    ARITHMETIC,
+    "A cotangent times a derivative: `g * d`, and 0 where `g` is 0, even if `d` is infinite or NaN.",
+)
+add = Binary("add", np.add, (1, 1), ARITHMETIC | {bool_: (bool_, bool_)}, "The sum `a + b`.")
+subtract = Binary("subtract", np.subtract, (1, -1), ARITHMETIC, "The difference `a - b`.")
+multiply = Binary(
+    "multiply",
+    np.multiply,
+    (lambda y, a, b: b, lambda y, a, b: a),
+    ARITHMETIC | {bool_: (bool_, bool_)},
+    "The product `a * b`.",
+)
+divide = Binary(
+    "divide", np.divide, (lambda y, a, b: 1 / b, lambda y, a, b: -y / b), SMOOTH, "The quotient `a / b`, a float."
+)
+floor_divide = Binary(
+    "floor_divide", np.floor_divide, None, same(REAL), "The quotient `a // b`, rounded towards minus infinity."
+)
+remainder = Binary(
+    "remainder",
+    np.remainder,
+    (1, lambda y, a, b: negative(floor_divide(a, b))),
+    same(REAL),
+    "The remainder `a % b`, with the sign of `b`.",
+)
+negative = Unary("negative", np.negative, (-1,), ARITHMETIC, "The negative `-x`.")
+positive = Unary("positive", np.positive, (1,), same(NUMERIC), "The value itself, `+x`.")
+reciprocal = Unary("reciprocal", lambda x: 1 / x, (lambda y, x: -y * y,), SMOOTH, "One over `x`.")
+square = Unary("square", np.square, (lambda y, x: 2 * x,), ARITHMETIC, "The square `x * x`.")
+
+
+def _power_by_base(y: Node, a: Node, b: Node) -> Node:
+    return where(equal(b, 0), 0, b * power(a, where(equal(b, 0), 1, b - 1)))
+
+
+def _power_by_exponent(y: Node, a: Node, b: Node) -> Node:
+    at_zero = logical_and(equal(a, 0), greater_equal(b, 0))
+    return where(at_zero, 0, y * log(where(at_zero, 1, a)))
+
+
+power = Binary("pow", np.power, (_power_by_base, _power_by_exponent), same(NUMERIC), "The power `a ** b`.")
+
+
+def pow(x1: Any, x2: Any) -> Node:
+    """The power `x1 ** x2`. A square is a multiplication."""
+    if type(x2) is int and x2 == 2:
+        return square(x1)
+    return power(x1, float(x2) if isinstance(x2, float) else x2)
+
+
+# --- exponentials and logarithms ------------------------------------------------------------------------------------
+
+exp = Unary("exp", np.exp, (lambda y, x: y,), SMOOTH, "e to the power `x`.")
+expm1 = Unary("expm1", np.expm1, (lambda y, x: y + 1,), SMOOTH, "`exp(x) - 1`, exact for small `x`.")
+log = Unary("log", np.log, (lambda y, x: 1 / x,), SMOOTH, "The natural logarithm.")
+log1p = Unary("log1p", np.log1p, (lambda y, x: 1 / (1 + x),), SMOOTH, "`log(1 + x)`, exact for small `x`.")
+log2 = Unary("log2", np.log2, (lambda y, x: 1 / (x * float(np.log(2))),), SMOOTH, "The logarithm to base 2.")
+log10 = Unary("log10", np.log10, (lambda y, x: 1 / (x * float(np.log(10))),), SMOOTH, "The logarithm to base 10.")
+sqrt = Unary("sqrt", np.sqrt, (lambda y, x: 0.5 / y,), SMOOTH, "The square root.")
+logaddexp = Binary(
+    "logaddexp",
+    np.logaddexp,
+    (lambda y, a, b: sigmoid(a - b), lambda y, a, b: sigmoid(b - a)),
+    SMOOTH_REAL,
+    "`log(exp(a) + exp(b))` without overflow.",
+)
+
+# --- trigonometry ---------------------------------------------------------------------------------------------------
+
+sin = Unary("sin", np.sin, (lambda y, x: cos(x),), SMOOTH, "The sine.")
+cos = Unary("cos", np.cos, (lambda y, x: -sin(x),), SMOOTH, "The cosine.")
+tan = Unary("tan", np.tan, (lambda y, x: 1 + y * y,), SMOOTH, "The tangent.")
+asin = Unary("asin", np.arcsin, (lambda y, x: 1 / sqrt(1 - x * x),), SMOOTH, "The inverse sine.")
+acos = Unary("acos", np.arccos, (lambda y, x: -1 / sqrt(1 - x * x),), SMOOTH, "The inverse cosine.")
+atan = Unary("atan", np.arctan, (lambda y, x: 1 / (1 + x * x),), SMOOTH, "The inverse tangent.")
+sinh = Unary("sinh", np.sinh, (lambda y, x: cosh(x),), SMOOTH, "The hyperbolic sine.")
+cosh = Unary("cosh", np.cosh, (lambda y, x: sinh(x),), SMOOTH, "The hyperbolic cosine.")
+tanh = Unary("tanh", np.tanh, (lambda y, x: 1 - y * y,), SMOOTH, "The hyperbolic tangent.")
+asinh = Unary("asinh", np.arcsinh, (lambda y, x: 1 / sqrt(x * x + 1),), SMOOTH, "The inverse hyperbolic sine.")
+acosh = Unary("acosh", np.arccosh, (lambda y, x: 1 / sqrt(x * x - 1),), SMOOTH, "The inverse hyperbolic cosine.")
+atanh = Unary("atanh", np.arctanh, (lambda y, x: 1 / (1 - x * x),), SMOOTH, "The inverse hyperbolic tangent.")
+atan2 = Binary(
+    "atan2",
+    np.arctan2,
+    (lambda y, a, b: b / (a * a + b * b), lambda y, a, b: -a / (a * a + b * b)),
+    SMOOTH_REAL,
+    "The angle of the point (b, a), between -pi and pi.",
+)
+hypot = Binary(
+    "hypot",
+    np.hypot,
+    (lambda y, a, b: where(equal(y, 0), 0, a / y), lambda y, a, b: where(equal(y, 0), 0, b / y)),
+    SMOOTH_REAL,
+    "`sqrt(a*a + b*b)` without overflow; its derivative at the origin is 0.",
+)
+
+# --- steps: their derivative is zero, or a sign ---------------------------------------------------------------------
+
+_TO_REAL = same(REAL) | {bool_: (default_int, default_int)} | {c: (c, real_of(c)) for c in COMPLEX}
+_TO_PART = same(FLOATING) | {c: (c, real_of(c)) for c in COMPLEX}
+absolute = Unary("abs", np.abs, (lambda y, x: sign(x),), _TO_REAL, "The absolute value; its derivative at 0 is 0.")
+sign = Unary("sign", np.sign, None, same(NUMERIC), "-1, 0 or 1 as `x` is negative, zero or positive.")
+floor = Unary("floor", np.floor, None, same(REAL), "The next integer below, in the same dtype.")
+ceil = Unary("ceil", np.ceil, None, same(REAL), "The next integer above, in the same dtype.")
+trunc = Unary("trunc", np.trunc, None, same(REAL), "The integer part, in the same dtype.")
+round = Unary("round", np.round, None, same(NUMERIC), "The nearest integer, halves to even.")
+copysign = Binary(
+    "copysign",
+    np.copysign,
+    (lambda y, a, b: sign(a) * where(signbit(b), -1.0, 1.0), None),
+    SMOOTH_REAL,
+    "The magnitude of `a` with the sign of `b`.",
+)
+nextafter = Binary("nextafter", np.nextafter, (1, None), same(FLOATING), "The next number after `a` towards `b`.")
+nextafter.moves = True  # the neighbour in the operands' own dtype, also in half precision
+
+
+# --- comparisons and logic ------------------------------------------------------------------------------------------
+
+equal = Binary("equal", np.equal, None, to_bool(ALL), "Whether `a == b`.")
+not_equal = Binary("not_equal", np.not_equal, None, to_bool(ALL), "Whether `a != b`.")
+less = Binary("less", np.less, None, to_bool((bool_, *REAL)), "Whether `a < b`.")
+less_equal = Binary("less_equal", np.less_equal, None, to_bool((bool_, *REAL)), "Whether `a <= b`.")
+greater = Binary("greater", np.greater, None, to_bool((bool_, *REAL)), "Whether `a > b`.")
+greater_equal = Binary("greater_equal", np.greater_equal, None, to_bool((bool_, *REAL)), "Whether `a >= b`.")
+logical_and = Binary("logical_and", np.logical_and, None, to_bool(ALL), "Whether both are true (not zero).")
+logical_or = Binary("logical_or", np.logical_or, None, to_bool(ALL), "Whether either is true (not zero).")
+logical_xor = Binary("logical_xor", np.logical_xor, None, to_bool(ALL), "Whether just one is true (not zero).")
+logical_not = Unary("logical_not", np.logical_not, None, to_bool(ALL), "Whether `x` is false (zero).")
+isfinite = Unary("isfinite", np.isfinite, None, to_bool(ALL), "Whether `x` is neither infinite nor NaN.")
+isinf = Unary("isinf", np.isinf, None, to_bool(ALL), "Whether `x` is infinite.")
+isnan = Unary("isnan", np.isnan, None, to_bool(ALL), "Whether `x` is NaN.")
+signbit = Unary("signbit", np.signbit, None, to_bool(FLOATING), "Whether the sign bit is set, as in -0.0.")
+
+_BITS = same((bool_, *INTEGER))
+bitwise_and = Binary("bitwise_and", np.bitwise_and, None, _BITS, "The bits set in both.")
+bitwise_or = Binary("bitwise_or", np.bitwise_or, None, _BITS, "The bits set in either.")
+bitwise_xor = Binary("bitwise_xor", np.bitwise_xor, None, _BITS, "The bits set in just one.")
+bitwise_invert = Unary("bitwise_invert", np.bitwise_not, None, _BITS, "The bits the other way round.")
+bitwise_left_shift = Binary("bitwise_left_shift", np.left_shift, None, same(INTEGER), "The bits of `a` moved up by `b`.")
+bitwise_right_shift = Binary(
+    "bitwise_right_shift", np.right_shift, None, same(INTEGER), "The bits of `a` moved down by `b`."
+)
+
+# --- choices --------------------------------------------------------------------------------------------------------
+
+
+def _share(wins: Node, ties: Node) -> Node:
+    """1 where the operand wins, 1/2 where the two are equal."""
+    return where(ties, 0.5, where(wins, 1.0, 0.0))
+
+
+_ORDERED = same((bool_, *REAL))
+maximum = Binary(
+    "maximum",
+    np.maximum,
+    (lambda y, a, b: _share(greater(a, b), equal(a, b)), lambda y, a, b: _share(less(a, b), equal(a, b))),
+    _ORDERED,
+    "The larger of the two; where they are equal each gets half of the derivative.",
+)
+minimum = Binary(
+    "minimum",
+    np.minimum,
+    (lambda y, a, b: _share(less(a, b), equal(a, b)), lambda y, a, b: _share(greater(a, b), equal(a, b))),
+    _ORDERED,
+    "The smaller of the two; where they are equal each gets half of the derivative.",
+)
+
+
+class Where(Elementwise):
+    """`where(condition, a, b)`: linear in `a` and `b`."""
+
+    def __call__(self, condition: Any, x1: Any, x2: Any) -> Node:  # type: ignore[override]
+        condition = condition if type(condition) is Node else operand(condition, None)
+        a, b = operands(x1, x2) if type(x1) is not Node or type(x2) is not Node else (x1, x2)
+        meet = promote(a.dtype, b.dtype)
+        return Op.__call__(self, cast(condition, bool_), cast(a, meet), cast(b, meet))
+
+
+where = Where(
+    "where",
+    np.where,
+    (None, 1, 1),
+    same(ALL),
+    "Elements of `x1` where the condition is true, of `x2` elsewhere. Both are computed; the derivative of the one not\n"
+    "    taken is 0 even where it is infinite or NaN.",
+)
+where.vjp = (
+    None,
+    lambda g, y, condition, a, b: where(condition, g, 0),
+    lambda g, y, condition, a, b: where(condition, 0, g),
+)
+where.jvp = None
+where.linear = (1, 2)
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Node:
+    """`x` held between `min` and `max`; the derivative is 1 up to and at the bounds, 0 beyond."""
+    (x,) = operands(x)
+    if min is not None:
+        low = operand(min, x.dtype)
+        x = where(less(x, low), cast(low, x.dtype), x)
+    if max is not None:
+        high = operand(max, x.dtype)
+        x = where(greater(x, high), cast(high, x.dtype), x)
+    return x
+
+
+# --- complex numbers ------------------------------------------------------------------------------------------------
+
+real = Unary("real", np.real, (1,), _TO_PART, "The real part.")
+imag = Unary("imag", np.imag, None, _TO_PART, "The imaginary part.")
+conj = Unary("conj", np.conj, (1,), same(NUMERIC), "The complex conjugate.")
+
+# --- the logistic function, a primitive because its stable form is -------------------------------------------------
+
+
+def _sigmoid(x: Any) -> Any:
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, np.ones((), e.dtype), e) / (1 + e)
+
+
+sigmoid = Unary("sigmoid", _sigmoid, (lambda y, x: y * (1 - y),), SMOOTH_REAL, "The logistic function 1 / (1 + e^-x).")

@@ -1,0 +1,334 @@
+"""Movement: ops that put elements elsewhere and compute nothing. Each is linear, and its transpose is movement again.
+
+    reshape <-> reshape    permute_dims <-> permute_dims    flip <-> flip
+    take_slice <-> place (laying a value into zeros)         broadcast_to <-> the walk's sum over the broadcast axes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import result_dtype
+from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from wengert.graph import Node, Shape
+from wengert.ops.core import as_node, cast, operands
+from wengert.ops.op import Op
+
+
+def normalize_axis(axis: Any, rank: int, name: str) -> int:
+    """An axis counted from the front."""
+    try:
+        index = axis.__index__()
+    except AttributeError:
+        raise DTypeError(f"{name}: an axis is an integer, not {axis!r}") from None
+    if not -rank <= index < rank:
+        axes = f"-{rank} to {rank - 1}" if rank else "none: the value is 0-d"
+        raise OutOfRangeError(f"{name}: axis {index} of a value with {rank} axes; there are {axes}")
+    return int(index % rank)
+
+
+def normalize_axes(axis: Any, rank: int, name: str) -> tuple[int, ...]:
+    """The axes named by None (all), an integer or a tuple of them, from the front and in order."""
+    if axis is None:
+        return tuple(range(rank))
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = sorted(normalize_axis(a, rank, name) for a in axes)
+    if len(set(found)) != len(found):
+        raise ArgumentError(f"{name}: an axis stands twice in {tuple(axes)}")
+    return tuple(found)
+
+
+def as_shape(shape: Any, name: str) -> Shape:
+    """A shape given as an integer or a sequence of them."""
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        return tuple(int(n.__index__()) for n in sizes)
+    except (AttributeError, TypeError):
+        raise DTypeError(f"{name}: a shape is made of integers, not {shape!r}") from None
+
+
+def _linear_move(name: str, infer: Any, numpy: Any, transpose: Any, batch: Any) -> Op:
+    return Op(name, infer=infer, numpy=numpy, vjp=(transpose,), linear=(0,), batch=batch, moves=True)
+
+
+# --- reshape --------------------------------------------------------------------------------------------------------
+
+RESHAPE = _linear_move(
+    "reshape",
+    lambda x, shape: (shape, x.dtype),
+    lambda x, shape: x.reshape(shape),
+    lambda g, y, x: reshape(g, x.shape),
+    lambda y, sources, batched: reshape(sources[0], (sources[0].shape[0], *y.shape)),
+)
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
+    """The same elements in another shape; one size may be -1 and is worked out. Values never alias: `copy` is free."""
+    x = as_node(x)
+    sizes = as_shape(shape, "reshape")
+    if sizes == x.shape:
+        return x
+    if sizes.count(-1) == 1:
+        rest = math.prod(n for n in sizes if n != -1)
+        if rest == 0 or x.size % rest:
+            raise ShapeError(f"reshape: {x.size} elements of shape {x.shape} do not divide into {sizes}")
+        sizes = tuple(x.size // rest if n == -1 else n for n in sizes)
+    if any(n < 0 for n in sizes) or math.prod(sizes) != x.size:
+        raise ShapeError(f"reshape: shape {x.shape} has {x.size} elements, {sizes} has {math.prod(sizes)}")
+    return RESHAPE(x, shape=sizes)
+
+
+def expand_dims(x: Any, /, *, axis: Any = 0) -> Node:
+    """`x` with axes of size 1 put in, at these places of the result."""
+    x = as_node(x)
+    places = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = normalize_axes(places, x.ndim + len(places), "expand_dims")
+    sizes = iter(x.shape)
+    return reshape(x, tuple(1 if i in axes else next(sizes) for i in range(x.ndim + len(axes))))
+
+
+def squeeze(x: Any, /, axis: Any = None) -> Node:
+    """`x` without these axes of size 1; without all of them if no axis is named."""
+    x = as_node(x)
+    if axis is None:
+        return reshape(x, tuple(n for n in x.shape if n != 1))
+    axes = normalize_axes(axis, x.ndim, "squeeze")
+    for a in axes:
+        if x.shape[a] != 1:
+            raise ShapeError(f"squeeze: axis {a} of shape {x.shape} has {x.shape[a]} elements, not 1")
+    return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Node:
+    """`x` with the axes from `start_dim` to `end_dim` made one."""
+    x = as_node(x)
+    if x.ndim == 0:
+        return reshape(x, (1,))
+    start, end = normalize_axis(start_dim, x.ndim, "flatten"), normalize_axis(end_dim, x.ndim, "flatten")
+    if start > end:
+        raise ArgumentError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    return reshape(x, (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]))
+
+
+# --- permute --------------------------------------------------------------------------------------------------------
+
+PERMUTE = _linear_move(
+    "permute_dims",
+    lambda x, axes: (tuple(x.shape[a] for a in axes), x.dtype),
+    lambda x, axes: x.transpose(axes),
+    lambda g, y, x: permute_dims(g, tuple(int(a) for a in np.argsort(y.attrs["axes"]))),
+    lambda y, sources, batched: permute_dims(sources[0], (0, *(a + 1 for a in y.attrs["axes"]))),
+)
+
+
+def permute_dims(x: Any, /, axes: Sequence[int]) -> Node:
+    """`x` with its axes in another order."""
+    x = as_node(x)
+    order = tuple(normalize_axis(a, x.ndim, "permute_dims") for a in axes)
+    if len(order) != x.ndim or len(set(order)) != x.ndim:
+        raise ArgumentError(f"permute_dims: {tuple(axes)} does not name each axis of shape {x.shape} once")
+    return x if order == tuple(range(x.ndim)) else PERMUTE(x, axes=order)
+
+
+def matrix_transpose(x: Any, /) -> Node:
+    """`x` with its last two axes exchanged."""
+    x = as_node(x)
+    if x.ndim < 2:
+        raise ShapeError(f"matrix_transpose takes at least two axes; the shape is {x.shape}")
+    return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
+    """`x` with two axes exchanged."""
+    x = as_node(x)
+    a, b = normalize_axis(axis1, x.ndim, "swapaxes"), normalize_axis(axis2, x.ndim, "swapaxes")
+    order = list(range(x.ndim))
+    order[a], order[b] = b, a
+    return permute_dims(x, order)
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Node:
+    """`x` with some axes moved to other places, the rest in their order."""
+    x = as_node(x)
+    sources = source if isinstance(source, (tuple, list)) else (source,)
+    targets = destination if isinstance(destination, (tuple, list)) else (destination,)
+    if len(sources) != len(targets):
+        raise ArgumentError(f"moveaxis: {len(sources)} axes to move and {len(targets)} places for them")
+    start = [normalize_axis(a, x.ndim, "moveaxis") for a in sources]
+    end = [normalize_axis(a, x.ndim, "moveaxis") for a in targets]
+    order = [a for a in range(x.ndim) if a not in start]
+    for place, axis in sorted(zip(end, start)):
+        order.insert(place, axis)
+    return permute_dims(x, order)
+
+
+# --- broadcast ------------------------------------------------------------------------------------------------------
+
+
+def _broadcast_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    x = sources[0]
+    aligned = (x.shape[0], *(1,) * (len(y.shape) - (x.ndim - 1)), *x.shape[1:])
+    return broadcast_to(reshape(x, aligned), (x.shape[0], *y.shape))
+
+
+BROADCAST = _linear_move(
+    "broadcast_to",
+    lambda x, shape: (shape, x.dtype),
+    lambda x, shape: np.broadcast_to(x, shape),
+    lambda g, y, x: g,  # the walk sums it to the shape of x
+    _broadcast_batch,
+)
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Node:
+    """`x` repeated along axes of size 1, and along new ones in front, to this shape."""
+    x = as_node(x)
+    sizes = as_shape(shape, "broadcast_to")
+    if x.shape == sizes:
+        return x
+    aligned = (1,) * (len(sizes) - x.ndim) + x.shape
+    if x.ndim > len(sizes) or any(m not in (1, n) for m, n in zip(aligned, sizes)):
+        raise ShapeError(f"broadcast_to: shape {x.shape} does not broadcast to {sizes}")
+    return BROADCAST(x, shape=sizes)
+
+
+# --- slices, and laying a value into zeros --------------------------------------------------------------------------
+
+
+def _slices(starts: Shape, steps: Shape, sizes: Shape) -> tuple[slice, ...]:
+    return tuple(slice(s, s + (n - 1) * t + 1 if n else s, t) for s, t, n in zip(starts, steps, sizes))
+
+
+def _lay(x: Any, shape: Shape, starts: Shape, steps: Shape) -> Any:
+    result = np.zeros(shape, x.dtype)
+    result[_slices(starts, steps, x.shape)] = x
+    return result
+
+
+SLICE = _linear_move(
+    "slice",
+    lambda x, starts, steps, sizes: (sizes, x.dtype),
+    lambda x, starts, steps, sizes: x[_slices(starts, steps, sizes)],
+    lambda g, y, x: place(g, x.shape, y.attrs["starts"], y.attrs["steps"]),
+    lambda y, sources, batched: take_slice(
+        sources[0], (0, *y.attrs["starts"]), (1, *y.attrs["steps"]), (sources[0].shape[0], *y.shape)
+    ),
+)
+PLACE = _linear_move(
+    "place",
+    lambda x, shape, starts, steps: (shape, x.dtype),
+    _lay,
+    lambda g, y, x: take_slice(g, y.attrs["starts"], y.attrs["steps"], x.shape),
+    lambda y, sources, batched: place(
+        sources[0], (sources[0].shape[0], *y.shape), (0, *y.attrs["starts"]), (1, *y.attrs["steps"])
+    ),
+)
+
+
+def take_slice(x: Node, starts: Shape, steps: Shape, sizes: Shape) -> Node:
+    """From each axis `sizes` elements, beginning at `starts`, `steps` (at least 1) apart."""
+    whole = sizes == x.shape and not any(starts) and all(step == 1 for step in steps)
+    return x if whole else SLICE(x, starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
+
+
+def place(x: Node, shape: Shape, starts: Shape, steps: Shape) -> Node:
+    """`x` laid into zeros of this shape: the transpose of `take_slice`, and what padding and dilation are made of."""
+    whole = shape == x.shape and not any(starts)
+    return x if whole else PLACE(x, shape=tuple(shape), starts=tuple(starts), steps=tuple(steps))
+
+
+def slice_axis(x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node:
+    """A slice along one axis; the bounds count from the front."""
+    sizes = list(x.shape)
+    sizes[axis] = max(0, -(-(stop - start) // step))
+    starts, steps = [0] * x.ndim, [1] * x.ndim
+    starts[axis], steps[axis] = start, step
+    return take_slice(x, tuple(starts), tuple(steps), tuple(sizes))
+
+
+FLIP = _linear_move(
+    "flip",
+    lambda x, axes: (x.shape, x.dtype),
+    lambda x, axes: np.flip(x, axes),
+    lambda g, y, x: FLIP(g, **y.attrs),
+    lambda y, sources, batched: FLIP(sources[0], axes=tuple(a + 1 for a in y.attrs["axes"])),
+)
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Node:
+    """`x` with its elements the other way round along these axes (all, if none is named)."""
+    x = as_node(x)
+    return FLIP(x, axes=normalize_axes(axis, x.ndim, "flip"))
+
+
+# --- joining and taking apart ---------------------------------------------------------------------------------------
+
+
+def _concat_infer(*xs: Node, axis: int) -> tuple[Any, Any]:
+    first = xs[0]
+    for x in xs[1:]:
+        if x.ndim != first.ndim or any(m != n for i, (m, n) in enumerate(zip(first.shape, x.shape)) if i != axis):
+            raise ShapeError(f"concat: shapes {first.shape} and {x.shape} differ in more than axis {axis}")
+    total = sum(x.shape[axis] for x in xs)
+    return (*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype
+
+
+def _concat_vjp(g: Node, y: Node) -> list[Node]:
+    axis, start, parts = y.attrs["axis"], 0, []
+    for x in y.sources:
+        parts.append(slice_axis(g, axis, start, start + x.shape[axis]))
+        start += x.shape[axis]
+    return parts
+
+
+def _concat_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    lanes = next(s.shape[0] for s, b in zip(sources, batched) if b)
+    full = [s if b else broadcast_to(s, (lanes, *s.shape)) for s, b in zip(sources, batched)]
+    return CONCAT(*full, axis=y.attrs["axis"] + 1)
+
+
+CONCAT = Op(
+    "concat",
+    infer=_concat_infer,
+    numpy=lambda *xs, axis: np.concatenate(xs, axis),
+    vjp=_concat_vjp,
+    linear=range(1 << 30),  # in all of its sources, however many there are
+    batch=_concat_batch,
+    moves=True,
+)
+
+
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Node:
+    """Values joined along an axis they have; along one axis after flattening them if `axis` is None."""
+    xs = operands(*arrays)
+    if not xs:
+        raise ArgumentError("concat: there is nothing to join")
+    dtype = result_dtype(*[x.dtype for x in xs])
+    xs = [cast(x, dtype) for x in xs]
+    if axis is None:
+        xs, axis = [reshape(x, (-1,)) for x in xs], 0
+    at = normalize_axis(axis, xs[0].ndim, "concat")
+    return xs[0] if len(xs) == 1 else CONCAT(*xs, axis=at)
+
+
+def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Node:
+    """Values of one shape joined along a new axis."""
+    xs = operands(*arrays)
+    if not xs:
+        raise ArgumentError("stack: there is nothing to join")
+    for x in xs:
+        if x.shape != xs[0].shape:
+            raise ShapeError(f"stack: shapes {xs[0].shape} and {x.shape} differ; concat joins along an axis they have")
+    at = normalize_axis(axis, xs[0].ndim + 1, "stack")
+    return concat([expand_dims(x, axis=at) for x in xs], axis=at)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Node, ...]:
+    """The values that lie along an axis, each without it."""
+    x = as_node(x)
+    at = normalize_axis(axis, x.ndim, "unstack")
+    return tuple(squeeze(slice_axis(x, at, i, i + 1), axis=at) for i in range(x.shape[at]))

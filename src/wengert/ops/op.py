@@ -1,0 +1,129 @@
+"""Op: a primitive with all its rules side by side, and the registry of them.
+
+An op is recorded by calling it on nodes. Its rules:
+
+    infer(*sources, **attrs) -> (shape, dtype)     checked while recording; tuples of both for several results
+    numpy(*arrays, **attrs) -> array               the reference: what the op means
+    vjp   one function a source, rule(g, y, *sources) -> cotangent of that source; or one for all of them,
+          rule(g, y) -> list. `g` is the cotangent of the node `y` (a list, with Nones, where it has several results)
+    jvp   rule(tangents, y, *sources) -> tangent; a tangent is None where it is zero
+    linear        positions of the sources in which the op is jointly linear: its tangent is itself
+    multilinear   positions of the sources in each of which it is linear: its tangent is a sum over them
+    batch(y, sources, batched) -> node             the op over lanes: sources[i] has them as axis 0 where batched[i]
+
+One of vjp and jvp is enough: `autodiff` derives the other by transposition. `differentiable=False` says that the
+derivative is zero wherever it exists; an op with no rule and without that raises when it is differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import HALF, INEXACT, float32
+from wengert.errors import DeviceError
+from wengert.graph import Node, recording
+from wengert.location import here
+
+registry: dict[str, Op] = {}
+
+
+class Op:
+    """A primitive. Calling it on nodes records a node."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        infer: Callable[..., tuple[Any, Any]],
+        numpy: Callable[..., Any],
+        vjp: Any = None,
+        jvp: Callable[..., Any] | None = None,
+        linear: Container[int] = (),
+        multilinear: tuple[int, ...] = (),
+        batch: Callable[..., Node] | None = None,
+        differentiable: bool = True,
+        expensive: bool = False,
+        moves: bool = False,
+    ) -> None:
+        self.name = name
+        self.infer = infer
+        self.numpy = numpy
+        self.vjp = vjp
+        self.jvp = jvp
+        self.linear = linear
+        self.multilinear = multilinear
+        self.batch = batch
+        self.differentiable = differentiable
+        self.expensive = expensive  # its value is kept for a later backward rather than computed again
+        self.moves = moves  # it does no arithmetic: half precision needs no detour through float32
+        if name in registry:
+            raise ValueError(f"there is an op named {name} already")
+        registry[name] = self
+
+    def __call__(self, *sources: Node, **attrs: Any) -> Node:
+        shape, dtype = self.infer(*sources, **attrs)
+        tracked = recording.grad and self.differentiable and any(s.tracked for s in sources) and _inexact(dtype)
+        location = recording.location or here()
+        return Node(self, sources, attrs, shape, dtype, common_device(self.name, sources), tracked, location)
+
+    def run(self, arrays: Sequence[Any], node: Node) -> Any:
+        """The reference applied to arrays. Half precision is computed in float32 and rounded once, at the end."""
+        if self.moves:
+            return self.numpy(*arrays, **node.attrs)
+        if any(getattr(array, "dtype", None) in HALF for array in arrays):
+            arrays = [a.astype(float32) if getattr(a, "dtype", None) in HALF else a for a in arrays]
+        result = self.numpy(*arrays, **node.attrs)
+        if type(result) is tuple:
+            return tuple(_as(part, dtype) for part, dtype in zip(result, node.dtype))
+        return _as(result, node.dtype)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def _as(result: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return result if type(result) is np.ndarray and result.dtype is dtype else np.asarray(result, dtype)
+
+
+def _inexact(dtype: Any) -> bool:
+    return any(part in INEXACT for part in dtype) if type(dtype) is tuple else dtype in INEXACT
+
+
+def common_device(name: str, sources: Sequence[Node]) -> str:
+    """The device all sources are on."""
+    if not sources:
+        return "cpu"
+    device = sources[0].device
+    for source in sources:
+        if source.device != device:
+            raise DeviceError(f"{name}: values on {device} and on {source.device}; move one with .to({device!r})")
+    return device
+
+
+def _pick_infer(x: Node, index: int) -> tuple[Any, Any]:
+    return x.shape[index], x.dtype[index]
+
+
+def _pick_vjp(g: Node, y: Node) -> list[Any]:
+    cotangents: list[Node | None] = [None] * len(y.sources[0].shape)
+    cotangents[y.attrs["index"]] = g
+    return [cotangents]
+
+
+PICK = Op(
+    "pick",
+    infer=_pick_infer,
+    numpy=lambda results, index: results[index],
+    vjp=_pick_vjp,
+    jvp=lambda tangents, y, x: tangents[0][y.attrs["index"]],
+    batch=lambda y, sources, batched: PICK(sources[0], **y.attrs),
+    moves=True,
+)
+
+
+def picks(node: Node) -> tuple[Node, ...]:
+    """The results of a node that has several."""
+    return tuple(PICK(node, index=i) for i in range(len(node.shape)))

@@ -1,0 +1,308 @@
+"""Reductions: many elements along some axes become one. Axes are normalised while recording.
+
+`sum` is linear; `max`, `min` share the derivative equally among ties; `prod` is exact with any number of zeros.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import COMPLEX, INEXACT, SIGNED, as_dtype, bool_, default_float, int64, uint64
+from wengert.errors import DTypeError, ShapeError
+from wengert.graph import Node, Shape
+from wengert.ops.core import as_node, cast, stop_gradient
+from wengert.ops.elementwise import absolute, add, equal, exp, isfinite, log, not_equal, sqrt, square, where
+from wengert.ops.movement import broadcast_to, concat, normalize_axes, normalize_axis, reshape, slice_axis
+from wengert.ops.op import Op
+
+
+def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """The shape that is left when these axes are reduced."""
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def restore(y: Node, like: Node, axes: tuple[int, ...]) -> Node:
+    """A reduction's result with its reduced axes back, of size 1: it broadcasts against what was reduced."""
+    return reshape(y, reduced(like.shape, axes, True))
+
+
+def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    return y.op(sources[0], **{**y.attrs, "axes": tuple(a + 1 for a in y.attrs["axes"])})
+
+
+def _infer(x: Node, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Any]:
+    return reduced(x.shape, axes, keepdims), x.dtype
+
+
+def _infer_bool(x: Node, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Any]:
+    return reduced(x.shape, axes, keepdims), bool_
+
+
+SUM = Op(
+    "sum",
+    infer=_infer,
+    numpy=lambda x, axes, keepdims: np.sum(x, axes, dtype=x.dtype, keepdims=keepdims),
+    vjp=(lambda g, y, x: broadcast_to(restore(g, x, y.attrs["axes"]), x.shape),),
+    linear=(0,),
+    batch=_batch,
+    expensive=True,
+)
+
+
+def _dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
+    """Small integers are summed in 64 bits, booleans are counted."""
+    if dtype is not None:
+        return as_dtype(dtype)
+    if x.dtype in INEXACT:
+        return x.dtype
+    return int64 if x.dtype is bool_ or x.dtype in SIGNED else uint64
+
+
+def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+    """The sum of the elements along some axes (all, if none is named)."""
+    x = as_node(x)
+    x = cast(x, _dtype_of_sum(x, dtype))
+    return SUM(x, axes=normalize_axes(axis, x.ndim, "sum"), keepdims=keepdims)
+
+
+def sum_to(x: Node, shape: Shape) -> Node:
+    """`x` summed over the axes along which a value of this shape was broadcast: the transpose of broadcasting."""
+    if x.shape == shape:
+        return x
+    extra = x.ndim - len(shape)
+    axes = tuple(i for i, n in enumerate(x.shape) if i < extra or (shape[i - extra] == 1 and n != 1))
+    return reshape(SUM(x, axes=axes, keepdims=False) if axes else x, shape)
+
+
+# --- extremes -------------------------------------------------------------------------------------------------------
+
+
+def _extreme_vjp(g: Node, y: Node, x: Node) -> Node:
+    axes = y.attrs["axes"]
+    ties = cast(equal(x, restore(y, x, axes)), x.dtype)
+    count = SUM(ties, axes=axes, keepdims=True)
+    return restore(g, x, axes) * ties / count
+
+
+def _extreme(name: str, reference: Callable[..., Any]) -> Op:
+    return Op(
+        name,
+        infer=_infer,
+        numpy=lambda x, axes, keepdims: reference(x, axis=axes, keepdims=keepdims),
+        vjp=(_extreme_vjp,),
+        batch=_batch,
+        expensive=True,
+    )
+
+
+MAX, MIN = _extreme("max", np.max), _extreme("min", np.min)
+
+
+def _record_extreme(op: Op, x: Any, axis: Any, keepdims: bool) -> Node:
+    x = as_node(x)
+    if x.dtype in COMPLEX:
+        raise DTypeError(f"{op.name}: complex numbers have no order")
+    axes = normalize_axes(axis, x.ndim, op.name)
+    _require_elements(op.name, x, axes)
+    return op(x, axes=axes, keepdims=keepdims)
+
+
+def _require_elements(name: str, x: Node, axes: tuple[int, ...]) -> None:
+    if builtins.any(x.shape[a] == 0 for a in axes):
+        raise ShapeError(f"{name}: shape {x.shape} has no elements along axes {axes}, and none of them is the {name}")
+
+
+def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+    """The largest element along some axes. Elements that tie share its derivative equally."""
+    return _record_extreme(MAX, x, axis, keepdims)
+
+
+def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+    """The smallest element along some axes. Elements that tie share its derivative equally."""
+    return _record_extreme(MIN, x, axis, keepdims)
+
+
+# --- product --------------------------------------------------------------------------------------------------------
+
+
+def _multiply_along(x: Node, axis: int) -> Node:
+    """The product along one axis, by multiplying halves: every derivative of it is a product of the others, exactly."""
+    while x.shape[axis] > 1:
+        n = x.shape[axis]
+        half = n // 2
+        product = slice_axis(x, axis, 0, half) * slice_axis(x, axis, half, 2 * half)
+        x = product if n == 2 * half else concat([product, slice_axis(x, axis, n - 1, n)], axis=axis)
+    return x
+
+
+def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+    """The product of the elements along some axes. Its derivative is exact with any number of zeros among them."""
+    x = as_node(x)
+    x = cast(x, _dtype_of_sum(x, dtype))
+    axes = normalize_axes(axis, x.ndim, "prod")
+    if not x.tracked:
+        return PROD(x, axes=axes, keepdims=keepdims)
+    shape = reduced(x.shape, axes, keepdims)
+    if x.size == 0:
+        return PROD(x, axes=axes, keepdims=keepdims)
+    for a in axes:
+        x = _multiply_along(x, a)
+    return reshape(x, shape)
+
+
+PROD = Op(
+    "prod",
+    infer=_infer,
+    numpy=lambda x, axes, keepdims: np.prod(x, axes, dtype=x.dtype, keepdims=keepdims),
+    differentiable=False,
+    batch=_batch,
+    expensive=True,
+)
+
+
+# --- truth ----------------------------------------------------------------------------------------------------------
+
+
+def _truth(name: str, reference: Callable[..., Any]) -> Op:
+    return Op(
+        name,
+        infer=_infer_bool,
+        numpy=lambda x, axes, keepdims: reference(x, axis=axes, keepdims=keepdims),
+        differentiable=False,
+        batch=_batch,
+    )
+
+
+ALL, ANY = _truth("all", np.all), _truth("any", np.any)
+
+
+def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+    """Whether all elements along some axes are true (not zero)."""
+    x = as_node(x)
+    return ALL(x, axes=normalize_axes(axis, x.ndim, "all"), keepdims=keepdims)
+
+
+def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+    """Whether any element along some axes is true (not zero)."""
+    x = as_node(x)
+    return ANY(x, axes=normalize_axes(axis, x.ndim, "any"), keepdims=keepdims)
+
+
+def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+    """How many elements along some axes are not zero."""
+    x = as_node(x)
+    return sum(cast(not_equal(x, 0) if x.dtype is not bool_ else x, int64), axis=axis, keepdims=keepdims)
+
+
+# --- positions ------------------------------------------------------------------------------------------------------
+
+
+def _position(name: str, reference: Callable[..., Any]) -> Op:
+    return Op(
+        name,
+        infer=lambda x, axis, keepdims: (reduced(x.shape, (axis,), keepdims), int64),
+        numpy=lambda x, axis, keepdims: reference(x, axis=axis, keepdims=keepdims),
+        differentiable=False,
+        batch=lambda y, sources, batched: y.op(sources[0], axis=y.attrs["axis"] + 1, keepdims=y.attrs["keepdims"]),
+    )
+
+
+ARGMAX, ARGMIN = _position("argmax", np.argmax), _position("argmin", np.argmin)
+
+
+def _record_position(op: Op, x: Any, axis: int | None, keepdims: bool) -> Node:
+    x = as_node(x)
+    if axis is None:
+        flat = _record_position(op, reshape(x, (-1,)), 0, False)
+        return reshape(flat, (1,) * x.ndim) if keepdims else flat
+    at = normalize_axis(axis, x.ndim, op.name)
+    _require_elements(op.name, x, (at,))
+    return op(x, axis=at, keepdims=keepdims)
+
+
+def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Node:
+    """Where along an axis the largest element is (the first, if several tie); in the flattened value without one."""
+    return _record_position(ARGMAX, x, axis, keepdims)
+
+
+def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Node:
+    """Where along an axis the smallest element is (the first, if several tie); in the flattened value without one."""
+    return _record_position(ARGMIN, x, axis, keepdims)
+
+
+# --- statistics, norms: compositions --------------------------------------------------------------------------------
+
+
+def _count(x: Node, axes: tuple[int, ...]) -> int:
+    return math.prod(x.shape[a] for a in axes)
+
+
+def _as_inexact(x: Node) -> Node:
+    return x if x.dtype in INEXACT else cast(x, default_float)
+
+
+def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+    """The mean of the elements along some axes."""
+    x = _as_inexact(as_node(x))
+    axes = normalize_axes(axis, x.ndim, "mean")
+    count = _count(x, axes)
+    return SUM(x, axes=axes, keepdims=keepdims) / (float(count) if count else float("nan"))
+
+
+def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
+    """The variance along some axes: squared distances from the mean, summed, over the count minus `correction`."""
+    x = _as_inexact(as_node(x))
+    axes = normalize_axes(axis, x.ndim, "var")
+    distance = x - mean(x, axis=axes, keepdims=True)
+    freedom = float(builtins.max(_count(x, axes) - correction, 0))
+    total = SUM(square(distance), axes=axes, keepdims=keepdims)
+    return total / (freedom if freedom else float("nan"))
+
+
+def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
+    """The standard deviation along some axes, the root of `var`."""
+    return safe_sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def safe_sqrt(x: Node) -> Node:
+    """The square root, with derivative 0 at 0."""
+    zero = equal(x, 0)
+    return where(zero, 0, sqrt(where(zero, 1, x)))
+
+
+def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Node:
+    """The vector norm of some order along some axes; the derivative of the 2-norm at 0 is 0."""
+    x = _as_inexact(as_node(x))
+    size = absolute(x)
+    if ord == 2:
+        return safe_sqrt(sum(square(size), axis=axis, keepdims=keepdims))
+    if ord == 1:
+        return sum(size, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return cast(count_nonzero(x, axis=axis, keepdims=keepdims), size.dtype)
+    if math.isinf(ord):
+        return (max if ord > 0 else min)(size, axis=axis, keepdims=keepdims)
+    zero = equal(size, 0)
+    powers = where(zero, 0, where(zero, 1, size) ** ord) if ord > 0 else size**ord
+    total = sum(powers, axis=axis, keepdims=keepdims)
+    empty = equal(total, 0)
+    return where(empty, 0, where(empty, 1, total) ** (1 / ord))
+
+
+def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
+    """`log(sum(exp(x)))` along some axes, without overflow."""
+    x = _as_inexact(as_node(x))
+    axes = normalize_axes(axis, x.ndim, "logsumexp")
+    if x.size == 0:
+        return log(sum(exp(x), axis=axes, keepdims=keepdims))
+    top = stop_gradient(MAX(x, axes=axes, keepdims=True))
+    shift = where(isfinite(top), top, 0)
+    total = log(SUM(exp(x - shift), axes=axes, keepdims=True))
+    return reshape(add(total, shift), reduced(x.shape, axes, keepdims))

@@ -1,0 +1,1 @@
+"""When things run: dynamic execution (`realize`) and its settings (`config`)."""

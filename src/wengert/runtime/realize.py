@@ -1,0 +1,166 @@
+"""Dynamic execution: a flush computes what somebody looks at, and every pending Tensor that is still alive.
+
+In: the nodes asked for and this thread's pending Tensors. Out: their buffers. Nodes are run one at a time by their
+references, in the order they were recorded. A value is freed after its last use, unless
+
+- a live Tensor names it,
+- or a later backward will want it: it is the output of an expensive op that something tracked is made from. Cheap
+  tracked values are computed again when they are needed.
+
+A computed, untracked node lets go of its sources. One that fails is poisoned: it raises when it is looked at, and the
+rest goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.autodiff.reverse import raise_released
+from wengert.backends.numpy import run
+from wengert.errors import AbstractValueError, ComputationError, NaNError
+from wengert.graph import RELEASED, Node, recording
+from wengert.ops.core import PLACEHOLDER
+from wengert.tensor import engine
+
+_lock = threading.RLock()
+
+
+class Failure(NamedTuple):
+    """Stands in the buffer of a node that could not be computed."""
+
+    error: Exception
+    node: Node
+
+
+def value(node: Node) -> np.ndarray[Any, Any]:
+    """The array of a node; computes it, and all else that is pending, if need be."""
+    if node.buffer is None:
+        flush([node])
+    if type(node.buffer) is Failure:
+        raise_failure(node.buffer)
+    return node.buffer
+
+
+def raise_failure(failure: Failure) -> None:
+    """Raise what a failed node raised, naming the op and the line that recorded it."""
+    if isinstance(failure.error, (NaNError, AbstractValueError)):
+        raise failure.error
+    message = f"{failure.node.op.name} failed: {failure.error}"
+    raise ComputationError(message, failure.node.location) from failure.error
+
+
+def flush(asked: Sequence[Node] = (), upto: int | None = None) -> None:
+    """Compute these nodes and the pending Tensors (the first `upto` of them) that are alive."""
+    pending = recording.pending
+    recording.pending = pending[upto:] if upto is not None else []
+    recording.cut = 0
+    alive = (slot() for slot in pending[:upto])
+    targets = [tensor.node for tensor in alive if tensor is not None]
+    with _lock:
+        compute([*asked, *targets], asked)
+
+
+def settle() -> None:
+    """Compute what is pending before it grows past its bound: up to the last assignment or backward, if there was one."""
+    flush(upto=recording.cut or None)
+
+
+def compute(targets: Sequence[Node], asked: Sequence[Node]) -> None:
+    """Give every target its buffer."""
+    order = _unrealized(targets)
+    abstract = _abstract(order)
+    if abstract:
+        for node in asked:
+            if node in abstract:
+                _raise_abstract(node)
+        targets = [node for node in targets if node not in abstract]
+        order = _unrealized(targets)
+    if not order:
+        return
+    keep = set(targets)
+    keep.update(_wanted_by_backward(order))
+    run(order, keep, Failure)
+    for node in keep:
+        if not node.tracked and node.buffer is not None:
+            node.sources = ()
+
+
+def _unrealized(targets: Iterable[Node]) -> list[Node]:
+    """The targets and their ancestors that have no buffer, in order."""
+    found: set[Node] = set()
+    stack = list(targets)
+    while stack:
+        node = stack.pop()
+        if node.buffer is None and node not in found:
+            if node.sources is RELEASED:
+                raise_released(node)
+            found.add(node)
+            stack.extend(node.sources)
+    return sorted(found, key=lambda node: node.serial)
+
+
+def _abstract(order: Sequence[Node]) -> set[Node]:
+    """The nodes that depend on a placeholder."""
+    if not any(node.op is PLACEHOLDER for node in order):
+        return set()
+    abstract: set[Node] = set()
+    for node in order:
+        if node.op is PLACEHOLDER or not abstract.isdisjoint(node.sources):
+            abstract.add(node)
+    return abstract
+
+
+def _raise_abstract(node: Node) -> None:
+    trace = recording.trace
+    if trace is None:
+        raise AbstractValueError(
+            "this tensor is abstract and has no value: it escaped from a function while vmap, scan, cond or the like "
+            "recorded it. Return it from that function instead",
+            node.location,
+        )
+    raise AbstractValueError(
+        f"a value was asked for inside a function that {trace.name} records with abstract inputs: there is none yet. "
+        "Branch with wg.where or wg.cond, loop with wg.scan or wg.while_loop, or look at it outside"
+    )
+
+
+def _wanted_by_backward(order: Sequence[Node]) -> Iterator[Node]:
+    for node in order:
+        if node.op.expensive and node.tracked:
+            yield node
+        if node.tracked:
+            for source in node.sources:
+                if source.op.expensive:
+                    yield source
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Compute every op as it is recorded, for debugging: an error then surfaces on the line that caused it.
+
+    >>> import wengert as wg
+    >>> with wg.eager():
+    ...     y = wg.exp(wg.tensor(0.0))
+    >>> y.node.buffer is not None
+    True
+    """
+    limit = recording.limit
+    recording.limit = 0
+    try:
+        yield
+    finally:
+        recording.limit = limit
+
+
+def synchronize() -> None:
+    """Compute all that is pending in this thread."""
+    flush()
+
+
+engine.value = value
+engine.settle = settle

@@ -1,0 +1,119 @@
+"""Nested containers: dicts, lists, tuples, named tuples and dataclasses of values, taken apart and put together again.
+
+`flatten` gives the leaves in order and the structure; `unflatten` is its inverse. None is an empty container.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from wengert.errors import ArgumentError
+
+
+class Structure(NamedTuple):
+    """The shape of a nested container: its type, what names its parts, and the parts' structures. A leaf has type Leaf."""
+
+    type: type
+    keys: tuple[Any, ...]
+    parts: tuple[Structure, ...]
+
+    def __str__(self) -> str:
+        if self.type is Leaf:
+            return "*"
+        inner = ", ".join(f"{key}: {part}" if self.keys else str(part) for key, part in zip(self._labels(), self.parts))
+        return f"{self.type.__name__}({inner})"
+
+    def _labels(self) -> Iterable[Any]:
+        return self.keys or range(len(self.parts))
+
+
+class Leaf:
+    """Marks the place of a leaf in a Structure."""
+
+
+LEAF = Structure(Leaf, (), ())
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a nested container, in order, and its structure.
+
+    >>> flatten({"b": 1, "a": (2, [3])})[0]
+    [1, 2, 3]
+    """
+    leaves: list[Any] = []
+    return leaves, _take_apart(tree, leaves)
+
+
+def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
+    kind = type(tree)
+    if tree is None:
+        return Structure(type(None), (), ())
+    if isinstance(tree, dict):
+        return Structure(kind, tuple(tree), tuple(_take_apart(value, leaves) for value in tree.values()))
+    if isinstance(tree, (list, tuple)):
+        return Structure(kind, (), tuple(_take_apart(value, leaves) for value in tree))
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = tuple(field.name for field in dataclasses.fields(tree))
+        return Structure(kind, names, tuple(_take_apart(getattr(tree, name), leaves) for name in names))
+    leaves.append(tree)
+    return LEAF
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """The nested container with this structure and these leaves."""
+    return _put_together(structure, iter(leaves))
+
+
+def _put_together(structure: Structure, leaves: Any) -> Any:
+    kind = structure.type
+    if kind is Leaf:
+        return next(leaves)
+    if kind is type(None):
+        return None
+    parts = [_put_together(part, leaves) for part in structure.parts]
+    if issubclass(kind, dict):
+        return kind(zip(structure.keys, parts))
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return kind(*parts)
+    if issubclass(kind, (list, tuple)):
+        return kind(parts)
+    return _dataclass(kind, dict(zip(structure.keys, parts)))
+
+
+def _dataclass(kind: type, fields: dict[str, Any]) -> Any:
+    """A dataclass with these fields, made without running its `__init__` (which may check or convert real values)."""
+    instance = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """The container whose leaves are `function` of the leaves of `tree` and of the others at the same place.
+
+    >>> map(lambda a, b: a + b, {"x": 1}, {"x": 2})
+    {'x': 3}
+    """
+    leaves, structure = flatten(tree)
+    columns = [leaves]
+    for other in others:
+        more, same = flatten(other)
+        if same != structure:
+            raise ArgumentError(f"two nested containers differ: {structure} and {same}")
+        columns.append(more)
+    return unflatten(structure, [function(*row) for row in zip(*columns)])
+
+
+def spread(prefix: Any, tree: Any, what: str) -> list[Any]:
+    """One item of `prefix` for each leaf of `tree`: an item that stands for a whole container is repeated within it."""
+    if isinstance(prefix, (list, tuple)) and isinstance(tree, (list, tuple)):
+        if len(prefix) != len(tree):
+            raise ArgumentError(f"{what} has {len(prefix)} items for {len(tree)} values")
+        return [item for part, values in zip(prefix, tree) for item in spread(part, values, what)]
+    if isinstance(prefix, dict) and isinstance(tree, dict):
+        if prefix.keys() != tree.keys():
+            raise ArgumentError(f"{what} has the keys {sorted(prefix)}, the values have {sorted(tree)}")
+        return [item for key, values in tree.items() for item in spread(prefix[key], values, what)]
+    return [prefix] * len(flatten(tree)[0])
