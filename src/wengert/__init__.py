@@ -3,9 +3,15 @@
     import wengert as wg
 """
 
-from wengert import tree
+from wengert import autodiff, errors, fft, graph, linalg, tree
 from wengert.autodiff.backward import enable_grad, no_grad
+from wengert.autodiff.check import check_grads
+from wengert.autodiff.checkpoint import checkpoint
+from wengert.autodiff.cond import cond, while_loop
+from wengert.autodiff.custom import custom_jvp, custom_vjp
+from wengert.autodiff.scan import scan
 from wengert.autodiff.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from wengert.autodiff.vectorize import vmap
 from wengert.backends.numpy import debug_nans
 from wengert.dtypes import (
     bfloat16,
@@ -24,25 +30,57 @@ from wengert.dtypes import (
     uint64,
 )
 from wengert.dtypes import bool_ as bool
+from wengert.files import load, save
 from wengert.functions import *  # noqa: F403
 from wengert.functions import __all__ as _functions
+from wengert.habits import module_attribute as _module_attribute
+from wengert.interop import from_dlpack
+from wengert.namespace import (
+    __array_namespace_info__,
+    asarray,
+    astype,
+    broadcast_shapes,
+    can_cast,
+    e,
+    finfo,
+    iinfo,
+    inf,
+    isdtype,
+    nan,
+    newaxis,
+    pi,
+    result_type,
+)
+from wengert.random import manual_seed
+from wengert.runtime.config import config
 from wengert.runtime.realize import eager, synchronize
+from wengert.stateful import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d
 from wengert.tensor import Tensor, tensor
 
 __version__ = "0.1.0"
+__array_api_version__ = "2024.12"
 __all__ = [
     *_functions,
     "Tensor",
+    "alpha_dropout",
+    "autodiff",
     "bfloat16",
     "bool",
+    "check_grads",
     "complex64",
     "complex128",
     "debug_nans",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "eager",
     "enable_grad",
+    "fft",
     "float16",
     "float32",
     "float64",
+    "from_dlpack",
     "grad",
     "hessian",
     "hvp",
@@ -52,7 +90,12 @@ __all__ = [
     "int64",
     "jacobian",
     "jvp",
+    "linalg",
+    "load",
+    "manual_seed",
     "no_grad",
+    "random",
+    "save",
     "synchronize",
     "tensor",
     "tree",
@@ -61,5 +104,31 @@ __all__ = [
     "uint32",
     "uint64",
     "value_and_grad",
+    "checkpoint",
+    "cond",
+    "config",
+    "custom_jvp",
+    "custom_vjp",
+    "scan",
+    "vmap",
+    "while_loop",
+    "__array_namespace_info__",
+    "asarray",
+    "astype",
+    "broadcast_shapes",
+    "can_cast",
+    "e",
+    "finfo",
+    "iinfo",
+    "inf",
+    "isdtype",
+    "nan",
+    "newaxis",
+    "pi",
+    "result_type",
     "vjp",
 ]
+
+
+def __getattr__(name: str) -> object:
+    return _module_attribute(name, __all__)

@@ -62,3 +62,7 @@ class ComputationError(WengertError, RuntimeError):
 
 class NaNError(WengertError, FloatingPointError):
     """`debug_nans` found the first op that made a NaN."""
+
+
+class FileError(WengertError, ValueError):
+    """A file that cannot be read as what it should be: damaged, of another kind, or of a later version."""

@@ -5,11 +5,30 @@ The last section makes some of them methods. Names and argument names are the Ar
 
 from __future__ import annotations
 
+from wengert import datadependent as _datadependent
+from wengert import normalization as _normalization
 from wengert.lift import lift, lift_binary, lift_unary
+from wengert.lift import lift_creation as _lift_creation
+from wengert.ops import activation as _activation
+from wengert.ops import attention as _attention
+from wengert.ops import contract as _contract
+from wengert.ops import conv as _conv
+from wengert.ops import creation as _creation
+from wengert.ops import cross_entropy as _cross_entropy
 from wengert.ops import elementwise as _e
+from wengert.ops import gather as _gather
 from wengert.ops import linalg as _linalg
+from wengert.ops import loss as _loss
 from wengert.ops import movement as _movement
+from wengert.ops import normalize as _normalize
+from wengert.ops import pad as _pad
+from wengert.ops import pool as _pool
+from wengert.ops import rearrange as _rearrange
 from wengert.ops import reduce as _reduce
+from wengert.ops import resize as _resize
+from wengert.ops import running as _running
+from wengert.ops import sorting as _sorting
+from wengert.ops import special as _special
 from wengert.ops.core import stop_gradient as _stop_gradient
 from wengert.tensor import Tensor
 
@@ -121,23 +140,166 @@ unstack = lift(_movement.unstack)
 
 # --- matrix products ------------------------------------------------------------------------------------------------
 
+cross = lift(_contract.cross)
+diagonal = lift(_contract.diagonal)
+einsum = lift(_contract.einsum)
+kron = lift(_contract.kron)
 matmul = lift(_linalg.matmul)
+outer = lift(_contract.outer)
+tensordot = lift(_contract.tensordot)
+trace = lift(_contract.trace)
+vecdot = lift(_contract.vecdot)
 
 # --- creation and dtypes --------------------------------------------------------------------------------------------
 
+arange = _lift_creation(_creation.arange)
+broadcast_arrays = lift(_creation.broadcast_arrays)
+empty = _lift_creation(_creation.empty)
+empty_like = _lift_creation(_creation.empty_like)
+eye = _lift_creation(_creation.eye)
+full = _lift_creation(_creation.full)
+full_like = _lift_creation(_creation.full_like)
+lerp = lift(_creation.lerp)
+linspace = _lift_creation(_creation.linspace)
+meshgrid = lift(_creation.meshgrid)
+ones = _lift_creation(_creation.ones)
+ones_like = _lift_creation(_creation.ones_like)
+tri = _lift_creation(_creation.tri)
+tril = lift(_creation.tril)
+triu = lift(_creation.triu)
+zeros = _lift_creation(_creation.zeros)
+zeros_like = _lift_creation(_creation.zeros_like)
+
 # --- activations and special functions ------------------------------------------------------------------------------
+
+celu = lift(_activation.celu)
+digamma = lift_unary(_special.digamma)
+elu = lift(_activation.elu)
+erf = lift_unary(_special.erf)
+erfc = lift_unary(_special.erfc)
+erfinv = lift_unary(_special.erfinv)
+gelu = lift(_activation.gelu)
+glu = lift(_activation.glu)
+hardsigmoid = lift(_activation.hardsigmoid)
+hardswish = lift(_activation.hardswish)
+hardtanh = lift(_activation.hardtanh)
+leaky_relu = lift(_activation.leaky_relu)
+lgamma = lift_unary(_special.lgamma)
+log_softmax = lift(_activation.log_softmax)
+logsigmoid = lift(_activation.logsigmoid)
+mish = lift(_activation.mish)
+polygamma = lift(_special.polygamma)
+relu = lift(_activation.relu)
+relu6 = lift(_activation.relu6)
+selu = lift(_activation.selu)
+silu = lift(_activation.silu)
+softmax = lift(_activation.softmax)
+softplus = lift(_activation.softplus)
+softsign = lift(_activation.softsign)
+tanhshrink = lift(_activation.tanhshrink)
 
 # --- indexing, sorting, sets, running sums --------------------------------------------------------------------------
 
+argsort = lift(_sorting.argsort)
+chunk = lift(_rearrange.chunk)
+cummax = lift(_running.cummax)
+cummin = lift(_running.cummin)
+cumprod = lift(_running.cumprod)
+cumsum = lift(_running.cumsum)
+cumulative_prod = lift(_running.cumulative_prod)
+cumulative_sum = lift(_running.cumulative_sum)
+diff = lift(_running.diff)
+gather = lift(_gather.gather)
+index_add = lift(_gather.index_add)
+index_put = lift(_gather.index_put)
+index_select = lift(_gather.index_select)
+kthvalue = lift(_sorting.kthvalue)
+logcumsumexp = lift(_running.logcumsumexp)
+masked_fill = lift(_gather.masked_fill)
+masked_select = _datadependent.masked_select
+median = lift(_sorting.median)
+nonzero = _datadependent.nonzero
+one_hot = lift(_gather.one_hot)
+put_along_axis = lift(_gather.put_along_axis)
+quantile = lift(_sorting.quantile)
+repeat = _datadependent.repeat
+roll = lift(_rearrange.roll)
+rot90 = lift(_rearrange.rot90)
+scatter = lift(_gather.scatter)
+scatter_add = lift(_gather.scatter_add)
+searchsorted = lift(_sorting.searchsorted)
+sort = lift(_sorting.sort)
+split = lift(_rearrange.split)
+take = lift(_gather.take)
+take_along_axis = lift(_gather.take_along_axis)
+tile = lift(_rearrange.tile)
+topk = lift(_sorting.topk)
+unique = _datadependent.unique
+unique_all = _datadependent.unique_all
+unique_counts = _datadependent.unique_counts
+unique_inverse = _datadependent.unique_inverse
+unique_values = _datadependent.unique_values
+
 # --- convolution, pooling, padding ----------------------------------------------------------------------------------
+
+adaptive_avg_pool1d = lift(_pool.adaptive_avg_pool1d)
+adaptive_avg_pool2d = lift(_pool.adaptive_avg_pool2d)
+adaptive_max_pool1d = lift(_pool.adaptive_max_pool1d)
+adaptive_max_pool2d = lift(_pool.adaptive_max_pool2d)
+avg_pool1d = lift(_pool.avg_pool1d)
+avg_pool2d = lift(_pool.avg_pool2d)
+conv1d = lift(_conv.conv1d)
+conv2d = lift(_conv.conv2d)
+conv3d = lift(_conv.conv3d)
+conv_transpose1d = lift(_conv.conv_transpose1d)
+conv_transpose2d = lift(_conv.conv_transpose2d)
+conv_transpose3d = lift(_conv.conv_transpose3d)
+fold = lift(_pool.fold)
+interpolate = lift(_resize.interpolate)
+max_pool1d = lift(_pool.max_pool1d)
+max_pool2d = lift(_pool.max_pool2d)
+pad = lift(_pad.pad)
+pixel_shuffle = lift(_resize.pixel_shuffle)
+pixel_unshuffle = lift(_resize.pixel_unshuffle)
+unfold = lift(_pool.unfold)
 
 # --- normalisation, attention, losses -------------------------------------------------------------------------------
 
+batch_norm = _normalization.batch_norm
+binary_cross_entropy = lift(_loss.binary_cross_entropy)
+binary_cross_entropy_with_logits = lift(_loss.binary_cross_entropy_with_logits)
+cosine_embedding_loss = lift(_loss.cosine_embedding_loss)
+cosine_similarity = lift(_normalize.cosine_similarity)
+cross_entropy = lift(_cross_entropy.cross_entropy)
+embedding = lift(_attention.embedding)
+gaussian_nll_loss = lift(_loss.gaussian_nll_loss)
+group_norm = lift(_normalize.group_norm)
+hinge_embedding_loss = lift(_loss.hinge_embedding_loss)
+huber_loss = lift(_loss.huber_loss)
+instance_norm = _normalization.instance_norm
+kl_div = lift(_loss.kl_div)
+l1_loss = lift(_loss.l1_loss)
+layer_norm = lift(_normalize.layer_norm)
+local_response_norm = lift(_normalize.local_response_norm)
+margin_ranking_loss = lift(_loss.margin_ranking_loss)
+mse_loss = lift(_loss.mse_loss)
+nll_loss = lift(_cross_entropy.nll_loss)
+normalize = lift(_normalize.normalize)
+poisson_nll_loss = lift(_loss.poisson_nll_loss)
+rms_norm = lift(_normalize.rms_norm)
+scaled_dot_product_attention = lift(_attention.scaled_dot_product_attention)
+smooth_l1_loss = lift(_loss.smooth_l1_loss)
+triplet_margin_loss = lift(_loss.triplet_margin_loss)
+
 # --- methods --------------------------------------------------------------------------------------------------------
 
-METHODS = (
-    "abs all any argmax argmin ceil clip cos exp expand_dims flatten flip floor isfinite isinf isnan log log1p log2 log10 "
-    "logsumexp matmul max maximum mean min minimum moveaxis norm permute_dims pow prod reciprocal reshape round sigmoid "
+METHODS = (  # noqa: SIM905
+    "erf lerp log_softmax relu softmax tril triu "
+    "argsort chunk cummax cummin cumprod cumsum diff gather index_add index_select kthvalue logcumsumexp "
+    "masked_fill masked_select median nonzero quantile repeat roll scatter scatter_add sort split take "
+    "take_along_axis tile topk unique "
+    "abs all any argmax argmin ceil clip cos exp expand_dims flatten flip floor isfinite isinf isnan log log1p "
+    "log2 log10 logsumexp matmul max maximum mean min minimum moveaxis norm pow prod reciprocal round sigmoid "
     "sign sin sqrt square squeeze std sum swapaxes tan tanh trunc unstack var"
 ).split()
 

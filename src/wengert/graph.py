@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -132,15 +132,19 @@ def describe_type(node: Node) -> str:
     return f"{node.dtype.name}{list(node.shape)}"
 
 
-def ancestors(outputs: Iterable[Node], since: int = 0) -> list[Node]:
-    """The outputs and all they were made from, in topological order, leaving out nodes older than serial `since`."""
+def ancestors(outputs: Iterable[Node], since: int = 0, stop: Container[Node] = ()) -> list[Node]:
+    """The outputs and all they were made from, in topological order.
+
+    Nodes older than serial `since` are left out; what the nodes in `stop` were made from is not looked at.
+    """
     found: set[Node] = set()
     stack = list(outputs)
     while stack:
         node = stack.pop()
         if node.serial >= since and node not in found:
             found.add(node)
-            stack.extend(node.sources)
+            if node not in stop:
+                stack.extend(node.sources)
     return sorted(found, key=_serial_of)
 
 
@@ -150,7 +154,7 @@ def dependents(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node]:
     if not reached:
         return []
     order = []
-    for node in ancestors(outputs, since=min(map(_serial_of, reached))):
+    for node in ancestors(outputs, since=min(map(_serial_of, reached)), stop=frozenset(reached)):
         if node not in reached and not reached.isdisjoint(node.sources):
             reached.add(node)
             order.append(node)
@@ -161,14 +165,21 @@ def _serial_of(node: Node) -> int:
     return node.serial
 
 
-def replay(outputs: Sequence[Node], replacing: dict[Node, Node]) -> list[Node]:
-    """The outputs recorded anew with some nodes replaced, on their own lines and tracked as they were."""
-    new = dict(replacing)
-    with recorded_as(None, recording.grad):
-        for node in dependents(outputs, replacing):
+def record_again(nodes: Iterable[Node], replacing: dict[Node, Node]) -> None:
+    """Record these nodes anew over what `replacing` maps their sources to, on their own lines and tracked as they were.
+
+    The new nodes are added to `replacing`.
+    """
+    with recorded_as(recording.location, recording.grad):
+        for node in nodes:
             recording.location, recording.grad = node.location, node.tracked
-            new[node] = node.op(*[new.get(source, source) for source in node.sources], **node.attrs)
-    return [new.get(node, node) for node in outputs]
+            sources = [replacing.get(source, source) for source in node.sources]
+            replacing[node] = node.op(*sources, **node.attrs)
+
+
+def now() -> int:
+    """A serial number: nodes recorded from here on have larger ones."""
+    return _serials()
 
 
 @contextmanager
@@ -183,15 +194,19 @@ def recorded_as(location: Location, grad: bool) -> Iterator[None]:
 
 
 class Trace:
-    """A recording with abstract inputs, in progress. It remembers the slots assigned in it, to give them back."""
+    """A recording with abstract inputs, in progress. It remembers the slots from outside that are assigned in it, to
+    give them back; a slot made inside is the function's own.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.start = _serials()
         self.before: dict[Any, Node] = {}
 
     def note(self, slot: Any) -> None:
         """Called before a slot is given another value: its first value here is what it goes back to."""
-        self.before.setdefault(slot, slot.node)
+        if slot.node.serial < self.start:
+            self.before.setdefault(slot, slot.node)
 
     def assigned(self) -> dict[Any, Node]:
         """The slots assigned so far, with the values they have now."""
@@ -216,12 +231,20 @@ def tracing(name: str) -> Iterator[Trace]:
 
 
 class Graph:
-    """The nodes between some inputs and some outputs: what transforms and passes take and return."""
+    """The nodes between some inputs and some outputs: what transforms and passes take and return.
 
-    def __init__(self, inputs: Sequence[Node], outputs: Sequence[Node]) -> None:
+    Nodes recorded since `since` belong to it, whether they depend on an input or not (literals, random bits); older
+    ones that it reads are captured.
+    """
+
+    def __init__(self, inputs: Sequence[Node], outputs: Sequence[Node], since: int | None = None) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
-        self.nodes = dependents(self.outputs, self.inputs)
+        if since is None:
+            since = min(map(_serial_of, self.inputs), default=0)
+        own = frozenset(self.inputs)
+        order = ancestors(self.outputs, since, stop=own)
+        self.nodes = [node for node in order if node not in own and not isinstance(node.buffer, np.ndarray)]
 
     def captured(self) -> list[Node]:
         """The nodes from outside that the graph reads, in order of first use."""
@@ -232,12 +255,14 @@ class Graph:
         found.update((node, None) for node in self.outputs if node not in own)
         return list(found)
 
-    def closed(self, constants: Sequence[Node]) -> Graph:
-        """The same graph with the given captured nodes as further inputs, standing after its own."""
-        return Graph((*self.inputs, *constants), self.outputs)
+    def inline(self, *values: Node, captured: Sequence[tuple[Node, Node]] = ()) -> list[Node]:
+        """The outputs recorded anew over other values for the inputs (and for some captured nodes)."""
+        replacing = {**dict(zip(self.inputs, values)), **dict(captured)}
+        record_again(self.nodes, replacing)
+        return [replacing.get(node, node) for node in self.outputs]
 
-    def __call__(self, *arrays: Any) -> list[np.ndarray[Any, Any]]:
-        """The outputs computed from arrays for the inputs, op by op, by the references. Needs a closed graph."""
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """The outputs computed from arrays for the inputs, op by op, by the references. Nothing may be captured."""
         values: dict[Node, Any] = dict(zip(self.inputs, arrays))
         for node in self.nodes:
             values[node] = node.op.run([values[source] for source in node.sources], node)

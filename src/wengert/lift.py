@@ -1,7 +1,7 @@
 """Lifting: a function over nodes becomes one over Tensors.
 
-`ops` is written over nodes; what users call takes Tensors, arrays and numbers and gives Tensors. `lift` does that for any
-function, `lift_unary` and `lift_binary` for the elementwise ones, where every tenth of a microsecond is felt.
+`ops` is written over nodes; what users call takes Tensors, arrays and numbers and gives Tensors. `lift` does that for
+any function, `lift_unary` and `lift_binary` for the elementwise ones, where every tenth of a microsecond is felt.
 """
 
 from __future__ import annotations
@@ -40,11 +40,27 @@ def _spelled_here(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[
     return {key if key in own else TORCH_NAMES.get(key, key): value for key, value in kwargs.items()}
 
 
+def lift_creation(function: Callable[P, Any]) -> Callable[..., Tensor]:
+    """The function that makes a Tensor as `function` makes a node; with `requires_grad`, one to differentiate by."""
+    make = lift(function)
+
+    @functools.wraps(function)
+    def lifted(*args: Any, requires_grad: bool = False, **kwargs: Any) -> Tensor:
+        made = make(*args, **kwargs)
+        if requires_grad:
+            made.requires_grad = True
+        return made
+
+    return lifted
+
+
 def lift_unary(op: Unary) -> Callable[[Any], Tensor]:
     """The function of one Tensor that an elementwise op is."""
 
+    record = op.record
+
     def lifted(x: Any, /) -> Tensor:
-        return Tensor(op(x.node if type(x) is Tensor else _operand(x)))
+        return Tensor(record(x.node if type(x) is Tensor else _operand(x)))
 
     return _named(lifted, op)
 
@@ -52,17 +68,21 @@ def lift_unary(op: Unary) -> Callable[[Any], Tensor]:
 def lift_binary(op: Binary) -> Callable[[Any, Any], Tensor]:
     """The function of two Tensors (or a Tensor and a number) that an elementwise op is."""
 
+    record = op.record
+
     def lifted(x1: Any, x2: Any, /) -> Tensor:
         a = x1.node if type(x1) is Tensor else Argument(x1) if type(x1) is float else _operand(x1)
         b = x2.node if type(x2) is Tensor else Argument(x2) if type(x2) is float else _operand(x2)
-        return Tensor(op(a, b))
+        return Tensor(record(a, b))
 
     return _named(lifted, op)
 
 
 def _operand(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
-        raise DTypeError(f"expected a tensor, an array or a number, not a {type(x).__name__}: make it one with wg.tensor")
+        raise DTypeError(
+            f"expected a tensor, an array or a number, not a {type(x).__name__}: make it one with wg.tensor"
+        )
     return x if isinstance(x, (int, float, complex)) else as_node(x)
 
 
@@ -71,5 +91,3 @@ def _named(lifted: Any, op: Unary | Binary) -> Any:
     lifted.__doc__ = op.__doc__
     lifted.op = op
     return lifted
-
-

@@ -25,26 +25,25 @@ class Backward(NamedTuple):
 Location: TypeAlias = "tuple[CodeType, int] | Backward | None"
 
 
-class _Inside(dict[str, bool]):
-    """Whether a file belongs to Wengert, remembered by file name."""
-
-    def __missing__(self, filename: str) -> bool:
-        inside = self[filename] = filename.startswith(PACKAGE)
-        return inside
+def _own_files() -> frozenset[str]:
+    """The names of Wengert's source files, as their code objects spell them."""
+    return frozenset(os.path.join(folder, name) for folder, _, names in os.walk(PACKAGE) for name in names)
 
 
-_inside = _Inside()
+_inside = _own_files()
 _frame = sys._getframe
 
 
 def here() -> Location:
     """The location of the innermost frame outside Wengert."""
-    frame = _frame(1)
-    while _inside[frame.f_code.co_filename]:
+    frame = _frame(2)
+    code = frame.f_code
+    while code.co_filename in _inside:
         if frame.f_back is None:
             return None
         frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+        code = frame.f_code
+    return code, frame.f_lasti
 
 
 def line_number(location: tuple[CodeType, int]) -> int:

@@ -1,8 +1,8 @@
 """Tensor: what the user holds, a slot that names a value.
 
-Its operators and methods record nodes (`ops`) and return Tensors on them; nothing is computed until somebody looks. A slot
-can be given another value (`assign`, `+=`, `x[i] = v`) and has a `grad`. What computes values and walks backwards comes
-later in the house and is reached through `engine`.
+Its operators and methods record nodes (`ops`) and return Tensors on them; nothing is computed until somebody looks. A
+slot can be given another value (`assign`, `+=`, `x[i] = v`) and has a `grad`. What computes values and walks backwards
+comes later in the house and is reached through `engine`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wengert.ops import elementwise as e
 from wengert.ops.core import VARIABLE, Argument, cast, data, operand, stop_gradient, variable
 from wengert.ops.index import get_item, set_item
 from wengert.ops.linalg import matmul
-from wengert.ops.movement import matrix_transpose, permute_dims, stack
+from wengert.ops.movement import matrix_transpose, permute_dims, reshape, stack
 
 
 class Engine:
@@ -32,6 +32,37 @@ class Engine:
 
 
 engine = Engine()
+
+
+def _operator(record: Callable[[Any, Any], Node]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The methods for an operator with a Tensor on its left, and on its right.
+
+    Few frames lie between the user's line and the recorded node: finding that line costs a fifth of the whole per
+    frame.
+    """
+
+    def left(self: Tensor, other: Any) -> Any:
+        b = other.node if type(other) is Tensor else _beside(other)
+        return b if b is NotImplemented else Tensor(record(self.node, b))
+
+    def right(self: Tensor, other: Any) -> Any:
+        a = other.node if type(other) is Tensor else _beside(other)
+        return a if a is NotImplemented else Tensor(record(a, self.node))
+
+    return left, right
+
+
+def _beside(other: Any) -> Any:
+    """What stands beside a Tensor in an expression. A float is an argument of the program, other numbers part of it."""
+    if type(other) is float:
+        return Argument(other)
+    if isinstance(other, (int, float, complex, np.ndarray, np.generic)):
+        return other
+    if isinstance(other, Tensor):
+        return other.node
+    if isinstance(other, (list, tuple)):
+        raise DTypeError(f"an operand is a {type(other).__name__}; make it a tensor with wg.tensor(...)")
+    return NotImplemented
 
 
 class Tensor:
@@ -49,8 +80,11 @@ class Tensor:
         self.node = node
         self.grad = None
         self._indexed = False
-        if node.buffer is None:
-            _await(self)
+        if node.buffer is None:  # as `_await` does: this is the hottest line of all
+            pending = recording.pending
+            pending.append(ref(self))
+            if len(pending) > recording.limit:
+                engine.settle()
 
     # --- what it is ---------------------------------------------------------------------------------------------
 
@@ -176,23 +210,43 @@ class Tensor:
         if self.is_leaf:
             if node.tracked and recording.grad:
                 raise AssignmentError(
-                    "this tensor requires grad, and the new value was computed from tracked ones: the gradient of which "
-                    "of the two would be meant? Update it inside `with wg.no_grad():`, or assign value.detach()"
+                    "this tensor requires grad, and the new value was computed from tracked ones: which of the two "
+                    "would the gradient be of? Update it inside `with wg.no_grad():`, or assign value.detach()"
                 )
             node = variable(stop_gradient(node) if node.tracked else node, ref(self))
+        self._put(node)
+        return self
+
+    def _put(self, node: Node) -> None:
+        """Have the slot name this node from now on."""
         if recording.trace is not None:
             recording.trace.note(self)
         self.node = node
         if node.buffer is None:
             _await(self)
             recording.cut = len(recording.pending)
-        return self
 
     def copy(self) -> Tensor:
         """Another slot with the same value."""
         return Tensor(e.positive(self.node)) if self.node.dtype is not bool_ else Tensor(self.node)
 
     clone = copy
+
+    def __copy__(self) -> Tensor:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A slot of its own with the same value, a leaf if this is one; `copy.deepcopy(model)` comes here."""
+        if self.node.tracked and not self.is_leaf:
+            raise GradientError("deepcopy: this tensor was computed from tracked ones; copy x.detach()")
+        twin = Tensor(self.node.sources[0] if self.is_leaf else self.node)
+        twin.requires_grad = self.requires_grad
+        memo[id(self)] = twin
+        return twin
+
+    def __reduce__(self) -> Any:
+        """Pickling keeps the value and whether it is a leaf, not the history."""
+        return _unpickled, (np.array(engine.value(self.node)), self.is_leaf)
 
     def detach(self) -> Tensor:
         """Another slot with the same value, through which no derivative passes."""
@@ -211,6 +265,18 @@ class Tensor:
             else:
                 node = cast(node, as_dtype(target))
         return self if node is self.node else Tensor(node)
+
+    def reshape(self, *shape: Any, **options: Any) -> Tensor:
+        """The same elements in another shape, given as one tuple or as sizes."""
+        return Tensor(reshape(self.node, shape[0] if len(shape) == 1 else shape or options["shape"]))
+
+    def permute_dims(self, *axes: Any) -> Tensor:
+        """The axes in another order, given as one tuple or one by one."""
+        return Tensor(permute_dims(self.node, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes))
+
+    def astype(self, dtype: Any, *, copy: bool = True) -> Tensor:
+        """The value in another dtype."""
+        return Tensor(cast(self.node, as_dtype(dtype)))
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """The value on another device."""
@@ -286,110 +352,36 @@ class Tensor:
     # --- indexing -----------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
-        part = Tensor(get_item(self.node, unwrap(key)))
+        plain = type(key) is int or type(key) is slice
+        part = Tensor(get_item(self.node, key if plain else unwrap(key), engine.value))
         part._indexed = True
         return part
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.assign(Tensor(set_item(self.node, unwrap(key), unwrap(value))))
+        value = Argument(value) if type(value) is float else unwrap(value)
+        self.assign(Tensor(set_item(self.node, unwrap(key), value, engine.value)))
 
     # --- operators ----------------------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Tensor:
-        return binary(e.add, self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return binary(e.add, other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return binary(e.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return binary(e.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return binary(e.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return binary(e.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return binary(e.divide, self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return binary(e.divide, other, self)
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return binary(e.floor_divide, self, other)
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        return binary(e.floor_divide, other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return binary(e.remainder, self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return binary(e.remainder, other, self)
+    __add__, __radd__ = _operator(e.add.record)
+    __sub__, __rsub__ = _operator(e.subtract.record)
+    __mul__, __rmul__ = _operator(e.multiply.record)
+    __truediv__, __rtruediv__ = _operator(e.divide.record)
+    __floordiv__, __rfloordiv__ = _operator(e.floor_divide.record)
+    __mod__, __rmod__ = _operator(e.remainder.record)
+    __pow__, __rpow__ = _operator(e.pow)
+    __matmul__, __rmatmul__ = _operator(matmul)
+    __and__, __rand__ = _operator(e.bitwise_and.record)
+    __or__, __ror__ = _operator(e.bitwise_or.record)
+    __xor__, __rxor__ = _operator(e.bitwise_xor.record)
+    __lshift__, __rlshift__ = _operator(e.bitwise_left_shift.record)
+    __rshift__, __rrshift__ = _operator(e.bitwise_right_shift.record)
+    __lt__, __gt__ = _operator(e.less.record)[0], _operator(e.greater.record)[0]
+    __le__, __ge__ = _operator(e.less_equal.record)[0], _operator(e.greater_equal.record)[0]
+    __eq__, __ne__ = _operator(e.equal.record)[0], _operator(e.not_equal.record)[0]  # type: ignore[assignment]
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other
-
-    def __pow__(self, other: Any) -> Tensor:
-        return binary(e.pow, self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return binary(e.pow, other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return binary(matmul, self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return binary(matmul, other, self)
-
-    def __and__(self, other: Any) -> Tensor:
-        return binary(e.bitwise_and, self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Tensor:
-        return binary(e.bitwise_or, self, other)
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Any) -> Tensor:
-        return binary(e.bitwise_xor, self, other)
-
-    __rxor__ = __xor__
-
-    def __lshift__(self, other: Any) -> Tensor:
-        return binary(e.bitwise_left_shift, self, other)
-
-    def __rlshift__(self, other: Any) -> Tensor:
-        return binary(e.bitwise_left_shift, other, self)
-
-    def __rshift__(self, other: Any) -> Tensor:
-        return binary(e.bitwise_right_shift, self, other)
-
-    def __rrshift__(self, other: Any) -> Tensor:
-        return binary(e.bitwise_right_shift, other, self)
-
-    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return binary(e.equal, self, other)
-
-    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return binary(e.not_equal, self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return binary(e.less, self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return binary(e.less_equal, self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return binary(e.greater, self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return binary(e.greater_equal, self, other)
 
     def __neg__(self) -> Tensor:
         return Tensor(e.negative(self.node))
@@ -408,6 +400,10 @@ class Tensor:
         def __getattr__(self, name: str) -> Any: ...  # the methods that wengert.functions adds
 
 
+def _unpickled(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
+    return tensor(array, requires_grad=requires_grad, copy=False)
+
+
 def _await(tensor: Tensor) -> None:
     """Remember a Tensor that has no value yet, weakly, for the next flush."""
     pending = recording.pending
@@ -423,7 +419,7 @@ def unwrap(value: Any) -> Any:
         return value.node
     if kind is list or kind is tuple:
         return kind([unwrap(item) for item in value])
-    return value
+    return value.node if isinstance(value, Tensor) else value
 
 
 def wrap(value: Any) -> Any:
@@ -434,25 +430,6 @@ def wrap(value: Any) -> Any:
         parts = [wrap(item) for item in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     return [wrap(item) for item in value] if type(value) is list else value
-
-
-def binary(op: Callable[[Any, Any], Node], a: Any, b: Any) -> Tensor:
-    """An operator of two operands, one of them a Tensor. A float is an argument of the program, not part of it."""
-    if type(a) is not Tensor:
-        if type(a) is float:
-            a = operand(Argument(a), b.node.dtype, b.node.device)
-        elif not isinstance(a, (int, complex, np.ndarray, np.generic, Tensor)):
-            return NotImplemented
-        return Tensor(op(a.node if isinstance(a, Tensor) else a, b.node))
-    if type(b) is Tensor:
-        return Tensor(op(a.node, b.node))
-    if type(b) is float:
-        return Tensor(op(a.node, Argument(b)))
-    if isinstance(b, (int, complex, np.ndarray, np.generic)):
-        return Tensor(op(a.node, b))
-    if isinstance(b, list):
-        raise DTypeError("an operand is a list; make it a tensor with wg.tensor(...)")
-    return NotImplemented
 
 
 def _in_place(name: str) -> Callable[[Tensor, Any], Tensor]:
@@ -466,7 +443,9 @@ def _in_place(name: str) -> Callable[[Tensor, Any], Tensor]:
         if result is NotImplemented or self._indexed:
             return result
         if result.dtype.kind not in _KINDS_INTO[self.dtype.kind]:
-            raise DTypeError(f"in-place {name.strip('i')}: a {result.dtype} result cannot go into a {self.dtype} tensor")
+            raise DTypeError(
+                f"in-place {name.strip('i')}: a {result.dtype} result cannot go into a {self.dtype} tensor"
+            )
         return self.assign(result)
 
     return update
@@ -474,7 +453,21 @@ def _in_place(name: str) -> Callable[[Tensor, Any], Tensor]:
 
 _KINDS_INTO = {"b": "b", "i": "biu", "u": "biu", "f": "biufV", "V": "biufV", "c": "biufVc"}
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"):
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+):
     setattr(Tensor, f"__i{_name}__", _in_place(_name))
 
 
@@ -524,8 +517,4 @@ def _only_dlpack(value: Any) -> bool:
 
 
 def _holds_tensor(value: Sequence[Any]) -> bool:
-    return any(
-        isinstance(item, Tensor) or (isinstance(item, (list, tuple)) and _holds_tensor(item)) for item in value
-    )
-
-
+    return any(isinstance(item, Tensor) or (isinstance(item, (list, tuple)) and _holds_tensor(item)) for item in value)

@@ -13,7 +13,7 @@ from wengert.errors import ArgumentError
 
 
 class Structure(NamedTuple):
-    """The shape of a nested container: its type, what names its parts, and the parts' structures. A leaf has type Leaf."""
+    """A nested container's shape: its type, what names its parts, and the parts' structures. A leaf has type Leaf."""
 
     type: type
     keys: tuple[Any, ...]
@@ -84,7 +84,7 @@ def _put_together(structure: Structure, leaves: Any) -> Any:
 
 def _dataclass(kind: type, fields: dict[str, Any]) -> Any:
     """A dataclass with these fields, made without running its `__init__` (which may check or convert real values)."""
-    instance = object.__new__(kind)
+    instance: Any = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(instance, name, value)
     return instance

@@ -24,7 +24,7 @@ class Case:
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
     numpy: Callable[..., Any] | None = None  # the same call on NumPy arrays (args and kwargs passed as they are)
-    torch: Callable[..., Any] | None = None  # takes torch tensors for arrays, and kwargs as they are
+    torch: Callable[..., Any] | None = None  # the same call on torch tensors
     differentiable: bool = True  # by all floating array arguments; the result's floating parts
     second_order: bool = True
     vmap: bool = True  # compared with a Python loop over lanes, every floating array argument mapped

@@ -1,7 +1,7 @@
 """Batching: the walk that turns a graph for one lane into one for all lanes, by each op's rule for a leading axis.
 
-In: outputs recorded for one lane, and for each of its inputs the value over all lanes (lanes are axis 0). Out: the outputs
-over all lanes, or None where an output is the same in each.
+In: outputs recorded for one lane, and for each of its inputs the value over all lanes (lanes are axis 0). Out: the
+outputs over all lanes, or None where an output is the same in each.
 """
 
 from __future__ import annotations

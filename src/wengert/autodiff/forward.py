@@ -1,7 +1,7 @@
 """Forward mode: the same walk the other way, carrying tangents.
 
-In: outputs, the nodes to move along and their tangents. Out: the outputs' tangents, or None where nothing moves. A linear
-op's tangent is itself; an op that only has a cotangent rule gets its tangent by transposing that rule.
+In: outputs, the nodes to move along and their tangents. Out: the outputs' tangents, or None where nothing moves. A
+linear op's tangent is itself; an op that only has a cotangent rule gets its tangent by transposing that rule.
 """
 
 from __future__ import annotations
@@ -67,14 +67,15 @@ def zero_like(node: Node) -> Node:
 def _multilinear_tangent(node: Node, tangents: Sequence[Tangent | None]) -> Tangent | None:
     total = None
     for i in node.op.multilinear:
-        if tangents[i] is not None:
-            term = node.op(*(*node.sources[:i], tangents[i], *node.sources[i + 1 :]), **node.attrs)
+        tangent = tangents[i]
+        if tangent is not None:
+            term = node.op(*(*node.sources[:i], tangent, *node.sources[i + 1 :]), **node.attrs)
             total = term if total is None else add(total, term)
     return total
 
 
 def _transposed_vjp(node: Node, tangents: Sequence[Tangent | None]) -> Tangent | None:
-    """The tangent from the cotangent rule: that is linear in the cotangent, and the walk back through it is its transpose."""
+    """The tangent from the cotangent rule: it is linear in the cotangent, and walking back through it transposes it."""
     several = isinstance(node.dtype, tuple)
     with recorded_as(recording.location, True):
         if several:
@@ -83,7 +84,8 @@ def _transposed_vjp(node: Node, tangents: Sequence[Tangent | None]) -> Tangent |
             seed = placeholder(node.shape, node.dtype, node.device)
         moving = {s for s, t in zip(node.sources, tangents) if t is not None}
         images = pull_back(node, seed, moving)
-    pairs = [(i, t) for i, t in zip(images, tangents) if i is not None and t is not None]
+    # a cotangent that the walk would still sum over broadcast axes: the transpose of that is to broadcast the tangent
+    pairs = [(i, broadcast_to(t, i.shape)) for i, t in zip(images, tangents) if i is not None and t is not None]
     seeds = seed if several else [seed]
     results = reverse([i for i, _ in pairs], [t for _, t in pairs], seeds)
     return results if several else results[0]

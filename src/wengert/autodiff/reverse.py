@@ -17,6 +17,8 @@ from wengert.ops.core import VARIABLE, placeholder
 from wengert.ops.elementwise import add
 from wengert.ops.reduce import sum_to
 
+_new_tuple = tuple.__new__  # half the time of calling the named tuple, once for every node
+
 Cotangent = Any  # a Node; for a node with several results a list of Nodes and Nones
 
 
@@ -60,13 +62,14 @@ def walk(order: Sequence[Node], seeds: Iterable[tuple[Node, Any]], inputs: Itera
             _accumulate(sums, node, cotangent)
     kept = set(inputs)
     found: dict[Node, Cotangent] = {}
+    watched = len(watchers) > 0
     with recorded_as(recording.location, recording.grad):
         for node in reversed(order):
             g = sums.pop(node, None)
             if g is None:
                 continue
-            recording.location = Backward(node.op.name, node.location)
-            if watchers and node in watchers:
+            recording.location = _new_tuple(Backward, (node.op.name, node.location))
+            if watched and node in watchers:
                 g = _watched(node, g)
             if node in kept:
                 found[node] = g
@@ -80,7 +83,7 @@ def walk(order: Sequence[Node], seeds: Iterable[tuple[Node, Any]], inputs: Itera
 
 def _accumulate(sums: dict[Node, Cotangent], node: Node, cotangent: Cotangent) -> None:
     """Add a cotangent to a node's sum, summed over the axes along which the node was broadcast."""
-    if type(node.shape[0] if node.shape else None) is tuple or type(cotangent) is list:
+    if type(cotangent) is list:
         sums[node] = _add_parts(sums.get(node), cotangent)
         return
     if cotangent.shape != node.shape:
@@ -107,7 +110,7 @@ def pull_back(node: Node, g: Cotangent, wanted: Iterable[Node]) -> Sequence[Cota
     rule = node.op.vjp
     if type(rule) is tuple:
         sources = node.sources
-        return [r(g, node, *sources) if s in wanted else None for r, s in zip(rule, sources)]  # type: ignore[operator]
+        return [r(g, node, *sources) if s in wanted else None for r, s in zip(rule, sources)]
     if rule is not None:
         return rule(g, node)
     if node.op.jvp is not None:
@@ -116,7 +119,7 @@ def pull_back(node: Node, g: Cotangent, wanted: Iterable[Node]) -> Sequence[Cota
 
 
 def _transposed_jvp(node: Node, g: Cotangent, wanted: Any) -> Sequence[Cotangent | None]:
-    """The cotangents from the tangent rule: it is linear in the tangents, and the walk back through it is its transpose."""
+    """The cotangents from the tangent rule: it is linear in the tangents, and walking back through it transposes it."""
     with recorded_as(recording.location, True):
         tangents = [placeholder(s.shape, s.dtype, s.device) if s in wanted else None for s in node.sources]
         image = node.op.jvp(tangents, node, *node.sources)  # type: ignore[misc]
@@ -131,5 +134,3 @@ def _transposed_jvp(node: Node, g: Cotangent, wanted: Any) -> Sequence[Cotangent
 def leaves_of(order: Iterable[Node]) -> list[Node]:
     """The variables with a slot: what a backward pass fills in."""
     return [node for node in order if node.op is VARIABLE and "slot" in node.attrs]
-
-

@@ -1,7 +1,8 @@
 """The transforms users call: `grad`, `vjp`, `jvp`, `jacobian`, `hessian`, `hvp`, over nested containers, to any order.
 
 Each runs the function on *variables*: nodes of their own on the arguments' values. So levels never mix: what an inner
-transform differentiates by is a node no outer one knows. Values are real while the function runs, and it may branch on them.
+transform differentiates by is a node no outer one knows. Values are real while the function runs, and it may branch on
+them.
 """
 
 from __future__ import annotations
@@ -55,13 +56,9 @@ def _outside(outputs: Sequence[Node], variables: Sequence[Node]) -> list[Node]:
     So a loss kept from `value_and_grad` does not keep its graph.
     """
     since = min(node.serial for node in variables) if variables else 0
-    own = set(variables)
     reached: set[Node] = set()
     for node in ancestors(outputs, since=since):
-        if not node.tracked:
-            continue
-        rooted = node.op is VARIABLE and "slot" in node.attrs
-        if rooted or any(s in reached or (s.tracked and s.serial < since and s not in own) for s in node.sources):
+        if node.tracked and (not reached.isdisjoint(node.sources) or _is_entered(node, since)):
             reached.add(node)
     return [node if node in reached or not node.tracked else stop_gradient(node) for node in outputs]
 
@@ -69,6 +66,14 @@ def _outside(outputs: Sequence[Node], variables: Sequence[Node]) -> list[Node]:
 def _run(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     with recorded_as(recording.location, True):
         return function(*args, **kwargs)
+
+
+def _is_entered(node: Node, since: int) -> bool:
+    """Whether a node is a leaf, or made directly from something tracked before serial `since`."""
+    for source in node.sources:  # a loop, not any(): this is asked of every node of a gradient
+        if source.tracked and source.serial < since:
+            return True
+    return node.op is VARIABLE and "slot" in node.attrs
 
 
 class _Linearized:
@@ -262,7 +267,9 @@ def _rows(at: _Linearized) -> list[list[Node]]:
         seed = placeholder(y.shape, y.dtype, y.device)
         pulled = _or_zeros(reverse([y], [seed], at.variables), at.variables)
         over = batch(pulled, {seed: _basis(y)})
-        table.append([_block(o, p, y.shape, x.shape, (y.size, *x.shape)) for o, p, x in zip(over, pulled, at.variables)])
+        table.append(
+            [_block(o, p, y.shape, x.shape, (y.size, *x.shape)) for o, p, x in zip(over, pulled, at.variables)]
+        )
     return table
 
 

@@ -50,17 +50,21 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
 
 def _apply(node: Node, arrays: list[Any], uses: dict[Node, int], keep: set[Node], computed: set[Node]) -> Any:
     op = node.op
-    if type(op.numpy) is np.ufunc and node.size >= _REUSE_FROM and node.dtype not in HALF:
-        for source, array in zip(node.sources, arrays):
-            last = uses[source] == 1 and source in computed and source not in keep
-            # three references: the node's buffer, the list, and getrefcount's own argument plus the loop's name
-            if last and array.shape == node.shape and array.dtype is node.dtype and getrefcount(array) <= 4:
-                if array.flags.owndata and array.flags.writeable:
-                    return op.numpy(*arrays, out=array)
+    if type(op.numpy) is np.ufunc and node.size >= _REUSE_FROM and node.dtype not in HALF and not _checks_nans:
+        for i, source in enumerate(node.sources):
+            if uses[source] == 1 and source in computed and source not in keep and _is_ours(arrays, i, node):
+                return op.numpy(*arrays, out=arrays[i])
     result = op.run(arrays, node)
     if _checks_nans:
         _check_nans(node, arrays, result)
     return result
+
+
+def _is_ours(arrays: list[Any], i: int, node: Node) -> bool:
+    """Whether nothing but the node's buffer and the list of arguments refers to an array, not even a view of it."""
+    array = arrays[i]
+    fits = array.shape == node.shape and array.dtype is node.dtype and array.flags.owndata and array.flags.writeable
+    return fits and getrefcount(array) == 4  # the buffer, the list, the name here, and getrefcount's own
 
 
 # --- debug_nans -----------------------------------------------------------------------------------------------------

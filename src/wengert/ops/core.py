@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import ALL, COMPLEX, INEXACT, as_dtype, bool_, is_floating, promote, scalar_dtype
+from wengert.dtypes import ALL, COMPLEX, INEXACT, as_dtype, bool_, default_float, is_floating, promote, scalar_dtype
 from wengert.errors import ComputationError, DTypeError
 from wengert.graph import NO_ATTRS, Node, Shape, recording
 from wengert.location import here
@@ -64,7 +64,7 @@ def _same(x: Node) -> tuple[Any, Any]:
     return x.shape, x.dtype
 
 
-VARIABLE = Op(
+VARIABLE: Op = Op(
     "variable",
     infer=lambda x, slot=None: (x.shape, x.dtype),
     numpy=lambda x, slot=None: x,
@@ -84,7 +84,7 @@ def variable(x: Node, slot: Any = None) -> Node:
     return Node(VARIABLE, (x,), attrs, x.shape, x.dtype, x.device, True, recording.location or here())
 
 
-STOP_GRADIENT = Op(
+STOP_GRADIENT: Op = Op(
     "stop_gradient",
     infer=_same,
     numpy=_identity,
@@ -105,7 +105,7 @@ def _cast_infer(x: Node, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return x.shape, dtype
 
 
-CAST = Op(
+CAST: Op = Op(
     "cast",
     infer=_cast_infer,
     numpy=lambda x, dtype: x.astype(dtype),
@@ -135,7 +135,8 @@ def operand(x: Any, beside: np.dtype[Any] | None, device: str = "cpu") -> Node:
     """What stands beside a value of dtype `beside` in an expression, as a node. Python numbers are weak."""
     kind = type(x)
     if kind is Argument:
-        return data(np.asarray(x, scalar_dtype(float(x), beside)), device)
+        dtype = beside if beside in INEXACT else default_float
+        return Node(DATA, (), NO_ATTRS, (), dtype, device, False, None, np.array(x, dtype))
     if kind in (float, int, bool, complex):
         return literal(x, _dtype_holding(x, beside), device)
     if isinstance(x, (np.ndarray, np.generic)):

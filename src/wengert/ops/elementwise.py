@@ -1,8 +1,8 @@
 """Elementwise ops: one number from one number of each operand, broadcast against each other.
 
-An elementwise op states one derivative an operand, `derivative(y, *operands)`, and gets both modes from it. `1` and `-1`
-pass the cotangent on; `None` in the place of all of them says the derivative is zero. Multiplying a cotangent with a
-derivative is `weigh`, which takes 0 times anything as 0.
+An elementwise op states one derivative an operand, `derivative(y, *operands)`, and gets both modes from it. `1` and
+`-1` pass the cotangent on; `None` says that the derivative is zero. Multiplying a cotangent with a derivative is
+`weigh`, which takes 0 times anything as 0.
 
 `table` maps the dtype in which the operands meet to the dtype they are computed in and that of the result.
 """
@@ -18,76 +18,22 @@ from wengert.dtypes import (
     ALL,
     COMPLEX,
     FLOATING,
+    INEXACT,
     INTEGER,
     NUMERIC,
     REAL,
     bool_,
-    default_float,
     default_int,
     promote,
     real_of,
 )
-from wengert.errors import DTypeError, ShapeError
-from wengert.graph import NO_ATTRS, Node, Shape, recording
+from wengert.errors import DTypeError, GradientError
+from wengert.graph import NO_ATTRS, Node, recording
 from wengert.location import here
-from wengert.ops.core import cast, operand, operands
-from wengert.ops.movement import reshape
+from wengert.ops.broadcasting import broadcast, broadcast_shapes, with_rank
+from wengert.ops.core import LITERAL, Argument, as_node, cast, literal, operand, operands
 from wengert.ops.op import Op, common_device
-
-Table = dict[np.dtype[Any], tuple[np.dtype[Any], np.dtype[Any]]]
-
-
-def same(dtypes: Sequence[np.dtype[Any]]) -> Table:
-    """The result has the operands' dtype."""
-    return {dtype: (dtype, dtype) for dtype in dtypes}
-
-
-def to_float(dtypes: Sequence[np.dtype[Any]] = FLOATING) -> Table:
-    """Integers and booleans are computed in the default float dtype; the result has the dtype computed in."""
-    return same(dtypes) | {dtype: (default_float, default_float) for dtype in (bool_, *INTEGER)}
-
-
-def to_bool(dtypes: Sequence[np.dtype[Any]]) -> Table:
-    """The result is boolean."""
-    return {dtype: (dtype, bool_) for dtype in dtypes}
-
-
-ARITHMETIC = same(NUMERIC) | {bool_: (default_int, default_int)}
-SMOOTH = to_float((*FLOATING, *COMPLEX))
-SMOOTH_REAL = to_float()
-
-_broadcasts: dict[tuple[Shape, Shape], Shape] = {}
-
-
-def broadcast(a: Shape, b: Shape, name: str) -> Shape:
-    """The shape two shapes broadcast to. Remembered: the same few pairs come again and again."""
-    found = _broadcasts.get((a, b))
-    if found is None:
-        found = _broadcast(a, b, name)
-        if len(_broadcasts) > 100_000:
-            _broadcasts.clear()
-        _broadcasts[a, b] = found
-    return found
-
-
-def _broadcast(a: Shape, b: Shape, name: str) -> Shape:
-    rank = max(len(a), len(b))
-    left, right = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
-    for axis, (m, n) in enumerate(zip(left, right)):
-        if m != n and 1 not in (m, n):
-            raise ShapeError(
-                f"{name}: shapes {a} and {b} do not broadcast: axis {axis - rank} has {m} and {n} elements. "
-                "From the right, sizes must be equal or one of them 1; add an axis with x[:, None] or expand_dims"
-            )
-    return tuple(n if m == 1 else m for m, n in zip(left, right))
-
-
-def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
-    """The shape several shapes broadcast to."""
-    result: Shape = ()
-    for shape in shapes:
-        result = broadcast(result, shape, name)
-    return result
+from wengert.ops.tables import ARITHMETIC, SMOOTH, SMOOTH_REAL, Table, same, to_bool
 
 
 class Elementwise(Op):
@@ -96,7 +42,7 @@ class Elementwise(Op):
     def __init__(
         self, name: str, numpy: Callable[..., Any], derivative: Sequence[Any] | None, table: Table, doc: str
     ) -> None:
-        rules = None if derivative is None else tuple(map(_cotangent_rule, range(len(derivative)), derivative))
+        rules = None if derivative is None else tuple(map(_cotangent_rule, derivative))
         super().__init__(
             name,
             infer=self._infer,
@@ -123,13 +69,12 @@ class Elementwise(Op):
         shape = broadcast_shapes(self.name, *[source.shape for source in sources])
         return shape, self.dtypes(sources[-1].dtype)[1]
 
-    def _tangent(self, tangents: Sequence[Node | None], y: Node, *sources: Node) -> Node:
+    def _tangent(self, tangents: Sequence[Node | None], y: Node, *sources: Node) -> Node | None:
         total: Node | None = None
         for i, tangent in enumerate(tangents):
-            if tangent is not None:
-                term = self.vjp[i](tangent, y, *sources)
+            term = None if tangent is None else self.vjp[i](tangent, y, *sources)
+            if term is not None:
                 total = term if total is None else add(total, term)
-        assert total is not None
         return total
 
     def _batch(self, y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
@@ -137,24 +82,30 @@ class Elementwise(Op):
         return self(*[with_rank(s, rank) if b else s for s, b in zip(sources, batched)])
 
 
-def with_rank(x: Node, rank: int) -> Node:
-    """A batched operand of an op of this rank: axes of size 1 go in behind the lanes, so that the rest lines up."""
-    missing = rank - (len(x.shape) - 1)
-    return reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x
-
-
-def _cotangent_rule(i: int, derivative: Any) -> Callable[..., Node]:
+def _cotangent_rule(derivative: Any) -> Callable[..., Node | None]:
     if derivative is None:
-        return lambda g, y, *sources: g * 0
+        return lambda g, y, *sources: None
     if callable(derivative):
-        return lambda g, y, *sources: weigh(g, cast(derivative(y, *sources), g.dtype))
+        return lambda g, y, *sources: weigh(g, _factor(derivative(y, *sources), g, y))
     return (lambda g, y, *sources: g) if derivative == 1 else (lambda g, y, *sources: negative(g))
+
+
+def _factor(derivative: Node, g: Node, y: Node) -> Node:
+    if derivative.dtype is g.dtype:
+        return derivative
+    if derivative.dtype in COMPLEX:
+        raise GradientError(f"{y.op.name} of complex values has no derivative yet, and one was asked for", y.location)
+    return cast(derivative, g.dtype)
 
 
 class Unary(Elementwise):
     """An elementwise op of one operand."""
 
     def __call__(self, x: Any) -> Node:  # type: ignore[override]
+        return self.record(x)
+
+    def record(self, x: Any) -> Node:
+        """What a call does; calling the method by name spares the hot paths a tenth of a microsecond."""
         if type(x) is not Node:
             x = operand(x, None)
         compute, result = self.table.get(x.dtype) or self.dtypes(x.dtype)
@@ -168,8 +119,12 @@ class Binary(Elementwise):
     """An elementwise op of two operands."""
 
     def __call__(self, a: Any, b: Any) -> Node:  # type: ignore[override]
+        return self.record(a, b)
+
+    def record(self, a: Any, b: Any) -> Node:
+        """What a call does; see Unary.record."""
         if type(a) is not Node:
-            a, b = operands(a, b)
+            a, b = operands(a, b) if type(b) is not Node else (operand(a, b.dtype, b.device), b)
         elif type(b) is not Node:
             b = operand(b, a.dtype, a.device)
         meet = a.dtype if a.dtype is b.dtype else promote(a.dtype, b.dtype)
@@ -201,6 +156,8 @@ weigh = Binary(
     ARITHMETIC,
     "A cotangent times a derivative: `g * d`, and 0 where `g` is 0, even if `d` is infinite or NaN.",
 )
+# also where the derivative moves: its change, which may be infinite too, counts for nothing where `g` is 0
+weigh.vjp = (weigh.vjp[0], lambda change, y, g, d: weigh(g, change))
 add = Binary("add", np.add, (1, 1), ARITHMETIC | {bool_: (bool_, bool_)}, "The sum `a + b`.")
 subtract = Binary("subtract", np.subtract, (1, -1), ARITHMETIC, "The difference `a - b`.")
 multiply = Binary(
@@ -223,35 +180,44 @@ remainder = Binary(
     same(REAL),
     "The remainder `a % b`, with the sign of `b`.",
 )
-negative = Unary("negative", np.negative, (-1,), ARITHMETIC, "The negative `-x`.")
+negative: Unary = Unary("negative", np.negative, (-1,), ARITHMETIC, "The negative `-x`.")
 positive = Unary("positive", np.positive, (1,), same(NUMERIC), "The value itself, `+x`.")
 reciprocal = Unary("reciprocal", lambda x: 1 / x, (lambda y, x: -y * y,), SMOOTH, "One over `x`.")
 square = Unary("square", np.square, (lambda y, x: 2 * x,), ARITHMETIC, "The square `x * x`.")
 
 
 def _power_by_base(y: Node, a: Node, b: Node) -> Node:
+    if b.op is LITERAL:
+        n = b.attrs["value"]
+        return n * pow(a, n - 1) if n else literal(0, a.dtype, a.device)
     return where(equal(b, 0), 0, b * power(a, where(equal(b, 0), 1, b - 1)))
 
 
 def _power_by_exponent(y: Node, a: Node, b: Node) -> Node:
-    at_zero = logical_and(equal(a, 0), greater_equal(b, 0))
+    at_zero = logical_and(equal(a, 0), greater_equal(real(b) if b.dtype in COMPLEX else b, 0))
     return where(at_zero, 0, y * log(where(at_zero, 1, a)))
 
 
 power = Binary("pow", np.power, (_power_by_base, _power_by_exponent), same(NUMERIC), "The power `a ** b`.")
 
 
-def pow(x1: Any, x2: Any) -> Node:
-    """The power `x1 ** x2`. A square is a multiplication."""
-    if type(x2) is int and x2 == 2:
-        return square(x1)
-    return power(x1, float(x2) if isinstance(x2, float) else x2)
+def pow(x1: Any, x2: Any, /) -> Node:
+    """The power `x1 ** x2`. A number for an exponent is part of the program; to the power 2 is a multiplication."""
+    exponent = float(x2) if type(x2) is Argument else x2
+    if type(x1) is Node and (type(exponent) is int or (type(exponent) is float and x1.dtype in INEXACT)):
+        if exponent < 0 and x1.dtype in INTEGER:
+            raise DTypeError(f"pow: an integer to the power {x2} is no integer; cast with astype, or write {x2}.0")
+        if exponent == 2:
+            return square(x1)
+        if exponent == 1:
+            return positive(x1)
+    return power(x1, exponent)
 
 
 # --- exponentials and logarithms ------------------------------------------------------------------------------------
 
 exp = Unary("exp", np.exp, (lambda y, x: y,), SMOOTH, "e to the power `x`.")
-expm1 = Unary("expm1", np.expm1, (lambda y, x: y + 1,), SMOOTH, "`exp(x) - 1`, exact for small `x`.")
+expm1 = Unary("expm1", np.expm1, (lambda y, x: exp(x),), SMOOTH, "`exp(x) - 1`, exact for small `x`.")
 log = Unary("log", np.log, (lambda y, x: 1 / x,), SMOOTH, "The natural logarithm.")
 log1p = Unary("log1p", np.log1p, (lambda y, x: 1 / (1 + x),), SMOOTH, "`log(1 + x)`, exact for small `x`.")
 log2 = Unary("log2", np.log2, (lambda y, x: 1 / (x * float(np.log(2))),), SMOOTH, "The logarithm to base 2.")
@@ -268,28 +234,43 @@ logaddexp = Binary(
 # --- trigonometry ---------------------------------------------------------------------------------------------------
 
 sin = Unary("sin", np.sin, (lambda y, x: cos(x),), SMOOTH, "The sine.")
-cos = Unary("cos", np.cos, (lambda y, x: -sin(x),), SMOOTH, "The cosine.")
+cos: Unary = Unary("cos", np.cos, (lambda y, x: -sin(x),), SMOOTH, "The cosine.")
 tan = Unary("tan", np.tan, (lambda y, x: 1 + y * y,), SMOOTH, "The tangent.")
-asin = Unary("asin", np.arcsin, (lambda y, x: 1 / sqrt(1 - x * x),), SMOOTH, "The inverse sine.")
-acos = Unary("acos", np.arccos, (lambda y, x: -1 / sqrt(1 - x * x),), SMOOTH, "The inverse cosine.")
+asin = Unary("asin", np.arcsin, (lambda y, x: 1 / sqrt((1 - x) * (1 + x)),), SMOOTH, "The inverse sine.")
+acos = Unary("acos", np.arccos, (lambda y, x: -1 / sqrt((1 - x) * (1 + x)),), SMOOTH, "The inverse cosine.")
 atan = Unary("atan", np.arctan, (lambda y, x: 1 / (1 + x * x),), SMOOTH, "The inverse tangent.")
 sinh = Unary("sinh", np.sinh, (lambda y, x: cosh(x),), SMOOTH, "The hyperbolic sine.")
-cosh = Unary("cosh", np.cosh, (lambda y, x: sinh(x),), SMOOTH, "The hyperbolic cosine.")
+cosh: Unary = Unary("cosh", np.cosh, (lambda y, x: sinh(x),), SMOOTH, "The hyperbolic cosine.")
 tanh = Unary("tanh", np.tanh, (lambda y, x: 1 - y * y,), SMOOTH, "The hyperbolic tangent.")
 asinh = Unary("asinh", np.arcsinh, (lambda y, x: 1 / sqrt(x * x + 1),), SMOOTH, "The inverse hyperbolic sine.")
-acosh = Unary("acosh", np.arccosh, (lambda y, x: 1 / sqrt(x * x - 1),), SMOOTH, "The inverse hyperbolic cosine.")
-atanh = Unary("atanh", np.arctanh, (lambda y, x: 1 / (1 - x * x),), SMOOTH, "The inverse hyperbolic tangent.")
+acosh = Unary(
+    "acosh", np.arccosh, (lambda y, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),), SMOOTH, "The inverse hyperbolic cosine."
+)
+atanh = Unary("atanh", np.arctanh, (lambda y, x: 1 / ((1 - x) * (1 + x)),), SMOOTH, "The inverse hyperbolic tangent.")
+
+
+def _over_radius(part: Node, radius: Node) -> Node:
+    """`part / radius`, and 0 at the origin, where neither radius nor angle has a derivative."""
+    origin = equal(radius, 0)
+    return where(origin, 0, part / where(origin, 1, radius))
+
+
+def _turn(part: Node, radius: Node) -> Node:
+    """`part` over the radius squared, which itself may overflow."""
+    return _over_radius(_over_radius(part, radius), radius)
+
+
 atan2 = Binary(
     "atan2",
     np.arctan2,
-    (lambda y, a, b: b / (a * a + b * b), lambda y, a, b: -a / (a * a + b * b)),
+    (lambda y, a, b: _turn(b, hypot(a, b)), lambda y, a, b: _turn(-a, hypot(a, b))),
     SMOOTH_REAL,
-    "The angle of the point (b, a), between -pi and pi.",
+    "The angle of the point (b, a), between -pi and pi; its derivative at the origin is 0.",
 )
-hypot = Binary(
+hypot: Binary = Binary(
     "hypot",
     np.hypot,
-    (lambda y, a, b: where(equal(y, 0), 0, a / y), lambda y, a, b: where(equal(y, 0), 0, b / y)),
+    (lambda y, a, b: _over_radius(a, y), lambda y, a, b: _over_radius(b, y)),
     SMOOTH_REAL,
     "`sqrt(a*a + b*b)` without overflow; its derivative at the origin is 0.",
 )
@@ -299,11 +280,21 @@ hypot = Binary(
 _TO_REAL = same(REAL) | {bool_: (default_int, default_int)} | {c: (c, real_of(c)) for c in COMPLEX}
 _TO_PART = same(FLOATING) | {c: (c, real_of(c)) for c in COMPLEX}
 absolute = Unary("abs", np.abs, (lambda y, x: sign(x),), _TO_REAL, "The absolute value; its derivative at 0 is 0.")
-sign = Unary("sign", np.sign, None, same(NUMERIC), "-1, 0 or 1 as `x` is negative, zero or positive.")
-floor = Unary("floor", np.floor, None, same(REAL), "The next integer below, in the same dtype.")
-ceil = Unary("ceil", np.ceil, None, same(REAL), "The next integer above, in the same dtype.")
-trunc = Unary("trunc", np.trunc, None, same(REAL), "The integer part, in the same dtype.")
-round = Unary("round", np.round, None, same(NUMERIC), "The nearest integer, halves to even.")
+sign: Unary = Unary("sign", np.sign, None, same(NUMERIC), "-1, 0 or 1 as `x` is negative, zero or positive.")
+
+
+class Rounding(Unary):
+    """To an integer; integers are that already, and must not go through floats as in NumPy before 2.1."""
+
+    def record(self, x: Any) -> Node:
+        x = as_node(x)
+        return positive.record(x) if x.dtype in INTEGER else super().record(x)
+
+
+floor = Rounding("floor", np.floor, None, same(REAL), "The next integer below, in the same dtype.")
+ceil = Rounding("ceil", np.ceil, None, same(REAL), "The next integer above, in the same dtype.")
+trunc = Rounding("trunc", np.trunc, None, same(REAL), "The integer part, in the same dtype.")
+round = Rounding("round", np.round, None, same(NUMERIC), "The nearest integer, halves to even.")
 copysign = Binary(
     "copysign",
     np.copysign,
@@ -330,17 +321,17 @@ logical_not = Unary("logical_not", np.logical_not, None, to_bool(ALL), "Whether 
 isfinite = Unary("isfinite", np.isfinite, None, to_bool(ALL), "Whether `x` is neither infinite nor NaN.")
 isinf = Unary("isinf", np.isinf, None, to_bool(ALL), "Whether `x` is infinite.")
 isnan = Unary("isnan", np.isnan, None, to_bool(ALL), "Whether `x` is NaN.")
-signbit = Unary("signbit", np.signbit, None, to_bool(FLOATING), "Whether the sign bit is set, as in -0.0.")
+signbit: Unary = Unary("signbit", np.signbit, None, to_bool(FLOATING), "Whether the sign bit is set, as in -0.0.")
 
 _BITS = same((bool_, *INTEGER))
 bitwise_and = Binary("bitwise_and", np.bitwise_and, None, _BITS, "The bits set in both.")
 bitwise_or = Binary("bitwise_or", np.bitwise_or, None, _BITS, "The bits set in either.")
 bitwise_xor = Binary("bitwise_xor", np.bitwise_xor, None, _BITS, "The bits set in just one.")
 bitwise_invert = Unary("bitwise_invert", np.bitwise_not, None, _BITS, "The bits the other way round.")
-bitwise_left_shift = Binary("bitwise_left_shift", np.left_shift, None, same(INTEGER), "The bits of `a` moved up by `b`.")
-bitwise_right_shift = Binary(
-    "bitwise_right_shift", np.right_shift, None, same(INTEGER), "The bits of `a` moved down by `b`."
+bitwise_left_shift = Binary(
+    "bitwise_left_shift", np.left_shift, None, same(INTEGER), "The bits of `a` moved up by `b`."
 )
+bitwise_right_shift = Binary("bitwise_right_shift", np.right_shift, None, same(INTEGER), "The bits of `a` down by `b`.")
 
 # --- choices --------------------------------------------------------------------------------------------------------
 
@@ -377,13 +368,13 @@ class Where(Elementwise):
         return Op.__call__(self, cast(condition, bool_), cast(a, meet), cast(b, meet))
 
 
-where = Where(
+where: Where = Where(
     "where",
     np.where,
     (None, 1, 1),
     same(ALL),
-    "Elements of `x1` where the condition is true, of `x2` elsewhere. Both are computed; the derivative of the one not\n"
-    "    taken is 0 even where it is infinite or NaN.",
+    "Elements of `x1` where the condition is true, of `x2` elsewhere. Both are computed; the derivative of the one\n"
+    "    not taken is 0 even where it is infinite or NaN.",
 )
 where.vjp = (
     None,
@@ -395,14 +386,17 @@ where.linear = (1, 2)
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Node:
-    """`x` held between `min` and `max`; the derivative is 1 up to and at the bounds, 0 beyond."""
-    (x,) = operands(x)
+    """`x` held between `min` and `max`; the derivative is 1 up to and at the bounds, 0 beyond.
+
+    The bounds are numbers or broadcast against `x`. Where they cross, `max` holds; a NaN bound gives NaN.
+    """
+    x = as_node(x)
     if min is not None:
-        low = operand(min, x.dtype)
-        x = where(less(x, low), cast(low, x.dtype), x)
+        x, low = operands(x, min)
+        x = where(greater_equal(x, low), x, maximum(x, low))
     if max is not None:
-        high = operand(max, x.dtype)
-        x = where(greater(x, high), cast(high, x.dtype), x)
+        x, high = operands(x, max)
+        x = where(less_equal(x, high), x, minimum(x, high))
     return x
 
 
@@ -420,4 +414,4 @@ def _sigmoid(x: Any) -> Any:
     return np.where(x >= 0, np.ones((), e.dtype), e) / (1 + e)
 
 
-sigmoid = Unary("sigmoid", _sigmoid, (lambda y, x: y * (1 - y),), SMOOTH_REAL, "The logistic function 1 / (1 + e^-x).")
+sigmoid: Unary = Unary("sigmoid", _sigmoid, (lambda y, x: y * (1 - y),), SMOOTH_REAL, "The logistic function.")

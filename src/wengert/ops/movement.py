@@ -16,7 +16,7 @@ from wengert.dtypes import result_dtype
 from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from wengert.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
-from wengert.ops.op import Op
+from wengert.ops.op import Op, each_batched
 
 
 def normalize_axis(axis: Any, rank: int, name: str) -> int:
@@ -82,7 +82,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
     return RESHAPE(x, shape=sizes)
 
 
-def expand_dims(x: Any, /, *, axis: Any = 0) -> Node:
+def expand_dims(x: Any, /, axis: Any = 0) -> Node:
     """`x` with axes of size 1 put in, at these places of the result."""
     x = as_node(x)
     places = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -139,7 +139,8 @@ def matrix_transpose(x: Any, /) -> Node:
     x = as_node(x)
     if x.ndim < 2:
         raise ShapeError(f"matrix_transpose takes at least two axes; the shape is {x.shape}")
-    return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    n = len(x.shape)
+    return PERMUTE(x, axes=(*range(n - 2), n - 1, n - 2))
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
@@ -250,7 +251,7 @@ def slice_axis(x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node
     return take_slice(x, tuple(starts), tuple(steps), tuple(sizes))
 
 
-FLIP = _linear_move(
+FLIP: Op = _linear_move(
     "flip",
     lambda x, axes: (x.shape, x.dtype),
     lambda x, axes: np.flip(x, axes),
@@ -259,7 +260,7 @@ FLIP = _linear_move(
 )
 
 
-def flip(x: Any, /, *, axis: Any = None) -> Node:
+def flip(x: Any, /, axis: Any = None) -> Node:
     """`x` with its elements the other way round along these axes (all, if none is named)."""
     x = as_node(x)
     return FLIP(x, axes=normalize_axes(axis, x.ndim, "flip"))
@@ -286,9 +287,7 @@ def _concat_vjp(g: Node, y: Node) -> list[Node]:
 
 
 def _concat_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    lanes = next(s.shape[0] for s, b in zip(sources, batched) if b)
-    full = [s if b else broadcast_to(s, (lanes, *s.shape)) for s, b in zip(sources, batched)]
-    return CONCAT(*full, axis=y.attrs["axis"] + 1)
+    return CONCAT(*each_batched(sources, batched), axis=y.attrs["axis"] + 1)
 
 
 CONCAT = Op(
@@ -302,7 +301,7 @@ CONCAT = Op(
 )
 
 
-def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Node:
+def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Node:
     """Values joined along an axis they have; along one axis after flattening them if `axis` is None."""
     xs = operands(*arrays)
     if not xs:
@@ -315,7 +314,7 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Node:
     return xs[0] if len(xs) == 1 else CONCAT(*xs, axis=at)
 
 
-def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Node:
+def stack(arrays: Sequence[Any], /, axis: int = 0) -> Node:
     """Values of one shape joined along a new axis."""
     xs = operands(*arrays)
     if not xs:
@@ -327,7 +326,7 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Node:
     return concat([expand_dims(x, axis=at) for x in xs], axis=at)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Node, ...]:
+def unstack(x: Any, /, axis: int = 0) -> tuple[Node, ...]:
     """The values that lie along an axis, each without it."""
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "unstack")

@@ -65,16 +65,21 @@ class Op:
 
     def __call__(self, *sources: Node, **attrs: Any) -> Node:
         shape, dtype = self.infer(*sources, **attrs)
-        tracked = recording.grad and self.differentiable and any(s.tracked for s in sources) and _inexact(dtype)
-        location = recording.location or here()
-        return Node(self, sources, attrs, shape, dtype, common_device(self.name, sources), tracked, location)
+        tracked = False
+        for source in sources:
+            if source.tracked:
+                tracked = recording.grad and self.differentiable and _inexact(dtype)
+                break
+        device = sources[0].device if len(sources) == 1 else common_device(self.name, sources)
+        return Node(self, sources, attrs, shape, dtype, device, tracked, recording.location or here())
 
     def run(self, arrays: Sequence[Any], node: Node) -> Any:
         """The reference applied to arrays. Half precision is computed in float32 and rounded once, at the end."""
-        if self.moves:
-            return self.numpy(*arrays, **node.attrs)
-        if any(getattr(array, "dtype", None) in HALF for array in arrays):
-            arrays = [a.astype(float32) if getattr(a, "dtype", None) in HALF else a for a in arrays]
+        if not self.moves:
+            for array in arrays:
+                if type(array) is np.ndarray and array.dtype in HALF:
+                    arrays = [a.astype(float32) if type(a) is np.ndarray and a.dtype in HALF else a for a in arrays]
+                    break
         result = self.numpy(*arrays, **node.attrs)
         if type(result) is tuple:
             return tuple(_as(part, dtype) for part, dtype in zip(result, node.dtype))
@@ -103,8 +108,7 @@ def common_device(name: str, sources: Sequence[Node]) -> str:
     return device
 
 
-def _pick_infer(x: Node, index: int) -> tuple[Any, Any]:
-    return x.shape[index], x.dtype[index]
+# --- several results ------------------------------------------------------------------------------------------------
 
 
 def _pick_vjp(g: Node, y: Node) -> list[Any]:
@@ -113,17 +117,38 @@ def _pick_vjp(g: Node, y: Node) -> list[Any]:
     return [cotangents]
 
 
-PICK = Op(
+PICK: Op = Op(
     "pick",
-    infer=_pick_infer,
+    infer=lambda x, index: (x.shape[index], x.dtype[index]),
     numpy=lambda results, index: results[index],
     vjp=_pick_vjp,
     jvp=lambda tangents, y, x: tangents[0][y.attrs["index"]],
-    batch=lambda y, sources, batched: PICK(sources[0], **y.attrs),
+    batch=lambda y, sources, batched: pick(sources[0], **y.attrs),
+    moves=True,
+)
+PACK: Op = Op(
+    "pack",
+    infer=lambda *xs: (tuple(x.shape for x in xs), tuple(x.dtype for x in xs)),
+    numpy=lambda *xs: xs,
+    vjp=lambda g, y: g,
+    jvp=lambda tangents, y, *xs: list(tangents),
+    batch=lambda y, sources, batched: PACK(*each_batched(sources, batched)),
     moves=True,
 )
 
 
+def pick(node: Node, index: int) -> Node:
+    """One result of a node that has several."""
+    return node.sources[index] if node.op is PACK else PICK(node, index=index)
+
+
 def picks(node: Node) -> tuple[Node, ...]:
     """The results of a node that has several."""
-    return tuple(PICK(node, index=i) for i in range(len(node.shape)))
+    return tuple(pick(node, i) for i in range(len(node.shape)))
+
+
+def each_batched(sources: Sequence[Node], batched: Sequence[bool]) -> list[Node]:
+    """The sources of an op under vmap, those that are the same in every lane repeated over the lanes."""
+    broadcast_to = registry["broadcast_to"]
+    lanes = next(source.shape[0] for source, b in zip(sources, batched) if b)
+    return [s if b else broadcast_to(s, shape=(lanes, *s.shape)) for s, b in zip(sources, batched)]

@@ -65,7 +65,7 @@ def _dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
     return int64 if x.dtype is bool_ or x.dtype in SIGNED else uint64
 
 
-def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
     """The sum of the elements along some axes (all, if none is named)."""
     x = as_node(x)
     x = cast(x, _dtype_of_sum(x, dtype))
@@ -119,12 +119,12 @@ def _require_elements(name: str, x: Node, axes: tuple[int, ...]) -> None:
         raise ShapeError(f"{name}: shape {x.shape} has no elements along axes {axes}, and none of them is the {name}")
 
 
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+def max(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
     """The largest element along some axes. Elements that tie share its derivative equally."""
     return _record_extreme(MAX, x, axis, keepdims)
 
 
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+def min(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
     """The smallest element along some axes. Elements that tie share its derivative equally."""
     return _record_extreme(MIN, x, axis, keepdims)
 
@@ -142,7 +142,7 @@ def _multiply_along(x: Node, axis: int) -> Node:
     return x
 
 
-def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
+def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
     """The product of the elements along some axes. Its derivative is exact with any number of zeros among them."""
     x = as_node(x)
     x = cast(x, _dtype_of_sum(x, dtype))
@@ -183,19 +183,19 @@ def _truth(name: str, reference: Callable[..., Any]) -> Op:
 ALL, ANY = _truth("all", np.all), _truth("any", np.any)
 
 
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+def all(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
     """Whether all elements along some axes are true (not zero)."""
     x = as_node(x)
     return ALL(x, axes=normalize_axes(axis, x.ndim, "all"), keepdims=keepdims)
 
 
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
     """Whether any element along some axes is true (not zero)."""
     x = as_node(x)
     return ANY(x, axes=normalize_axes(axis, x.ndim, "any"), keepdims=keepdims)
 
 
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+def count_nonzero(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
     """How many elements along some axes are not zero."""
     x = as_node(x)
     return sum(cast(not_equal(x, 0) if x.dtype is not bool_ else x, int64), axis=axis, keepdims=keepdims)
@@ -227,12 +227,12 @@ def _record_position(op: Op, x: Any, axis: int | None, keepdims: bool) -> Node:
     return op(x, axis=at, keepdims=keepdims)
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Node:
+def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Node:
     """Where along an axis the largest element is (the first, if several tie); in the flattened value without one."""
     return _record_position(ARGMAX, x, axis, keepdims)
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Node:
+def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Node:
     """Where along an axis the smallest element is (the first, if several tie); in the flattened value without one."""
     return _record_position(ARGMIN, x, axis, keepdims)
 
@@ -248,7 +248,7 @@ def _as_inexact(x: Node) -> Node:
     return x if x.dtype in INEXACT else cast(x, default_float)
 
 
-def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
+def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
     """The mean of the elements along some axes."""
     x = _as_inexact(as_node(x))
     axes = normalize_axes(axis, x.ndim, "mean")
@@ -256,7 +256,7 @@ def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Node:
     return SUM(x, axes=axes, keepdims=keepdims) / (float(count) if count else float("nan"))
 
 
-def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
+def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
     """The variance along some axes: squared distances from the mean, summed, over the count minus `correction`."""
     x = _as_inexact(as_node(x))
     axes = normalize_axes(axis, x.ndim, "var")
@@ -266,7 +266,7 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool 
     return total / (freedom if freedom else float("nan"))
 
 
-def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
+def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
     """The standard deviation along some axes, the root of `var`."""
     return safe_sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 

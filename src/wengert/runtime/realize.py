@@ -24,7 +24,7 @@ from wengert.autodiff.reverse import raise_released
 from wengert.backends.numpy import run
 from wengert.errors import AbstractValueError, ComputationError, NaNError
 from wengert.graph import RELEASED, Node, recording
-from wengert.ops.core import PLACEHOLDER
+from wengert.ops.core import PLACEHOLDER, VARIABLE
 from wengert.tensor import engine
 
 _lock = threading.RLock()
@@ -66,7 +66,7 @@ def flush(asked: Sequence[Node] = (), upto: int | None = None) -> None:
 
 
 def settle() -> None:
-    """Compute what is pending before it grows past its bound: up to the last assignment or backward, if there was one."""
+    """Compute what is pending before it outgrows its bound: up to the last assignment or backward, if there was one."""
     flush(upto=recording.cut or None)
 
 
@@ -84,6 +84,7 @@ def compute(targets: Sequence[Node], asked: Sequence[Node]) -> None:
         return
     keep = set(targets)
     keep.update(_wanted_by_backward(order))
+    keep.update(_behind_variables(order))
     run(order, keep, Failure)
     for node in keep:
         if not node.tracked and node.buffer is not None:
@@ -137,6 +138,15 @@ def _wanted_by_backward(order: Sequence[Node]) -> Iterator[Node]:
             for source in node.sources:
                 if source.op.expensive:
                     yield source
+
+
+def _behind_variables(order: Sequence[Node]) -> Iterator[Node]:
+    """The values that variables were given. Computed, they let go of how they were made: else a parameter that is
+    updated in a loop would keep all its former values. They share the variable's array, so keeping them costs nothing.
+    """
+    for node in order:
+        if node.op is VARIABLE and not node.sources[0].tracked:
+            yield node.sources[0]
 
 
 @contextmanager

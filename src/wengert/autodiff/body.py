@@ -1,0 +1,151 @@
+"""Bodies: functions recorded into closed graphs, for the ops that carry a graph (control flow, checkpoint).
+
+A body's inputs are placeholders, first those for what it captured from outside (its constants). Its transforms are
+bodies again: `tangent_body`, `cotangent_body`, `batched_body` are what those ops' rules are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from wengert import tree
+from wengert.autodiff.batching import batch
+from wengert.autodiff.forward import forward, zero_like
+from wengert.autodiff.reverse import reverse
+from wengert.dtypes import FLOATING
+from wengert.errors import GradientError
+from wengert.graph import Graph, Node, now, recorded_as, recording, tracing
+from wengert.ops.core import as_node, placeholder
+from wengert.ops.movement import broadcast_to
+from wengert.tensor import Tensor
+
+
+class Recorded(NamedTuple):
+    """A function recorded on abstract inputs: its graph, the structure of its result, and the slots it assigned."""
+
+    graph: Graph
+    structure: tree.Structure
+    assigned: dict[Any, Node]
+
+
+def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots: Sequence[Any] = ()) -> Recorded:
+    """Record `function` on placeholders like the leaves of `inputs`, and for the slots it is known to assign.
+
+    The graph's inputs are those placeholders, its outputs the result's leaves.
+    """
+    since = now()
+    leaves, structure = tree.flatten(inputs)
+    with recorded_as(recording.location, True), tracing(name) as trace:
+        abstract = [placeholder_like(as_node(leaf)) for leaf in leaves]
+        state = [placeholder_like(slot.node) for slot in slots]
+        for slot, node in zip(slots, state):
+            slot._put(node)
+        result = function(*tree.unflatten(structure, map(Tensor, abstract)))
+        outputs, shape = tree.flatten(result)
+        nodes = [as_node(leaf) for leaf in outputs]
+        graph = Graph([*state, *abstract], nodes, since)
+        assigned = trace.assigned()
+    return Recorded(graph, shape, assigned)
+
+
+def placeholder_like(node: Node) -> Node:
+    """A placeholder of a node's shape, dtype and device."""
+    return placeholder(node.shape, node.dtype, node.device)
+
+
+def beginning(graph: Graph) -> int:
+    """The serial of the oldest node that belongs to a graph."""
+    return min((node.serial for node in (*graph.inputs, *graph.nodes)), default=now())
+
+
+def close(graph: Graph) -> tuple[Graph, list[Node]]:
+    """The graph with what it captured as inputs, standing first; and those captured nodes."""
+    constants = graph.captured()
+    return close_over(graph, constants), constants
+
+
+def close_over(graph: Graph, constants: Sequence[Node]) -> Graph:
+    """The graph with these captured nodes as inputs, standing first."""
+    since = now()
+    fresh = [placeholder(c.shape, c.dtype, c.device, tracked=c.tracked) for c in constants]
+    inputs = [placeholder_like(node) for node in graph.inputs]
+    outputs = graph.inline(*inputs, captured=list(zip(constants, fresh)))
+    return Graph([*fresh, *inputs], outputs, since)
+
+
+def with_outputs(graph: Graph, outputs: Sequence[Node]) -> Graph:
+    """The graph with other outputs."""
+    return Graph(graph.inputs, outputs, min((node.serial for node in graph.inputs), default=0))
+
+
+def or_zero(value: Node | None, like: Node) -> Node:
+    """A tangent or cotangent, or zeros where there is none."""
+    return zero_like(like) if value is None else value
+
+
+def is_floating(node: Node) -> bool:
+    """Whether a node has tangents."""
+    return node.dtype in FLOATING
+
+
+def tangent_body(body: Graph) -> Graph:
+    """From the inputs and tangents of the floating ones, to the outputs and tangents of the floating ones."""
+    since = now()
+    with recorded_as(recording.location, True):
+        inputs = [placeholder_like(node) for node in body.inputs]
+        moving = [node for node in inputs if is_floating(node)]
+        tangents = [placeholder_like(node) for node in moving]
+        outputs = body.inline(*inputs)
+        moved = forward(outputs, moving, tangents)
+        images = [zero_like(o) if t is None else t for o, t in zip(outputs, moved) if is_floating(o)]
+    return Graph([*inputs, *tangents], [*outputs, *images], since)
+
+
+def cotangent_body(body: Graph) -> Graph:
+    """From the inputs and cotangents of the floating outputs, to cotangents of the floating inputs."""
+    since = now()
+    with recorded_as(recording.location, True):
+        inputs = [placeholder_like(node) for node in body.inputs]
+        outputs = body.inline(*inputs)
+        floating = [node for node in outputs if is_floating(node)]
+        seeds = [placeholder_like(node) for node in floating]
+        wanted = [node for node in inputs if is_floating(node)]
+        found = reverse(floating, seeds, wanted)
+        images = [zero_like(node) if c is None else c for node, c in zip(wanted, found)]
+    return Graph([*inputs, *seeds], images, since)
+
+
+def batched_body(
+    body: Graph, lanes: int, batched: Sequence[bool], force: Sequence[bool] | None = None
+) -> tuple[Graph, list[bool]]:
+    """The body over lanes, for inputs of which some are batched; and which of the outputs then are.
+
+    Outputs named in `force` are repeated over the lanes if they are not batched.
+    """
+    since = now()
+    with recorded_as(recording.location, True):
+        inputs = [
+            placeholder((lanes, *n.shape) if b else n.shape, n.dtype, n.device) for n, b in zip(body.inputs, batched)
+        ]
+        replaced = [i if not b else placeholder_like(n) for i, n, b in zip(inputs, body.inputs, batched)]
+        outputs = body.inline(*replaced)
+        over = batch(outputs, {r: i for r, i, b in zip(replaced, inputs, batched) if b})
+        results, flags = [], []
+        for k, (node, whole) in enumerate(zip(outputs, over)):
+            if whole is None and force is not None and force[k]:
+                whole = broadcast_to(node, (lanes, *node.shape))
+            results.append(node if whole is None else whole)
+            flags.append(whole is not None)
+    return Graph(inputs, results, since), flags
+
+
+def require_same(name: str, what: str, expected: Sequence[Node], found: Sequence[Node]) -> None:
+    """Raise unless two lists of nodes agree in length, shapes and dtypes."""
+    if len(expected) != len(found):
+        raise GradientError(f"{name}: {what}: {len(found)} values where {len(expected)} were expected")
+    for a, b in zip(expected, found):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise GradientError(
+                f"{name}: {what}: {b.dtype}{list(b.shape)} where {a.dtype}{list(a.shape)} was expected", b.location
+            )

@@ -1,0 +1,243 @@
+"""`cond` and `while_loop`: a choice and a loop that stay in the graph.
+
+`cond` records both branches and computes one; `while_loop` runs until its condition fails, so that only forward mode
+goes through it (how many steps to walk back is not known while recording: `scan` is for that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wengert import tree
+from wengert.autodiff import body as bodies
+from wengert.dtypes import bool_
+from wengert.errors import ArgumentError, GradientError, ShapeError
+from wengert.graph import Graph, Node, now, recorded_as, recording
+from wengert.ops.core import as_node, cast
+from wengert.ops.elementwise import where
+from wengert.ops.movement import broadcast_to, reshape
+from wengert.ops.op import PACK, Op, picks
+from wengert.ops.reduce import any as any_of
+from wengert.tensor import Tensor
+
+# --- cond -----------------------------------------------------------------------------------------------------------
+
+
+def cond(predicate: Any, true_function: Callable[..., Any], false_function: Callable[..., Any], *operands: Any) -> Any:
+    """`true_function(*operands)` where the predicate (one boolean) holds, else `false_function(*operands)`.
+
+    Both are recorded, one is computed. They must give results of the same structure, shapes and dtypes; a tensor from
+    outside that either assigns gets the value of the branch taken.
+
+    >>> import wengert as wg
+    >>> wg.cond(wg.tensor(2.0) > 1, lambda x: x * 2, lambda x: x / 2, wg.tensor(8.0)).item()
+    16.0
+    """
+    choice = cast(as_node(predicate), bool_)
+    if choice.shape != ():
+        raise ShapeError(
+            f"cond: the predicate is one boolean; it has shape {choice.shape}. wg.where chooses elementwise"
+        )
+    values = tree.map(lambda leaf: leaf if isinstance(leaf, Tensor) else Tensor(as_node(leaf)), operands)
+    taken = [bodies.record("cond", function, values) for function in (true_function, false_function)]
+    if taken[0].structure != taken[1].structure:
+        raise ArgumentError(f"cond: the branches give {taken[0].structure} and {taken[1].structure}")
+    slots = list({**taken[0].assigned, **taken[1].assigned})
+    graphs = [_with_slots(branch, slots) for branch in taken]
+    bodies.require_same("cond", "the second branch", graphs[0].outputs, graphs[1].outputs)
+    branches, constants = _close_together(graphs)
+    leaves = [leaf.node for leaf in tree.flatten(values)[0]]
+    results = record_cond(choice, branches, [*constants, *leaves])
+    for slot, node in zip(slots, results):
+        slot._put(node)
+    return tree.unflatten(taken[0].structure, map(Tensor, results[len(slots) :]))
+
+
+def _with_slots(branch: bodies.Recorded, slots: Sequence[Any]) -> Graph:
+    """A branch that also gives the values of the slots, as it leaves them."""
+    graph = branch.graph
+    values = [branch.assigned.get(slot, slot.node) for slot in slots]
+    return Graph(graph.inputs, [*values, *graph.outputs], bodies.beginning(graph))
+
+
+def _close_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list[Node]]:
+    """Graphs over the same inputs, closed over what any of them captured."""
+    constants = list(dict.fromkeys(node for graph in graphs for node in graph.captured()))
+    return [bodies.close_over(graph, constants) for graph in graphs], constants
+
+
+def record_cond(choice: Node, branches: Sequence[Graph], values: Sequence[Node]) -> list[Node]:
+    """The results of the branch taken."""
+    if not branches[0].outputs:
+        return []
+    return list(picks(COND(choice, *values, branches=tuple(branches))))
+
+
+def _cond_infer(choice: Node, *values: Node, branches: tuple[Graph, Graph]) -> Any:
+    return tuple(n.shape for n in branches[0].outputs), tuple(n.dtype for n in branches[0].outputs)
+
+
+def _cond_jvp(tangents: Sequence[Node | None], y: Node, choice: Node, *values: Node) -> list[Node | None]:
+    given = [bodies.or_zero(t, v) for v, t in zip(values, tangents[1:]) if bodies.is_floating(v)]
+    results = record_cond(choice, [bodies.tangent_body(b) for b in y.attrs["branches"]], [*values, *given])
+    outputs = y.attrs["branches"][0].outputs
+    moved = iter(results[len(outputs) :])
+    return [next(moved) if bodies.is_floating(node) else None for node in outputs]
+
+
+def _cond_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
+    choice, *values = y.sources
+    outputs = picks(y)
+    seeds = [bodies.or_zero(c, o) for o, c in zip(outputs, g) if bodies.is_floating(o)]
+    found = iter(record_cond(choice, [bodies.cotangent_body(b) for b in y.attrs["branches"]], [*values, *seeds]))
+    return [None, *[next(found) if bodies.is_floating(v) else None for v in values]]
+
+
+def _cond_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    choice, *values = sources
+    lanes = next(s.shape[0] for s, b in zip(sources, batched) if b)
+    every = [True] * len(y.shape)
+    over = [bodies.batched_body(b, lanes, batched[1:], every)[0] for b in y.attrs["branches"]]
+    if not batched[0]:
+        return COND(choice, *values, branches=tuple(over))
+    results = [where(_aligned(choice, a), a, b) for a, b in zip(over[0].inline(*values), over[1].inline(*values))]
+    return PACK(*results)
+
+
+def _aligned(flags: Node, value: Node) -> Node:
+    """Flags for lanes, with axes behind them so that they broadcast against a value over lanes."""
+    return reshape(flags, (*flags.shape, *(1,) * (value.ndim - flags.ndim)))
+
+
+COND = Op(
+    "cond",
+    infer=_cond_infer,
+    numpy=lambda choice, *arrays, branches: tuple(branches[0 if choice else 1](*arrays)),
+    vjp=_cond_vjp,
+    jvp=_cond_jvp,
+    batch=_cond_batch,
+    expensive=True,
+)
+
+# --- while_loop -----------------------------------------------------------------------------------------------------
+
+
+def while_loop(condition: Callable[[Any], Any], function: Callable[[Any], Any], init: Any) -> Any:
+    """Apply `function` to the carry as long as `condition(carry)` holds; the carry that ends it.
+
+    Both are recorded once. Forward mode differentiates it; for reverse mode use `scan` with a fixed number of steps.
+
+    >>> import wengert as wg
+    >>> wg.while_loop(lambda x: x < 100, lambda x: x * 2, wg.tensor(3)).item()
+    192
+    """
+    start = tree.map(lambda leaf: leaf if isinstance(leaf, Tensor) else Tensor(as_node(leaf)), init)
+    slots: list[Any] = []
+    while True:  # again, with the slots it turned out to assign as carries
+        step = bodies.record("while_loop", lambda carry: function(carry), (start,), slots)
+        new = [slot for slot in step.assigned if slot not in set(slots)]
+        if not new:
+            break
+        slots += new
+    test = bodies.record("while_loop", lambda carry: condition(carry), (start,), slots)
+    if len(test.graph.outputs) != 1 or test.graph.outputs[0].shape != ():
+        raise ShapeError("while_loop: the condition must give one boolean")
+    stepped = Graph(
+        step.graph.inputs,
+        [*[step.assigned[slot] for slot in slots], *step.graph.outputs],
+        bodies.beginning(step.graph),
+    )
+    initial = [*[slot.node for slot in slots], *[leaf.node for leaf in tree.flatten(start)[0]]]
+    bodies.require_same("while_loop", "the carry that comes out of a step", initial, stepped.outputs)
+    (test_body, step_body), constants = _close_together([test.graph, stepped])
+    results = _record_while(test_body, step_body, constants, initial)
+    for slot, node in zip(slots, results):
+        slot._put(node)
+    return tree.unflatten(step.structure, map(Tensor, results[len(slots) :]))
+
+
+def _record_while(test: Graph, step: Graph, constants: Sequence[Node], initial: Sequence[Node]) -> list[Node]:
+    return list(picks(WHILE(*constants, *initial, test=test, step=step, constants=len(constants))))
+
+
+def _while_infer(*sources: Node, test: Graph, step: Graph, constants: int) -> Any:
+    carry = sources[constants:]
+    return tuple(n.shape for n in carry), tuple(n.dtype for n in carry)
+
+
+def _while_numpy(*arrays: Any, test: Graph, step: Graph, constants: int) -> Any:
+    fixed, carry = arrays[:constants], list(arrays[constants:])
+    while test(*fixed, *carry)[0]:
+        carry = step(*fixed, *carry)
+    return tuple(carry)
+
+
+def _while_jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list[Node | None]:
+    n = y.attrs["constants"]
+    moving = bodies.tangent_body(y.attrs["step"])
+    floating = [i for i, s in enumerate(sources) if bodies.is_floating(s)]
+    given = {i: bodies.or_zero(tangents[i], sources[i]) for i in floating}
+    fixed = [*sources[:n], *[given[i] for i in floating if i < n]]
+    carry = [*sources[n:], *[given[i] for i in floating if i >= n]]
+    extra_fixed, extra_carry = len(fixed) - n, len(carry) - (len(sources) - n)
+
+    def arranged(inputs: Sequence[Node]) -> list[Node]:
+        """Constants with their tangents first, then the carry with its own."""
+        own, moved = inputs[: len(sources)], inputs[len(sources) :]
+        return [*own[:n], *moved[:extra_fixed], *own[n:], *moved[extra_fixed:]]
+
+    step = Graph(arranged(moving.inputs), moving.outputs, bodies.beginning(moving))
+    since = now()
+    with recorded_as(recording.location, True):
+        inputs = [bodies.placeholder_like(node) for node in (*fixed, *carry)]
+        tested = y.attrs["test"].inline(*inputs[:n], *inputs[n + extra_fixed : len(inputs) - extra_carry])
+    results = _record_while(Graph(inputs, tested, since), step, fixed, carry)
+    moved = iter(results[len(sources) - n :])
+    return [next(moved) if bodies.is_floating(s) else None for s in sources[n:]]
+
+
+def _while_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
+    raise GradientError(
+        "while_loop: reverse mode cannot walk back through a loop of unknown length. Use wg.scan with a fixed number "
+        "of steps (and wg.where to stop changing the carry), or forward mode (wg.jvp)",
+        y.location,
+    )
+
+
+def _while_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    n, test, step = y.attrs["constants"], y.attrs["test"], y.attrs["step"]
+    lanes = next(s.shape[0] for s, b in zip(sources, batched) if b)
+    flags = [*batched[:n], *[True] * (len(sources) - n)]
+    values = [*sources[:n], *each_batched_with(lanes, sources[n:], batched[n:])]
+    every = [True] * len(step.outputs)
+    stepped, _ = bodies.batched_body(step, lanes, flags, every)
+    tested, _ = bodies.batched_body(test, lanes, flags, [True])
+    since = now()
+    with recorded_as(recording.location, True):
+        inputs = [bodies.placeholder_like(node) for node in tested.inputs]
+        going = any_of(tested.inline(*inputs)[0])
+    outer = Graph(inputs, [going], since)
+    since = now()
+    with recorded_as(recording.location, True):
+        inputs = [bodies.placeholder_like(node) for node in stepped.inputs]
+        alive = tested.inline(*inputs)[0]
+        moved = [where(_aligned(alive, a), a, b) for a, b in zip(stepped.inline(*inputs), inputs[n:])]
+    inner = Graph(inputs, moved, since)
+    return WHILE(*values, test=outer, step=inner, constants=n)
+
+
+def each_batched_with(lanes: int, sources: Sequence[Node], batched: Sequence[bool]) -> list[Node]:
+    """The sources with those that are the same in every lane repeated over the lanes."""
+    return [s if b else broadcast_to(s, (lanes, *s.shape)) for s, b in zip(sources, batched)]
+
+
+WHILE = Op(
+    "while_loop",
+    infer=_while_infer,
+    numpy=_while_numpy,
+    vjp=_while_vjp,
+    jvp=_while_jvp,
+    batch=_while_batch,
+    expensive=True,
+)

@@ -1,0 +1,240 @@
+"""Symbolic differentiation of the same Python function, through SymPy (`pip install "wengert[symbolic]"`).
+
+The function is recorded once on abstract numbers; each op of its graph is written as a SymPy expression by the table at
+the end, and SymPy differentiates. For functions of single numbers: formulas to read, and to check the other ways by.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import bool_, float64
+from wengert.errors import ArgumentError, GradientError
+from wengert.graph import Node, dependents, tracing
+from wengert.ops.core import placeholder
+from wengert.tensor import Tensor
+
+Expression = Any  # a sympy.Expr; SymPy is imported on first use
+
+
+def _sympy() -> ModuleType:
+    try:
+        import sympy
+    except ImportError:
+        raise ImportError('symbolic differentiation needs SymPy: pip install "wengert[symbolic]"') from None
+    return sympy
+
+
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Derivative:
+    """The derivative of a function of numbers by some of its arguments, as a formula that can be called.
+
+    >>> import wengert as wg
+    >>> slope = wg.autodiff.symbolic.grad(lambda x, y: wg.log(x) + x * y - wg.sin(y), argnums=(0, 1))
+    >>> slope.derivative
+    (y + 1/x, x - cos(y))
+    >>> [round(float(d), 6) for d in slope(2.0, 5.0)]
+    [5.5, 1.716338]
+    """
+    sympy = _sympy()
+    names = _parameters(function)
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for position in positions:
+        if not -len(names) <= position < len(names):
+            raise ArgumentError(f"symbolic.grad: argnums {position}, but the function takes {len(names)} arguments")
+    symbols = [sympy.Symbol(name, real=True) for name in names]
+    expression = _expression(function, symbols)
+    slopes = tuple(_settled(sympy.diff(expression, symbols[position])) for position in positions)
+    return Derivative(_settled(expression), slopes[0] if isinstance(argnums, int) else slopes, symbols)
+
+
+class Derivative:
+    """A function's formula (`expression`) and its derivative (`derivative`, a tuple by several arguments).
+
+    Calling it gives the derivative's value, by NumPy: numbers or arrays of them, element by element.
+    """
+
+    def __init__(self, expression: Expression, derivative: Any, symbols: Sequence[Any]) -> None:
+        self.expression = expression
+        self.derivative = derivative
+        self.symbols = tuple(symbols)
+        self._evaluate = _sympy().lambdify(self.symbols, derivative, modules=[_special_functions(), "numpy"])
+
+    def __call__(self, *values: Any) -> Any:
+        if len(values) != len(self.symbols):
+            raise ArgumentError(f"symbolic.grad: {len(self.symbols)} arguments are needed, {len(values)} were given")
+        points = [np.asarray(v.numpy() if isinstance(v, Tensor) else v, float64) for v in values]
+        with np.errstate(all="ignore"):
+            result = self._evaluate(*points)
+        shape = np.broadcast_shapes(*[p.shape for p in points])
+        if isinstance(result, tuple):
+            return tuple(np.broadcast_to(np.asarray(part, float64), shape) for part in result)
+        return np.broadcast_to(np.asarray(result, float64), shape)
+
+    def __repr__(self) -> str:
+        return f"<derivative {self.derivative} of {self.expression}>"
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of the positional arguments without a default value."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        raise ArgumentError(
+            f"symbolic.grad: the arguments of {function!r} cannot be read; wrap it in a lambda"
+        ) from None
+    names = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    if not names:
+        raise ArgumentError("symbolic.grad: the function has no positional argument to differentiate by")
+    return names
+
+
+def _expression(function: Callable[..., Any], symbols: Sequence[Any]) -> Expression:
+    """The function's result as an expression in the symbols."""
+    inputs = [placeholder((), float64) for _ in symbols]
+    with tracing("symbolic.grad"):
+        result = function(*map(Tensor, inputs))
+    if not isinstance(result, Tensor) or result.size != 1:
+        raise GradientError(f"symbolic.grad: the function must give one number, as a tensor; it gave {result!r}")
+    written: dict[Node, Expression] = dict(zip(inputs, symbols))
+    for node in dependents([result.node], inputs):
+        written[node] = _written(node, [written[s] if s in written else _constant(s) for s in node.sources])
+    return written[result.node] if result.node in written else _constant(result.node)
+
+
+def _written(node: Node, sources: Sequence[Expression]) -> Expression:
+    """A node as an expression, given its sources'."""
+    form = table().get(node.op.name)
+    if form is None:
+        raise GradientError(f"symbolic.grad: {node.op.name} has no symbolic form", node.location)
+    if node.size != 1:
+        shape = f"gives shape {node.shape}; only numbers have a symbolic form"
+        raise GradientError(f"symbolic.grad: {node.op.name} {shape}", node.location)
+    return form(node, *sources)
+
+
+def _constant(node: Node) -> Expression:
+    """A value from outside the function, as an exact number where it is an integer or a simple fraction."""
+    sympy = _sympy()
+    if node.size != 1:
+        raise GradientError(f"symbolic.grad: a value of shape {node.shape} is used; only numbers have a symbolic form")
+    value = Tensor(node).item()
+    if isinstance(value, bool):
+        return sympy.true if value else sympy.false
+    fraction = sympy.Rational(value).limit_denominator(1000) if math.isfinite(value) else None
+    return fraction if fraction is not None and float(fraction) == value else sympy.Float(value)
+
+
+# SymPy differentiates these into unevaluated Derivatives, Subs of those or DiracDeltas; here their derivative is zero.
+_STEPS = ("floor", "ceiling", "stop_gradient", "DiracDelta")
+
+
+def _settled(expression: Expression) -> Expression:
+    """An expression with the derivatives of steps taken as zero and the marks of `stop_gradient` removed."""
+    sympy = _sympy()
+
+    def of_a_step(part: Any) -> bool:
+        unevaluated = isinstance(part, (sympy.Derivative, sympy.Subs, sympy.DiracDelta))
+        return unevaluated and any(f.func.__name__ in _STEPS for f in part.atoms(sympy.Function))
+
+    settled = expression.replace(of_a_step, lambda part: sympy.Integer(0)).doit()
+    return settled.replace(lambda part: part.func.__name__ == "stop_gradient", lambda part: part.args[0])
+
+
+def _special_functions() -> dict[str, Any]:
+    """The functions NumPy does not have, by mpmath, which comes with SymPy."""
+    import mpmath
+
+    def by_mpmath(f: Callable[..., Any]) -> Any:
+        return np.vectorize(lambda *args: float(f(*[float(a) for a in args])), otypes=[float64])
+
+    names = ("erf", "erfc", "erfinv", "loggamma", "digamma")
+    special = {name: by_mpmath(getattr(mpmath, name)) for name in names}
+    return special | {"polygamma": by_mpmath(lambda n, x: mpmath.polygamma(int(n), x))}
+
+
+_SAME_NAME = (
+    *("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh"),
+    *("atanh", "atan2", "erf", "erfc", "erfinv", "digamma"),
+)
+_NUMBER_ITSELF = (
+    *("variable", "positive", "real", "conj", "reshape", "permute_dims", "broadcast_to", "flip"),
+    *("sum", "prod", "max", "min"),
+)
+
+
+@functools.cache
+def table() -> dict[str, Callable[..., Expression]]:
+    """For each op's name, how its result is written: from the node and its sources' expressions."""
+    s = _sympy()
+    choose = lambda condition, a, b: s.Piecewise((a, condition), (b, True))  # noqa: E731
+    number = lambda x: choose(x, 1, 0) if _is_truth(x) else x  # noqa: E731
+    truth = lambda x: x if _is_truth(x) else s.Ne(x, 0)  # noqa: E731
+    plain: dict[str, Callable[..., Expression]] = {
+        "add": lambda a, b: a + b,
+        "subtract": lambda a, b: a - b,
+        "multiply": lambda a, b: a * b,
+        "weigh": lambda a, b: a * b,
+        "divide": lambda a, b: a / b,
+        "floor_divide": lambda a, b: s.floor(a / b),
+        "remainder": lambda a, b: a - b * s.floor(a / b),
+        "negative": lambda x: -x,
+        "reciprocal": lambda x: 1 / x,
+        "square": lambda x: x**2,
+        "pow": lambda a, b: a**b,
+        "expm1": lambda x: s.exp(x) - 1,
+        "log1p": lambda x: s.log(1 + x),
+        "log2": lambda x: s.log(x, 2),
+        "log10": lambda x: s.log(x, 10),
+        "logaddexp": lambda a, b: s.log(s.exp(a) + s.exp(b)),
+        **{name: getattr(s, name) for name in _SAME_NAME},
+        "hypot": lambda a, b: s.sqrt(a**2 + b**2),
+        "abs": s.Abs,
+        "sign": s.sign,
+        "floor": s.floor,
+        "ceil": s.ceiling,
+        "trunc": lambda x: s.sign(x) * s.floor(s.Abs(x)),
+        "maximum": s.Max,
+        "minimum": s.Min,
+        "where": lambda condition, a, b: choose(truth(condition), a, b),
+        "equal": lambda a, b: s.Eq(a, b),
+        "not_equal": lambda a, b: s.Ne(a, b),
+        "less": lambda a, b: a < b,
+        "less_equal": lambda a, b: a <= b,
+        "greater": lambda a, b: a > b,
+        "greater_equal": lambda a, b: a >= b,
+        "logical_and": lambda a, b: s.And(truth(a), truth(b)),
+        "logical_or": lambda a, b: s.Or(truth(a), truth(b)),
+        "logical_not": lambda x: s.Not(truth(x)),
+        "isfinite": lambda x: s.true,
+        "isnan": lambda x: s.false,
+        "isinf": lambda x: s.false,
+        "sigmoid": lambda x: 1 / (1 + s.exp(-x)),
+        "lgamma": s.loggamma,
+        "stop_gradient": s.Function("stop_gradient"),
+    }
+    plain |= {name: lambda x: x for name in _NUMBER_ITSELF}
+    forms: dict[str, Callable[..., Expression]]
+    forms = {name: functools.partial(_ignoring_node, form) for name, form in plain.items()}
+    forms["cast"] = lambda node, x: truth(x) if node.dtype is bool_ else number(x)
+    return forms
+
+
+def _ignoring_node(form: Callable[..., Expression], node: Node, *sources: Expression) -> Expression:
+    return form(*sources)
+
+
+def _is_truth(x: Expression) -> bool:
+    """Whether an expression is a condition. (SymPy's symbols are Boolean too, so that is not what to ask.)"""
+    from sympy.core.relational import Relational
+    from sympy.logic.boolalg import BooleanAtom, BooleanFunction
+
+    return isinstance(x, (Relational, BooleanFunction, BooleanAtom))

@@ -1,0 +1,219 @@
+"""Attention as one primitive, and embedding.
+
+    query (..., T, E), key (..., S, E), value (..., S, V), mask (..., T, S)
+        ->  softmax(query key^T * scale + mask) value, (..., T, V)
+
+The axes in front broadcast, which is also how several query heads share a key head. A boolean mask is true where a
+query may look, a floating one is added to the scores. A query that may look nowhere gets zeros and has no derivative.
+Backward computes the probabilities again instead of keeping them: they are larger than everything else.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import INTEGER, bool_, result_dtype
+from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from wengert.graph import Node, Shape
+from wengert.ops.core import as_node, cast, data, operands, require_floating, stop_gradient
+from wengert.ops.elementwise import broadcast_shapes, equal, exp, greater_equal, isfinite, where
+from wengert.ops.gather import take
+from wengert.ops.linalg import matmul, over_lanes
+from wengert.ops.movement import matrix_transpose, reshape
+from wengert.ops.normalize import widened
+from wengert.ops.op import Op
+from wengert.ops.reduce import MAX, SUM
+
+
+def _infer(query: Node, key: Node, value: Node, *mask: Node, causal: bool, scale: float) -> tuple[Any, Any]:
+    lead = broadcast_shapes(
+        "scaled_dot_product_attention", *[x.shape[:-2] for x in (query, key, value)], *[m.shape[:-2] for m in mask]
+    )
+    return (*lead, query.shape[-2], value.shape[-1]), query.dtype
+
+
+def _attention(query: Any, key: Any, value: Any, *mask: Any, causal: bool, scale: float) -> Any:
+    scores = np.matmul(query * scale, np.swapaxes(key, -1, -2))
+    for m in mask:
+        scores = np.where(m, scores, -np.inf) if m.dtype == bool else scores + m
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = weights.sum(-1, keepdims=True)
+    return np.matmul(weights / np.where(total == 0, 1, total), value)
+
+
+def _positions(count: int, device: str) -> Node:
+    return data(np.arange(count), device)
+
+
+def probabilities(query: Node, key: Node, mask: Node | None, causal: bool, scale: float) -> Node:
+    """How much each query looks at each key, recorded."""
+    scores = matmul(query, matrix_transpose(key)) * scale
+    if mask is not None:
+        scores = where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask
+    if causal:
+        rows, columns = (_positions(n, query.device) for n in (query.shape[-2], key.shape[-2]))
+        scores = where(greater_equal(reshape(rows, (query.shape[-2], 1)), columns), scores, -math.inf)
+    if scores.size == 0:
+        return scores
+    axis = (scores.ndim - 1,)
+    top = stop_gradient(MAX(scores, axes=axis, keepdims=True))
+    weights = exp(scores - where(isfinite(top), top, 0))
+    total = SUM(weights, axes=axis, keepdims=True)
+    return weights / where(equal(total, 0), 1, total)
+
+
+def _vjp(g: Node, y: Node) -> list[Node | None]:
+    """With P the probabilities, the scores' cotangent is P * (g value^T - row sums of g * y)."""
+    causal, scale = y.attrs["causal"], y.attrs["scale"]
+    query, key, value = (widened(source) for source in y.sources[:3])
+    mask = y.sources[3] if len(y.sources) > 3 else None
+    g, out = widened(g), widened(y)
+    p = probabilities(query, key, mask if mask is None or mask.dtype is bool_ else widened(mask), causal, scale)
+    among = SUM(g * out, axes=(out.ndim - 1,), keepdims=True)
+    scores = p * (matmul(g, matrix_transpose(value)) - among)
+    cotangents = [
+        matmul(scores, key) * scale,
+        matmul(matrix_transpose(scores), query) * scale,
+        matmul(matrix_transpose(p), g),
+        *([] if mask is None else [scores]),
+    ]
+    return [
+        cast(cotangent, source.dtype) if source.dtype is not bool_ else None
+        for cotangent, source in zip(cotangents, y.sources)
+    ]
+
+
+ATTENTION = Op(
+    "attention",
+    infer=_infer,
+    numpy=_attention,
+    vjp=_vjp,
+    batch=over_lanes,
+    expensive=True,
+)
+
+
+def _check_shapes(query: Node, key: Node, value: Node) -> None:
+    shapes = f"query {query.shape}, key {key.shape}, value {value.shape}"
+    name = "scaled_dot_product_attention"
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise ShapeError(f"{name}: each operand is (..., length, features): {shapes}")
+    if query.shape[-1] != key.shape[-1]:
+        raise ShapeError(f"{name}: queries and keys have as many features as each other: {shapes}")
+    if key.shape[-2] != value.shape[-2]:
+        raise ShapeError(f"{name}: there is one value for each key: {shapes}")
+
+
+def _mask_node(mask: Any, dtype: Any, scores: Shape) -> Node:
+    mask = as_node(mask)
+    if mask.dtype is not bool_:
+        if mask.dtype in INTEGER:
+            raise DTypeError(
+                f"scaled_dot_product_attention: attn_mask is {mask.dtype}; it is boolean, true where a query may look, "
+                "or floating and added to the scores"
+            )
+        mask = cast(mask, dtype)
+    short = mask.ndim < 2
+    aligned = reshape(mask, (*(1,) * (2 - mask.ndim), *mask.shape)) if short else mask
+    if any(m not in (1, n) for m, n in zip(aligned.shape[::-1], scores[::-1])) or aligned.ndim > len(scores):
+        raise ShapeError(
+            f"scaled_dot_product_attention: attn_mask of shape {mask.shape} does not broadcast to the scores' {scores}"
+        )
+    return aligned
+
+
+def _grouped(x: Node, heads: int, each: int) -> Node:
+    """(..., heads * each, L, E) as (..., heads, each, L, E)."""
+    return reshape(x, (*x.shape[:-3], heads, each, *x.shape[-2:]))
+
+
+def _share_heads(query: Node, key: Node, value: Node, mask: Node | None) -> list[Node | None]:
+    """Operands in which neighbouring query heads broadcast against the one key and value head they share."""
+    if min(query.ndim, key.ndim, value.ndim) < 3:
+        raise ShapeError("scaled_dot_product_attention: enable_gqa takes (..., heads, length, features)")
+    many, heads, value_heads = query.shape[-3], key.shape[-3], value.shape[-3]
+    if heads != value_heads or not heads or many % heads:
+        raise ShapeError(
+            f"scaled_dot_product_attention: {many} query heads do not share {heads} key and {value_heads} value heads"
+        )
+    parts: list[Node | None] = [
+        _grouped(query, heads, many // heads),
+        _grouped(key, heads, 1),
+        _grouped(value, heads, 1),
+    ]
+    if mask is not None and mask.ndim > 2:
+        mask = _grouped(mask, *((1, 1) if mask.shape[-3] == 1 else (heads, many // heads)))
+    return [*parts, mask]
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Node:
+    """Each query's mean of the values, weighted by the softmax of its products with the keys.
+
+    `query` is (..., T, E), `key` (..., S, E), `value` (..., S, V). `attn_mask` broadcasts to (..., T, S): boolean, true
+    where a query may look, or floating, added to the scores. With `is_causal` query i looks at keys 0 to i only; with
+    both, where both allow it. A query that may look nowhere gets zeros. `scale` is 1 / sqrt(E) if not given. With
+    `enable_gqa` groups of neighbouring query heads share a key and value head.
+
+    >>> import wengert as wg
+    >>> q = wg.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> wg.scaled_dot_product_attention(q, q, wg.tensor([[1.0], [2.0]]), is_causal=True).shape
+    (2, 1)
+    """
+    query, key, value = operands(query, key, value)
+    require_floating("scaled_dot_product_attention", query, key, value)
+    if dropout_p:
+        raise ArgumentError("scaled_dot_product_attention: dropout_p is 0.0 here; drop from its result with wg.dropout")
+    _check_shapes(query, key, value)
+    dtype = result_dtype(query.dtype, key.dtype, value.dtype)
+    query, key, value = cast(query, dtype), cast(key, dtype), cast(value, dtype)
+    heads = key.shape[:-3] + query.shape[-3:-2] if enable_gqa else key.shape[:-2]
+    lead = broadcast_shapes("scaled_dot_product_attention", query.shape[:-2], heads)
+    mask = None if attn_mask is None else _mask_node(attn_mask, dtype, (*lead, query.shape[-2], key.shape[-2]))
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else 1.0 if scale is None else scale
+    sources = _share_heads(query, key, value, mask) if enable_gqa else [query, key, value, mask]
+    y = ATTENTION(*[s for s in sources if s is not None], causal=is_causal, scale=float(factor))
+    return reshape(y, (*y.shape[:-4], y.shape[-4] * y.shape[-3], *y.shape[-2:])) if enable_gqa else y
+
+
+# --- embedding ------------------------------------------------------------------------------------------------------
+
+
+def embedding(x: Any, weight: Any, padding_idx: int | None = None) -> Node:
+    """The rows of `weight` (count, features) that the integers `x` name. The row `padding_idx` gets no derivative.
+
+    >>> import wengert as wg
+    >>> wg.embedding(wg.tensor([1, 0, 1]), wg.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
+    """
+    x, weight = as_node(x), as_node(weight)
+    if x.dtype not in INTEGER:
+        raise DTypeError(f"embedding: the input holds row numbers, integers, not {x.dtype}")
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding: the weight is (rows, features); its shape is {weight.shape}")
+    rows = weight.shape[0]
+    known = x.buffer
+    if isinstance(known, np.ndarray) and known.size and not 0 <= known.min() <= known.max() < rows:
+        wrong = known.min() if known.min() < 0 else known.max()
+        raise OutOfRangeError(f"embedding: there is no row {wrong} in a weight of shape {weight.shape}")
+    y = take(weight, where(x < 0, rows, x), axis=0)
+    if padding_idx is None:
+        return y
+    if not -rows <= padding_idx < rows:
+        raise OutOfRangeError(f"embedding: padding_idx {padding_idx} is not a row of a weight of shape {weight.shape}")
+    padding = equal(x, padding_idx % rows)
+    return where(reshape(padding, (*x.shape, 1)), stop_gradient(y), y)

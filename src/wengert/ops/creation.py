@@ -1,0 +1,294 @@
+"""Creation: values from nothing. Constants are a literal and a broadcast, which cost nothing; ramps are `iota` scaled.
+
+Every function takes `dtype` and `device`; `wengert.functions` adds `requires_grad`. Numbers come out as NumPy's do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import (
+    COMPLEX,
+    HALF,
+    INTEGER,
+    as_dtype,
+    bool_,
+    complex128,
+    default_complex,
+    default_float,
+    float32,
+    float64,
+    int64,
+    scalar_dtype,
+)
+from wengert.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from wengert.graph import Node, Shape
+from wengert.ops.broadcasting import broadcast_shapes
+from wengert.ops.core import as_node, cast, literal, operands
+from wengert.ops.elementwise import equal, floor, greater_equal, less, where
+from wengert.ops.movement import as_shape, broadcast_to, reshape
+from wengert.ops.op import Op
+
+IOTA = Op(
+    "iota",
+    infer=lambda length, dtype: ((length,), as_dtype(dtype)),
+    numpy=lambda length, dtype: np.arange(length).astype(as_dtype(dtype)),
+    differentiable=False,
+)
+
+
+def iota(length: int, dtype: np.dtype[Any] = int64) -> Node:
+    """The numbers 0, 1, ... `length - 1`."""
+    return IOTA(length=length, dtype=dtype)
+
+
+def check_device(device: Any, name: str) -> str:
+    """The device asked for, if there is one; the default without."""
+    if device not in (None, "cpu"):
+        raise DeviceError(f"{name}: there is no device {device!r} here; there is 'cpu'")
+    return "cpu"
+
+
+def _dtype_or(dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
+    return default if dtype is None else as_dtype(dtype)
+
+
+def _shape(name: str, shape: Any, more: Sequence[Any]) -> Shape:
+    """A shape that is one argument. More come from PyTorch's `zeros(2, 3)` or NumPy's `zeros(2, dtype)`."""
+    if more and all(isinstance(n, (int, np.integer)) for n in (shape, *more)):
+        raise ArgumentError(f"{name}: a shape is one argument here: write {name}({(shape, *more)})")
+    if more:
+        raise ArgumentError(f"{name}: after the shape comes dtype, by its name: {name}({shape}, dtype={more[0]})")
+    sizes = as_shape(shape, name)
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"{name}: shape {sizes} has a negative size")
+    return sizes
+
+
+# --- constants ------------------------------------------------------------------------------------------------------
+
+
+def _constant(value: complex, shape: Shape, dtype: np.dtype[Any], device: str) -> Node:
+    return broadcast_to(literal(value, dtype, device), shape)
+
+
+def zeros(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node:
+    """Zeros of a shape, a tuple or an integer; float32 unless another dtype is asked for.
+
+    >>> import wengert as wg
+    >>> wg.zeros((2, 2)).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    sizes = _shape("zeros", shape, more)
+    return _constant(0, sizes, _dtype_or(dtype, default_float), check_device(device, "zeros"))
+
+
+def ones(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node:
+    """Ones of a shape, a tuple or an integer; float32 unless another dtype is asked for."""
+    sizes = _shape("ones", shape, more)
+    return _constant(1, sizes, _dtype_or(dtype, default_float), check_device(device, "ones"))
+
+
+def empty(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node:
+    """A value of a shape whose elements do not matter. They are zeros: values are never changed in place."""
+    sizes = _shape("empty", shape, more)
+    return _constant(0, sizes, _dtype_or(dtype, default_float), check_device(device, "empty"))
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Node:
+    """A shape filled with a number, of the number's dtype unless another is asked for."""
+    return _full(_shape("full", shape, ()), fill_value, None if dtype is None else as_dtype(dtype), device, "full")
+
+
+def _full(shape: Shape, value: Any, dtype: np.dtype[Any] | None, device: Any, name: str) -> Node:
+    device = check_device(device, name)
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        return _constant(value, shape, dtype or scalar_dtype(value), device)
+    node = as_node(value)
+    if node.shape != ():
+        raise ShapeError(f"{name}: the fill value is one number, not a value of shape {node.shape}; see broadcast_to")
+    return broadcast_to(cast(node, dtype or node.dtype), shape)
+
+
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Node:
+    """Zeros of the shape and dtype of `x`."""
+    return _like(x, 0, dtype, device, "zeros_like")
+
+
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Node:
+    """Ones of the shape and dtype of `x`."""
+    return _like(x, 1, dtype, device, "ones_like")
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Node:
+    """A value of the shape and dtype of `x` whose elements do not matter."""
+    return _like(x, 0, dtype, device, "empty_like")
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Node:
+    """The shape and dtype of `x` filled with a number."""
+    return _like(x, fill_value, dtype, device, "full_like")
+
+
+def _like(x: Any, value: Any, dtype: Any, device: Any, name: str) -> Node:
+    x = as_node(x)
+    return _full(x.shape, value, _dtype_or(dtype, x.dtype), x.device if device is None else device, name)
+
+
+# --- ramps ----------------------------------------------------------------------------------------------------------
+
+
+def _number(value: Any, name: str) -> Any:
+    """A Python number, also from a NumPy scalar."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (int, float, complex)):
+        return value
+    raise DTypeError(f"{name} takes Python numbers, not {type(value).__name__}: of a tensor take x.item()")
+
+
+def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Node:
+    """The numbers from `start` (0, if only one bound is given) in steps, up to and without `stop`.
+
+    >>> import wengert as wg
+    >>> wg.arange(3).tolist(), wg.arange(1, 0, -0.5).tolist()
+    ([0, 1, 2], [1.0, 0.5])
+    """
+    check_device(device, "arange")
+    start, stop = (0, start) if stop is None else (start, stop)
+    start, stop, step = (_number(value, "arange") for value in (start, stop, step))
+    chosen = _dtype_or(dtype, scalar_dtype(start + stop + step))
+    if isinstance(start + stop + step, complex) or chosen in COMPLEX or chosen is bool_:
+        raise DTypeError("arange gives integers or real floating-point numbers")
+    if step == 0 or not all(map(math.isfinite, (start, stop, step))):
+        raise ArgumentError(f"arange: no finite number of steps of {step} leads from {start} to {stop}")
+    length = max(0, math.ceil((stop - start) / step))
+    _check_range(start + (length - 1) * step if length else start, chosen)
+    # NumPy takes the step between the first two numbers as rounded to the dtype; halves are computed in float32
+    compute = float32 if chosen in HALF else chosen
+    first, second = (np.asarray(value).astype(chosen).astype(compute) for value in (start, start + step))
+    ramp = iota(length, compute)
+    delta = (second - first).item()
+    ramp = ramp if delta == 1 else ramp * literal(delta, compute)
+    return cast(ramp if first == 0 else ramp + literal(first.item(), compute), chosen)
+
+
+def _check_range(last: float, dtype: np.dtype[Any]) -> None:
+    if dtype in INTEGER and not np.iinfo(dtype).min <= last <= np.iinfo(dtype).max:
+        raise DTypeError(f"arange: {last} does not fit into {dtype}; ask for another dtype")
+
+
+def linspace(
+    start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+) -> Node:
+    """`num` numbers from `start` to `stop` at equal distances; without `stop` itself if not `endpoint`.
+
+    Computed in float64 and rounded once.
+    """
+    check_device(device, "linspace")
+    start, stop = _number(start, "linspace"), _number(stop, "linspace")
+    count = as_shape(num, "linspace")[0]
+    if count < 0:
+        raise ArgumentError(f"linspace: num is {num}, and cannot be negative")
+    complex_ends = isinstance(start, complex) or isinstance(stop, complex)
+    chosen = _dtype_or(dtype, default_complex if complex_ends else default_float)
+    if complex_ends and chosen not in COMPLEX:
+        raise DTypeError(f"linspace: complex ends do not go into {chosen}")
+    wide = complex128 if chosen in COMPLEX else float64
+    ramp = _between(start, stop, count, count - 1 if endpoint else count, wide)
+    if endpoint and count > 1:
+        ramp = where(equal(iota(count), count - 1), literal(stop, wide), ramp)
+    return cast(floor(ramp) if chosen in INTEGER else ramp, chosen)
+
+
+def _between(start: complex, stop: complex, count: int, intervals: int, dtype: np.dtype[Any]) -> Node:
+    """In NumPy's order of operations, also where the step underflows."""
+    ramp, distance = iota(count, dtype), stop - start
+    if intervals <= 0:
+        return ramp * literal(distance, dtype) + literal(start, dtype)
+    step = distance / intervals
+    if step == 0:
+        return ramp / literal(intervals, dtype) * literal(distance, dtype) + literal(start, dtype)
+    return ramp * literal(step, dtype) + literal(start, dtype)
+
+
+# --- matrices -------------------------------------------------------------------------------------------------------
+
+
+def diagonals(rows: int, columns: int) -> Node:
+    """The number of the diagonal each element of a matrix is on: 0 the main one, 1 the one above it, -1 below."""
+    return reshape(iota(columns), (1, columns)) - reshape(iota(rows), (rows, 1))
+
+
+def _sides(name: str, n_rows: Any, n_cols: Any) -> Shape:
+    return _shape(name, (n_rows, n_rows if n_cols is None else n_cols), ())
+
+
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
+    """A matrix with ones on its k-th diagonal (above the main one for positive `k`) and zeros elsewhere."""
+    check_device(device, "eye")
+    return cast(equal(diagonals(*_sides("eye", n_rows, n_cols)), int(k)), _dtype_or(dtype, default_float))
+
+
+def tri(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
+    """A matrix with ones on and below its k-th diagonal and zeros above; `dtype=wg.bool` makes it a mask."""
+    check_device(device, "tri")
+    return cast(less(diagonals(*_sides("tri", n_rows, n_cols)), int(k) + 1), _dtype_or(dtype, default_float))
+
+
+def _matrix(x: Any, name: str) -> Node:
+    x = as_node(x)
+    if x.ndim < 2:
+        raise ShapeError(f"{name} takes a matrix, or several: at least two axes; the shape is {x.shape}")
+    return x
+
+
+def tril(x: Any, /, k: int = 0) -> Node:
+    """`x` with zeros above the k-th diagonal of its last two axes."""
+    x = _matrix(x, "tril")
+    return where(less(diagonals(*x.shape[-2:]), int(k) + 1), x, 0)
+
+
+def triu(x: Any, /, k: int = 0) -> Node:
+    """`x` with zeros below the k-th diagonal of its last two axes."""
+    x = _matrix(x, "triu")
+    return where(greater_equal(diagonals(*x.shape[-2:]), int(k)), x, 0)
+
+
+# --- values against each other --------------------------------------------------------------------------------------
+
+
+def broadcast_arrays(*arrays: Any) -> list[Node]:
+    """The values, each repeated to the shape they all broadcast to."""
+    nodes = [as_node(x) for x in arrays]
+    shape = broadcast_shapes("broadcast_arrays", *[x.shape for x in nodes])
+    return [broadcast_to(x, shape) for x in nodes]
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Node]:
+    """The coordinates of a grid, one value an axis. With "xy" the first two axes are exchanged, as in a picture."""
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f'meshgrid: indexing is "xy" or "ij", not {indexing!r}')
+    nodes = [as_node(x) for x in arrays]
+    for x in nodes:
+        if x.ndim > 1:
+            raise ShapeError(f"meshgrid takes values with one axis each; one has shape {x.shape}")
+    axes = list(range(len(nodes)))
+    if indexing == "xy" and len(nodes) > 1:
+        axes[:2] = 1, 0
+    spread = [reshape(x, tuple(x.size if i == axis else 1 for i in range(len(nodes)))) for x, axis in zip(nodes, axes)]
+    return broadcast_arrays(*spread)
+
+
+def lerp(start: Any, end: Any, weight: Any) -> Node:
+    """From `start` (weight 0) to `end` (weight 1) on a straight line; both ends are met exactly."""
+    start, end = operands(start, end)
+    near_start = start + weight * (end - start)
+    near_end = end - (1 - weight) * (end - start)
+    if isinstance(weight, (int, float)):
+        return near_start if weight < 0.5 else near_end
+    return where(less(weight, 0.5), near_start, near_end)

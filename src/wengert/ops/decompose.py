@@ -1,0 +1,382 @@
+"""Factorisations of matrices, and what is read off them: pseudo-inverse, rank, norms.
+
+Each factorisation is a primitive whose tangent rule is written with the factors themselves. The factors are not
+unique: signs (and the columns of equal singular or eigenvalues) are free. Derivatives are right for functions that do
+not depend on that choice; where a rule would divide by the difference of two equal values it takes 0 instead.
+
+The rules are for real matrices; complex ones are factorised, and raise when a derivative is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.dtypes import COMPLEX, HALF, float32, real_of
+from wengert.errors import ArgumentError, GradientError
+from wengert.graph import Node
+from wengert.ops.broadcasting import broadcast
+from wengert.ops.contract import diagonal
+from wengert.ops.core import as_node, cast, operand, stop_gradient
+from wengert.ops.creation import eye, tril
+from wengert.ops.elementwise import absolute, conj, equal, greater, reciprocal, where
+from wengert.ops.linalg import TRIANGULAR_SOLVE, as_matrices, over_lanes
+from wengert.ops.movement import concat, expand_dims, place, reshape, slice_axis
+from wengert.ops.movement import matrix_transpose as turned
+from wengert.ops.op import Op, picks
+from wengert.ops.reduce import count_nonzero, norm
+from wengert.ops.reduce import max as max_along
+from wengert.ops.reduce import min as min_along
+from wengert.ops.reduce import sum as sum_along
+
+
+def _real(name: str, x: Node) -> None:
+    if x.dtype in COMPLEX:
+        raise GradientError(f"{name} of complex matrices has no derivative yet, and one was asked for")
+
+
+def _hermitian(x: Node) -> Node:
+    """The symmetric part of matrices (the Hermitian one of complex matrices)."""
+    other = turned(conj(x) if x.dtype in COMPLEX else x)
+    return x * 0.5 + other * 0.5
+
+
+def _over(x: Node) -> Node:
+    """One over each element, and 0 where it is 0."""
+    zero = equal(x, 0)
+    return where(zero, 0, reciprocal(where(zero, 1, x)))
+
+
+def _columns(x: Node, start: int, stop: int) -> Node:
+    return slice_axis(x, x.ndim - 1, start, stop)
+
+
+def _with_complement(q: Node, dq: Node, basis: Node) -> Node:
+    """How a whole orthogonal basis moves when its first columns `q` move by `dq`: the rest stays orthogonal to them."""
+    rest = _columns(basis, q.shape[-1], basis.shape[-1])
+    return concat([dq, -(q @ (turned(dq) @ rest))], axis=-1) if rest.shape[-1] else dq
+
+
+# --- Cholesky -------------------------------------------------------------------------------------------------------
+
+
+def _halved_lower(x: Node) -> Node:
+    """The lower triangles with half of the diagonal: `L + L.T` of it is a symmetric matrix again."""
+    return (tril(x) + tril(x, k=-1)) * 0.5
+
+
+def _cholesky_jvp(tangents: Sequence[Any], y: Node, x: Node) -> Node:
+    _real("cholesky", x)
+    half = TRIANGULAR_SOLVE(y, tangents[0], upper=False, unit_diagonal=False)
+    inner = TRIANGULAR_SOLVE(y, turned(half), upper=False, unit_diagonal=False)
+    return y @ _halved_lower(inner)
+
+
+CHOLESKY = Op(
+    "cholesky",
+    infer=lambda x: (x.shape, x.dtype),
+    numpy=np.linalg.cholesky,
+    jvp=_cholesky_jvp,
+    batch=over_lanes,
+    expensive=True,
+)
+
+
+def cholesky(x: Any, /, *, upper: bool = False) -> Node:
+    """The lower triangular `L` with `L @ L.mT = x`, for symmetric positive definite matrices; `L.mT` with `upper`.
+
+    Of `x` only the symmetric part counts.
+
+    >>> import wengert as wg
+    >>> wg.linalg.cholesky(wg.tensor([[4.0, 2.0], [2.0, 5.0]])).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    lower = CHOLESKY(_hermitian(as_matrices(x, "cholesky", square=True)))
+    return turned(conj(lower) if lower.dtype in COMPLEX else lower) if upper else lower
+
+
+# --- QR -------------------------------------------------------------------------------------------------------------
+
+
+class QR(NamedTuple):
+    """An orthogonal and an upper triangular factor."""
+
+    Q: Any
+    R: Any
+
+
+def _qr_infer(x: Node, mode: str) -> tuple[Any, Any]:
+    batch, (rows, columns) = x.shape[:-2], x.shape[-2:]
+    inner = rows if mode == "complete" else min(rows, columns)
+    return ((*batch, rows, inner), (*batch, inner, columns)), (x.dtype, x.dtype)
+
+
+def _qr_jvp(tangents: Sequence[Any], y: Node, x: Node) -> list[Node]:
+    """For at least as many rows as columns. With dx = dq r + q dr, q.T dq is skew and dr / r upper triangular."""
+    _real("qr", x)
+    basis, tall = picks(y)
+    n = x.shape[-1]
+    q, r = _columns(basis, 0, n), slice_axis(tall, tall.ndim - 2, 0, n)
+    scaled = turned(TRIANGULAR_SOLVE(turned(r), turned(tangents[0]), upper=False, unit_diagonal=False))
+    inner = turned(q) @ scaled
+    below = tril(inner, k=-1)
+    upper = inner - below + turned(below)
+    moved = _with_complement(q, scaled - q @ upper, basis)
+    return [moved, place(upper @ r, tall.shape, (0,) * tall.ndim, (1,) * tall.ndim)]
+
+
+FACTOR_QR = Op(
+    "qr",
+    infer=_qr_infer,
+    numpy=lambda x, mode: tuple(np.linalg.qr(x, mode)),
+    jvp=_qr_jvp,
+    batch=over_lanes,
+    expensive=True,
+)
+
+
+def qr(x: Any, /, mode: str = "reduced") -> QR:
+    """Orthonormal columns `Q` and an upper triangular `R` with `Q @ R = x`.
+
+    `mode` is "reduced" (as many columns as `x` has rows or columns, whichever is less) or "complete" (`Q` is square).
+    The derivative needs linearly independent columns (of a wide `x`, the first ones).
+
+    >>> import wengert as wg
+    >>> q, r = wg.linalg.qr(wg.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    >>> q.shape, r.shape
+    ((3, 2), (2, 2))
+    """
+    x = as_matrices(x, "qr")
+    if mode not in ("reduced", "complete"):
+        raise ArgumentError(f'qr: mode is "reduced" or "complete", not {mode!r}')
+    rows, columns = x.shape[-2:]
+    if rows >= columns:
+        return QR(*picks(FACTOR_QR(x, mode=mode)))
+    # of a wide matrix the first columns determine Q, and R's others are what Q makes of the rest
+    q, r = picks(FACTOR_QR(_columns(x, 0, rows), mode="reduced"))
+    back = turned(conj(q) if q.dtype in COMPLEX else q)
+    return QR(q, concat([r, back @ _columns(x, rows, columns)], axis=-1))
+
+
+# --- singular values ------------------------------------------------------------------------------------------------
+
+
+class SVD(NamedTuple):
+    """Left singular vectors (columns), singular values, right singular vectors (rows)."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+def _svd_infer(x: Node, full_matrices: bool) -> tuple[Any, Any]:
+    batch, (m, n) = x.shape[:-2], x.shape[-2:]
+    k = min(m, n)
+    left, right = ((m, m), (n, n)) if full_matrices else ((m, k), (k, n))
+    return ((*batch, *left), (*batch, k), (*batch, *right)), (x.dtype, real_of(x.dtype), x.dtype)
+
+
+def _svd_jvp(tangents: Sequence[Any], y: Node, x: Node) -> list[Node]:
+    """With dx = d(u s v.T), u.T du and v.T dv are skew. Their sum and their difference follow from the symmetric and
+    the skew part of u.T dx v: so equal singular values lose only what is undetermined.
+    """
+    _real("svd", x)
+    dx = tangents[0]
+    u_basis, s, vh_basis = picks(y)
+    v_basis = turned(vh_basis)
+    k = s.shape[-1]
+    u, v = _columns(u_basis, 0, k), _columns(v_basis, 0, k)
+    inner = turned(u) @ dx @ v
+    row, column = expand_dims(s, axis=-2), expand_dims(s, axis=-1)
+    total = _over(row - column) * (inner + turned(inner)) * 0.5
+    difference = _over(row + column) * (inner - turned(inner)) * 0.5
+    du, dv = u @ (total + difference), v @ (total - difference)
+    if x.shape[-2] > k:
+        du = du + (dx @ v - u @ inner) * _over(row)
+    if x.shape[-1] > k:
+        dv = dv + (turned(dx) @ u - v @ turned(inner)) * _over(row)
+    return [_with_complement(u, du, u_basis), diagonal(inner), turned(_with_complement(v, dv, v_basis))]
+
+
+FACTOR_SVD = Op(
+    "svd",
+    infer=_svd_infer,
+    numpy=lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices)),
+    jvp=_svd_jvp,
+    batch=over_lanes,
+    expensive=True,
+)
+
+
+def svd(x: Any, /, full_matrices: bool = True) -> SVD:
+    """The singular value decomposition `x = U @ diag(S) @ Vh`, with `S` in descending order.
+
+    With `full_matrices` U and Vh are square, otherwise they have just the vectors that belong to a singular value.
+
+    >>> import wengert as wg
+    >>> wg.linalg.svd(wg.tensor([[0.0, 2.0], [1.0, 0.0]])).S.tolist()
+    [2.0, 1.0]
+    """
+    return SVD(*picks(FACTOR_SVD(as_matrices(x, "svd"), full_matrices=bool(full_matrices))))
+
+
+def svdvals(x: Any, /) -> Node:
+    """The singular values of matrices, in descending order."""
+    return picks(FACTOR_SVD(as_matrices(x, "svdvals"), full_matrices=False))[1]
+
+
+# --- eigenvalues ----------------------------------------------------------------------------------------------------
+
+
+class Eigh(NamedTuple):
+    """Eigenvalues in ascending order and their eigenvectors, as columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+def _eigh_jvp(tangents: Sequence[Any], y: Node, x: Node) -> list[Node]:
+    _real("eigh", x)
+    values, vectors = picks(y)
+    inner = turned(vectors) @ tangents[0] @ vectors
+    gaps = expand_dims(values, axis=-2) - expand_dims(values, axis=-1)
+    return [diagonal(inner), vectors @ (_over(gaps) * inner)]
+
+
+FACTOR_EIGH = Op(
+    "eigh",
+    infer=lambda x: ((x.shape[:-1], x.shape), (real_of(x.dtype), x.dtype)),
+    numpy=lambda x: tuple(np.linalg.eigh(x)),
+    jvp=_eigh_jvp,
+    batch=over_lanes,
+    expensive=True,
+)
+
+
+def eigh(x: Any, /) -> Eigh:
+    """The eigenvalues, in ascending order, and the eigenvectors (columns) of symmetric matrices.
+
+    Of `x` only the symmetric part counts.
+
+    >>> import wengert as wg
+    >>> wg.linalg.eigh(wg.tensor([[3.0, 0.0], [0.0, 1.0]])).eigenvalues.tolist()
+    [1.0, 3.0]
+    """
+    return Eigh(*picks(FACTOR_EIGH(_hermitian(as_matrices(x, "eigh", square=True)))))
+
+
+def eigvalsh(x: Any, /) -> Node:
+    """The eigenvalues of symmetric matrices, in ascending order."""
+    return picks(FACTOR_EIGH(_hermitian(as_matrices(x, "eigvalsh", square=True))))[0]
+
+
+# --- pseudo-inverse and rank ----------------------------------------------------------------------------------------
+
+
+def _tolerance(x: Node, rtol: Any) -> Node:
+    """The size relative to the largest singular value at which one counts as zero."""
+    if rtol is None:
+        computed_in = float32 if x.dtype in HALF else x.dtype
+        rtol = max(x.shape[-2:]) * float(np.finfo(computed_in).eps)
+    real = real_of(x.dtype)
+    node = rtol if type(rtol) is Node else operand(rtol, real, x.device)
+    return stop_gradient(cast(node, real))
+
+
+def _pinv_numpy(x: Any, rtol: Any) -> Any:
+    u, s, vh = np.linalg.svd(x, full_matrices=False)
+    cut = rtol[..., 0] * s.max(-1, keepdims=True, initial=0)
+    inverse = np.divide(1, s, out=np.zeros(np.broadcast_shapes(s.shape, cut.shape), s.dtype), where=s > cut)
+    return (vh.conj().mT * inverse[..., None, :]) @ u.conj().mT
+
+
+def _pinv_jvp(tangents: Sequence[Any], y: Node, x: Node, rtol: Node) -> Node:
+    """Golub and Pereyra (1973), while the rank stays what it is."""
+    _real("pinv", x)
+    dx, m, n = tangents[0], x.shape[-2], x.shape[-1]
+    outside_columns = eye(m, dtype=x.dtype, device=x.device) - x @ y
+    outside_rows = eye(n, dtype=x.dtype, device=x.device) - y @ x
+    moved = turned(dx)
+    return (y @ (turned(y) @ moved)) @ outside_columns + outside_rows @ (moved @ turned(y)) @ y - y @ dx @ y
+
+
+PINV = Op(
+    "pinv",
+    infer=lambda x, rtol: (
+        (*broadcast(x.shape[:-2], rtol.shape[:-2], "pinv"), x.shape[-1], x.shape[-2]),
+        x.dtype,
+    ),
+    numpy=_pinv_numpy,
+    jvp=_pinv_jvp,
+    batch=over_lanes,
+    expensive=True,
+)
+
+
+def pinv(x: Any, /, *, rtol: Any = None) -> Node:
+    """The Moore-Penrose pseudo-inverse of matrices of any shape and rank.
+
+    Singular values up to `rtol` (a number, or one a matrix) times the largest count as zero; if it is None, up to the
+    larger side of the matrices times the dtype's precision. The derivative takes the rank as fixed.
+
+    >>> import wengert as wg
+    >>> wg.linalg.pinv(wg.tensor([[2.0], [0.0]])).tolist()
+    [[0.5, 0.0]]
+    """
+    x = as_matrices(x, "pinv")
+    return PINV(x, expand_dims(_tolerance(x, rtol), axis=(-2, -1)))
+
+
+def matrix_rank(x: Any, /, *, rtol: Any = None) -> Node:
+    """The number of singular values larger than `rtol` times the largest; `rtol` is as in `pinv`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.matrix_rank(wg.tensor([[1.0, 2.0], [2.0, 4.0]])).item()
+    1
+    """
+    x = as_matrices(x, "matrix_rank")
+    values = stop_gradient(svdvals(x))
+    largest = _columns(values, 0, min(1, values.shape[-1]))
+    return count_nonzero(greater(values, expand_dims(_tolerance(x, rtol), axis=-1) * largest), axis=-1)
+
+
+# --- norms ----------------------------------------------------------------------------------------------------------
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Node:
+    """The norm of the vectors along some axes (of all elements, if none is named). The 2-norm's derivative at 0 is 0.
+
+    >>> import wengert as wg
+    >>> wg.linalg.vector_norm(wg.tensor([3.0, 4.0])).item()
+    5.0
+    """
+    return norm(as_node(x), ord=ord, axis=axis, keepdims=keepdims)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Node:
+    """The norm of matrices: "fro" (the root of the sum of squares), "nuc" (the sum of the singular values), 2 and -2
+    (the largest and smallest of them), 1 and -1 (the largest and smallest column sum), inf and -inf (of the row sums).
+
+    >>> import wengert as wg
+    >>> wg.linalg.matrix_norm(wg.tensor([[1.0, -2.0], [3.0, 4.0]]), ord=float("inf")).item()
+    7.0
+    """
+    x = as_matrices(x, "matrix_norm")
+    value = _matrix_norm(x, ord)
+    return reshape(value, (*value.shape, 1, 1)) if keepdims else value
+
+
+def _matrix_norm(x: Node, ord: Any) -> Node:
+    if ord in ("fro", None):
+        return norm(x, axis=(-2, -1))
+    if ord == "nuc":
+        return sum_along(svdvals(x), axis=-1)
+    if ord not in (1, -1, 2, -2, float("inf"), -float("inf")):
+        raise ArgumentError(f'matrix_norm: ord is "fro", "nuc", 1, -1, 2, -2, inf or -inf, not {ord!r}')
+    if abs(ord) == 2:
+        sizes = svdvals(x)
+    else:
+        sizes = sum_along(absolute(x), axis=-2 if abs(ord) == 1 else -1)
+    return (max_along if ord > 0 else min_along)(sizes, axis=-1)

@@ -1,0 +1,217 @@
+"""Fourier transforms along some axes, and the frequencies and shifts that go with them.
+
+There are four primitives: complex to complex and back, real to half-spectrum and back. The Hermitian ones are those
+with the direction exchanged. A derivative through complex values is not there yet: asking for one raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import COMPLEX, FLOATING, INEXACT, as_dtype, complex64, complex128, default_float, float64, real_of
+from wengert.errors import ArgumentError, DTypeError
+from wengert.graph import Node, Shape
+from wengert.ops.core import as_node, cast, data
+from wengert.ops.creation import check_device
+from wengert.ops.elementwise import conj
+from wengert.ops.movement import normalize_axes, normalize_axis
+from wengert.ops.op import Op
+from wengert.ops.rearrange import roll
+
+_OTHER_WAY = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return complex128 if dtype in (float64, complex128) else complex64
+
+
+def _sized(shape: Shape, sizes: Shape, axes: tuple[int, ...]) -> Shape:
+    """A shape with other sizes along some axes."""
+    new = dict(zip(axes, sizes))
+    return tuple(new.get(i, n) for i, n in enumerate(shape))
+
+
+def _full_infer(x: Node, sizes: Shape, axes: tuple[int, ...], norm: str) -> tuple[Any, Any]:
+    return _sized(x.shape, sizes, axes), _complex_of(x.dtype)
+
+
+def _half_infer(x: Node, sizes: Shape, axes: tuple[int, ...], norm: str) -> tuple[Any, Any]:
+    return _sized(x.shape, (*sizes[:-1], sizes[-1] // 2 + 1), axes), _complex_of(x.dtype)
+
+
+def _real_infer(x: Node, sizes: Shape, axes: tuple[int, ...], norm: str) -> tuple[Any, Any]:
+    return _sized(x.shape, sizes, axes), real_of(_complex_of(x.dtype))
+
+
+def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    return y.op(sources[0], **{**y.attrs, "axes": tuple(axis + 1 for axis in y.attrs["axes"])})
+
+
+def _transform(name: str, infer: Callable[..., Any], reference: Callable[..., Any]) -> Op:
+    def numpy(x: Any, sizes: Shape, axes: tuple[int, ...], norm: str) -> Any:
+        if x.size == 0:  # NumPy's are defined for axes that have elements; a batch of none is none
+            return np.zeros(infer(x, sizes, axes, norm)[0])
+        return reference(x, sizes, axes, norm)
+
+    return Op(name, infer=infer, numpy=numpy, batch=_batch, expensive=True)
+
+
+FFT = _transform("fft", _full_infer, np.fft.fftn)
+IFFT = _transform("ifft", _full_infer, np.fft.ifftn)
+RFFT = _transform("rfft", _half_infer, np.fft.rfftn)
+IRFFT = _transform("irfft", _real_infer, np.fft.irfftn)
+
+
+def _record(op: Op, name: str, x: Any, sizes: Any, axes: Any, norm: str) -> Node:
+    """Record a transform over several axes, with its sizes and axes worked out and checked."""
+    x = as_node(x)
+    if x.dtype not in INEXACT:
+        x = cast(x, default_float)
+    if op is RFFT and x.dtype in COMPLEX:
+        raise DTypeError(f"{name} takes real values, not {x.dtype}; {name.replace('r', '', 1)} takes complex ones")
+    if norm not in _OTHER_WAY:
+        raise ArgumentError(f'{name}: norm is "backward", "ortho" or "forward", not {norm!r}')
+    places = _axes(name, x, sizes, axes)
+    if sizes is None:
+        sizes = [x.shape[axis] for axis in places]
+        if op is IRFFT and sizes:
+            sizes[-1] = 2 * (sizes[-1] - 1)
+    elif len(sizes) != len(places):
+        raise ArgumentError(f"{name}: {len(sizes)} sizes for {len(places)} axes")
+    if not places and op is not FFT and op is not IFFT:
+        raise ArgumentError(f"{name}: there is no axis to transform")
+    if any(n < 1 for n in sizes):
+        raise ArgumentError(f"{name}: the sizes along axes {places} are {tuple(sizes)}; each must be at least 1")
+    return op(x, sizes=tuple(int(n) for n in sizes), axes=places, norm=norm)
+
+
+def _axes(name: str, x: Node, sizes: Any, axes: Any) -> tuple[int, ...]:
+    """The axes in the order given: the last of them is the halved one."""
+    if axes is None:
+        count = x.ndim if sizes is None else len(sizes)
+        axes = range(x.ndim - count, x.ndim)
+    normalize_axes(tuple(axes), x.ndim, name)
+    return tuple(normalize_axis(axis, x.ndim, name) for axis in axes)
+
+
+def _one(n: int | None) -> tuple[int] | None:
+    return None if n is None else (n,)
+
+
+# --- one axis -------------------------------------------------------------------------------------------------------
+
+
+def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
+    """The discrete Fourier transform along an axis, cut or padded with zeros to `n` elements first.
+
+    `norm` says which direction divides by the number of elements: "backward", "forward", or each by its root, "ortho".
+    """
+    return _record(FFT, "fft", x, _one(n), (axis,), norm)
+
+
+def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
+    """The inverse of `fft`."""
+    return _record(IFFT, "ifft", x, _one(n), (axis,), norm)
+
+
+def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
+    """The first half (`n // 2 + 1` elements) of the transform of real values; the rest is its mirror image."""
+    return _record(RFFT, "rfft", x, _one(n), (axis,), norm)
+
+
+def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
+    """The inverse of `rfft`, real. Without `n` the result has an even number of elements."""
+    return _record(IRFFT, "irfft", x, _one(n), (axis,), norm)
+
+
+def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
+    """The real spectrum of a signal whose second half mirrors the first; `x` is the first half."""
+    return _record(IRFFT, "hfft", _conjugate(as_node(x)), _one(n), (axis,), _other_way(norm))
+
+
+def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
+    """The inverse of `hfft`."""
+    return conj(_record(RFFT, "ihfft", x, _one(n), (axis,), _other_way(norm)))
+
+
+def _conjugate(x: Node) -> Node:
+    return conj(x) if x.dtype in COMPLEX else x
+
+
+def _other_way(norm: str) -> str:
+    return _OTHER_WAY.get(norm, norm)
+
+
+# --- several axes ---------------------------------------------------------------------------------------------------
+
+
+def fftn(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Node:
+    """The discrete Fourier transform along some axes (all, if none is named), each cut or padded to its size in `s`."""
+    return _record(FFT, "fftn", x, s, axes, norm)
+
+
+def ifftn(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Node:
+    """The inverse of `fftn`."""
+    return _record(IFFT, "ifftn", x, s, axes, norm)
+
+
+def rfftn(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Node:
+    """The transform of real values along some axes; of the last of them only the first half is kept."""
+    return _record(RFFT, "rfftn", x, s, axes, norm)
+
+
+def irfftn(
+    x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Node:
+    """The inverse of `rfftn`, real."""
+    return _record(IRFFT, "irfftn", x, s, axes, norm)
+
+
+# --- frequencies and shifts -----------------------------------------------------------------------------------------
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Node:
+    """The frequencies that the elements of `fft` stand for, at `d` between samples.
+
+    >>> import wengert as wg
+    >>> wg.fft.fftfreq(4).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
+    return _frequencies("fftfreq", np.fft.fftfreq, n, d, dtype, device)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Node:
+    """The frequencies that the elements of `rfft` stand for, at `d` between samples."""
+    return _frequencies("rfftfreq", np.fft.rfftfreq, n, d, dtype, device)
+
+
+def _frequencies(name: str, reference: Any, n: int, d: float, dtype: Any, device: str | None) -> Node:
+    found = default_float if dtype is None else as_dtype(dtype)
+    if found not in FLOATING:
+        raise DTypeError(f"{name}: frequencies are floating-point numbers, not {found}")
+    if not isinstance(n, int) or n < 1:
+        raise ArgumentError(f"{name}: the number of elements is {n!r}; it must be an integer of at least 1")
+    check_device(device, name)
+    return data(reference(n, d).astype(found))
+
+
+def fftshift(x: Any, /, *, axes: Any = None) -> Node:
+    """`x` with frequency zero moved to the middle of some axes (all, if none is named).
+
+    >>> import wengert as wg
+    >>> wg.fft.fftshift(wg.fft.fftfreq(4)).tolist()
+    [-0.5, -0.25, 0.0, 0.25]
+    """
+    x = as_node(x)
+    shifted = normalize_axes(axes, x.ndim, "fftshift")
+    return roll(x, [x.shape[axis] // 2 for axis in shifted], shifted)
+
+
+def ifftshift(x: Any, /, *, axes: Any = None) -> Node:
+    """The inverse of `fftshift`."""
+    x = as_node(x)
+    shifted = normalize_axes(axes, x.ndim, "ifftshift")
+    return roll(x, [-(x.shape[axis] // 2) for axis in shifted], shifted)

@@ -1,0 +1,400 @@
+"""Random numbers: generators, and the distributions that draw from them.
+
+A `Generator` is two Tensors, a key (from the seed) and a counter. A draw is a function of both and moves the counter
+on: each draw differs from the last, a seed gives the same numbers again, and a value that is computed a second time
+(for a backward pass, by `checkpoint`) is the same one. Everything is drawn from a generator of one's own
+(`generator=...`) or from the default one, which starts with seed 0 and which `manual_seed` seeds. The bits are made in
+`ops.random`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import FLOATING, HALF, INTEGER, as_dtype, default_float, float64, int64, promote, uint32, uint64
+from wengert.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from wengert.graph import Node, Shape, recording
+from wengert.ops import random as ops
+from wengert.ops.core import Argument, as_node, cast
+from wengert.ops.elementwise import broadcast_shapes
+from wengert.ops.gather import take
+from wengert.ops.movement import as_shape, normalize_axis
+from wengert.tensor import Tensor, tensor
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "categorical",
+    "default_generator",
+    "exponential",
+    "gumbel",
+    "manual_seed",
+    "normal",
+    "permutation",
+    "randint",
+    "truncated_normal",
+    "uniform",
+]
+
+
+class Generator:
+    """A source of random numbers: a key and a counter, both Tensors. Without a seed it starts somewhere unpredictable.
+
+    >>> import wengert as wg
+    >>> first, again = wg.random.Generator(7), wg.random.Generator(7)
+    >>> wg.random.uniform((2,), generator=first).tolist() == wg.random.uniform((2,), generator=again).tolist()
+    True
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.key = tensor(np.zeros(2, uint32))
+        self.counter = tensor(np.zeros((), uint64))
+        self._lock = Lock()  # two threads that share a generator must not read the same count
+        self.seed(int.from_bytes(os.urandom(8), "little") if seed is None else seed)
+
+    def seed(self, seed: int) -> Generator:
+        """Start again from this seed, an integer of which the lowest 64 bits count."""
+        try:
+            number = seed.__index__() % (1 << 64)
+        except AttributeError:
+            raise DTypeError(f"a seed is an integer, not {seed!r}") from None
+        self.key.assign(np.array([number & 0xFFFFFFFF, number >> 32], uint32))
+        self.counter.assign(np.zeros((), uint64))
+        return self
+
+    def state(self) -> dict[str, Tensor]:
+        """The key and the counter as they are now, to go back to with `set_state`, or to save."""
+        return {"key": Tensor(self.key.node), "counter": Tensor(self.counter.node)}
+
+    def set_state(self, state: dict[str, Any]) -> Generator:
+        """Go on from a state that `state()` gave."""
+        if not isinstance(state, dict) or state.keys() != {"key", "counter"}:
+            raise ArgumentError("set_state takes what state() gives: a dict of a key and a counter")
+        parts = {name: as_node(value) for name, value in state.items()}
+        for name, slot in (("key", self.key), ("counter", self.counter)):
+            if parts[name].dtype != slot.dtype or parts[name].shape != slot.shape:
+                found = f"{parts[name].dtype}{list(parts[name].shape)}"
+                raise ArgumentError(f"set_state: the {name} is {slot.dtype}{list(slot.shape)}, not {found}")
+        self.key.assign(Tensor(parts["key"]))
+        self.counter.assign(Tensor(parts["counter"]))
+        return self
+
+    def spawn(self, n: int) -> list[Generator]:
+        """`n` new generators, independent of this one and of each other; spawning again gives others."""
+        keys = self._draw((n, 2), ops.SPAWN, 32)
+        children = [Generator(0) for _ in range(n)]
+        for child, key in zip(children, Tensor(keys)):
+            child.key.assign(Tensor(key.node))
+        return children
+
+    def bits(self, shape: Shape, width: int = 32) -> Node:
+        """Random bits of this shape, as uint32 or uint64; what every distribution is made from."""
+        return self._draw(shape, ops.DRAW, width)
+
+    def _draw(self, shape: Shape, stream: int, width: int) -> Node:
+        used = ops.blocks_for((*shape, width // 32))
+        with self._lock:
+            key, counter = self.key.node, self.counter.node
+            self.counter.assign(Tensor(counter + used))
+        if recording.lane is not None:  # under vmap every lane draws its own
+            key = ops.fold_in(key, recording.lane)
+        return ops.random_bits(key, counter, shape, stream, width)
+
+
+default_generator = Generator(0)
+"""What is drawn from where no generator is named."""
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator again from this seed.
+
+    >>> import wengert as wg
+    >>> _ = wg.random.manual_seed(3)
+    >>> first = wg.random.normal((2,)).tolist()
+    >>> _ = wg.random.manual_seed(3)
+    >>> wg.random.normal((2,)).tolist() == first
+    True
+    """
+    return default_generator.seed(seed)
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+def _source(generator: Generator | None, device: str | None) -> Generator:
+    generator = default_generator if generator is None else generator
+    if not isinstance(generator, Generator):
+        raise DTypeError(f"generator is a wg.random.Generator, not {generator!r}")
+    if device not in (None, generator.key.device):
+        raise DeviceError(f"the generator is on {generator.key.device!r}, the result was asked for on {device!r}")
+    return generator
+
+
+def _parameters(*values: Any) -> list[Any]:
+    """Parameters of a distribution as nodes or numbers; a float is an argument of the program, not part of it."""
+    return [Argument(v) if type(v) is float else v if isinstance(v, int) else as_node(v) for v in values]
+
+
+def _result_shape(name: str, shape: Any, *parameters: Any) -> Shape:
+    """The shape asked for, into which the parameters must broadcast; without one, what they broadcast to."""
+    own = broadcast_shapes(name, *[p.shape for p in parameters if isinstance(p, Node)])
+    if shape is None:
+        return own
+    sizes = as_shape(shape, name)
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"{name}: the shape {sizes} has a negative size")
+    if broadcast_shapes(name, sizes, own) != sizes:
+        raise ShapeError(f"{name}: parameters of shape {own} do not broadcast into the shape {sizes}")
+    return sizes
+
+
+def _result_dtype(name: str, dtype: Any, *parameters: Any) -> np.dtype[Any]:
+    """The floating-point dtype asked for; without one, that of the parameters, or the default."""
+    if dtype is None:
+        found = None
+        for p in parameters:
+            if isinstance(p, Node) and p.dtype in FLOATING:
+                found = p.dtype if found is None else promote(found, p.dtype)
+        return default_float if found is None else found
+    wanted = as_dtype(dtype)
+    if wanted not in FLOATING:
+        raise DTypeError(f"{name} draws floating-point numbers, not {wanted}; wg.random.randint draws integers")
+    return wanted
+
+
+def _width(dtype: np.dtype[Any]) -> int:
+    """How many random bits a number of this dtype takes; half precision is computed in float32."""
+    return 64 if dtype is float64 else 32
+
+
+def _require_not_negative(name: str, argument: str, value: Any) -> None:
+    if isinstance(value, (int, float)) and not value >= 0:
+        raise ArgumentError(f"{name}: {argument} is {float(value)}; it cannot be negative")
+
+
+# --- distributions --------------------------------------------------------------------------------------------------
+
+
+def uniform(
+    shape: Any = None,
+    low: Any = 0.0,
+    high: Any = 1.0,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Numbers spread evenly from `low` to below `high`, which is never reached (unless the two are equal).
+
+    `low` and `high` may be tensors; the result is differentiable by them.
+
+    >>> import wengert as wg
+    >>> x = wg.random.uniform((1000,), -1.0, 1.0)
+    >>> bool((x >= -1).all() and (x < 1).all())
+    True
+    """
+    low, high = _parameters(low, high)
+    if isinstance(low, (int, float)) and isinstance(high, (int, float)) and not 0 <= high - low < math.inf:
+        raise ArgumentError(f"uniform: low is {float(low)} and high is {float(high)}; high cannot be below low")
+    source, kind = _source(generator, device), _result_dtype("uniform", dtype, low, high)
+    bits = source.bits(_result_shape("uniform", shape, low, high), _width(kind))
+    return Tensor(ops.uniform(bits, low, high, kind))
+
+
+def normal(
+    shape: Any = None,
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normally distributed numbers: `mean + std * z`, differentiable by both.
+
+    >>> import wengert as wg
+    >>> wg.random.normal((3, 4)).shape, wg.random.normal(mean=wg.zeros(5), std=2.0).shape
+    ((3, 4), (5,))
+    """
+    mean, std = _parameters(mean, std)
+    _require_not_negative("normal", "std", std)
+    source, kind = _source(generator, device), _result_dtype("normal", dtype, mean, std)
+    sizes = _result_shape("normal", shape, mean, std)
+    bits = source.bits(((math.prod(sizes) + 1) // 2, 2), _width(kind))
+    return Tensor(ops.located(ops.standard_normal(bits, sizes), mean, std, kind))
+
+
+def truncated_normal(
+    shape: Any = None,
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    low: float = -2.0,
+    high: float = 2.0,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normally distributed numbers of which those outside are left out: `mean + std * z` with `z` from `low` to `high`.
+
+    The bounds are numbers, counted in standard deviations from the mean (PyTorch's `a` and `b` are not).
+
+    >>> import wengert as wg
+    >>> bool((abs(wg.random.truncated_normal((1000,), std=0.5)) <= 1.0).all())
+    True
+    """
+    mean, std = _parameters(mean, std)
+    _require_not_negative("truncated_normal", "std", std)
+    _require_mass_between(low, high)
+    source, kind = _source(generator, device), _result_dtype("truncated_normal", dtype, mean, std)
+    bits = source.bits(_result_shape("truncated_normal", shape, mean, std), 64)
+    z = ops.standard_truncated_normal(bits, float(low), float(high))
+    return Tensor(ops.located(cast(z, default_float if kind in HALF else kind), mean, std, kind))
+
+
+def _require_mass_between(low: Any, high: Any) -> None:
+    if not (isinstance(low, (int, float)) and isinstance(high, (int, float))):
+        raise DTypeError("truncated_normal: low and high are numbers, counted in standard deviations")
+    if not low < high:
+        raise ArgumentError(f"truncated_normal: low is {low} and high is {high}; low must be below high")
+    if math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)) < 1e-12:
+        raise ArgumentError(f"truncated_normal: between {low} and {high} there is next to nothing of the distribution")
+
+
+def bernoulli(
+    p: Any = 0.5,
+    shape: Any = None,
+    *,
+    dtype: Any = bool,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """True with probability `p`, a number or a tensor; in another dtype ones and zeros.
+
+    >>> import wengert as wg
+    >>> wg.random.bernoulli(1.0, (3,)).tolist()
+    [True, True, True]
+    """
+    (p,) = _parameters(p)
+    if isinstance(p, (int, float)) and not 0 <= p <= 1:
+        raise ArgumentError(f"bernoulli: p is {float(p)}; a probability is between 0 and 1")
+    source = _source(generator, device)
+    width = _width(_result_dtype("bernoulli", None, p))
+    return Tensor(cast(ops.bernoulli(source.bits(_result_shape("bernoulli", shape, p), width), p), as_dtype(dtype)))
+
+
+def randint(
+    low: int,
+    high: int | None = None,
+    shape: Any = (),
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Integers spread evenly from `low` to below `high`; from 0 to below `low` if `high` is left out.
+
+    >>> import wengert as wg
+    >>> set(wg.random.randint(3, shape=(100,)).tolist()) == {0, 1, 2}
+    True
+    """
+    low, high = (0, low) if high is None else (low, high)
+    try:
+        low, high = low.__index__(), high.__index__()
+    except AttributeError:
+        raise DTypeError(f"randint: low and high are integers, not {low!r} and {high!r}") from None
+    kind = int64 if dtype is None else as_dtype(dtype)
+    if kind not in INTEGER:
+        raise DTypeError(f"randint draws integers, not {kind}; wg.random.uniform draws floating-point numbers")
+    limits = np.iinfo(kind)
+    if low >= high:
+        raise ArgumentError(f"randint: low is {low} and high is {high}; there is no integer from low to below high")
+    if low < limits.min or high - 1 > limits.max:
+        raise ArgumentError(f"randint: {low} to below {high} does not fit into {kind}")
+    return Tensor(ops.randint(_source(generator, device).bits(_result_shape("randint", shape), 64), low, high, kind))
+
+
+def permutation(x: Any, axis: int = 0, *, device: str | None = None, generator: Generator | None = None) -> Tensor:
+    """The numbers from 0 to below `x` in random order; of a tensor, its parts along `axis` in random order.
+
+    >>> import wengert as wg
+    >>> sorted(wg.random.permutation(5).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    source = _source(generator, device)
+    if isinstance(x, (int, np.integer)):
+        if x < 0:
+            raise ArgumentError(f"permutation: of {x} numbers; it takes a count that is not negative, or a tensor")
+        return Tensor(ops.permutation(source.bits((int(x),), 64)))
+    node = as_node(x)
+    if node.ndim == 0:
+        raise ShapeError("permutation: the tensor is 0-d and has no axis; for a count pass a Python integer")
+    axis = normalize_axis(axis, node.ndim, "permutation")
+    return Tensor(take(node, ops.permutation(source.bits((node.shape[axis],), 64)), axis=axis))
+
+
+def categorical(
+    logits: Any, shape: Any = None, *, axis: int = -1, device: str | None = None, generator: Generator | None = None
+) -> Tensor:
+    """Class indices drawn with probabilities softmax(logits) along `axis`; for probabilities `p` pass `wg.log(p)`.
+
+    The other axes of `logits` broadcast into `shape`, the result's.
+
+    >>> import wengert as wg
+    >>> wg.random.categorical(wg.tensor([-9.0, 9.0, -999.0]), (4,)).tolist()
+    [1, 1, 1, 1]
+    """
+    node = as_node(logits)
+    if node.dtype not in FLOATING:
+        raise DTypeError(f"categorical takes floating-point logits, not {node.dtype}")
+    if node.ndim == 0:
+        raise ShapeError("categorical: the logits are 0-d; they need an axis of classes")
+    axis = normalize_axis(axis, node.ndim, "categorical")
+    classes, behind = node.shape[axis], node.ndim - 1 - axis
+    if classes == 0:
+        raise ShapeError(f"categorical: axis {axis} of the logits' shape {node.shape} has no classes to draw from")
+    others = node.shape[:axis] + node.shape[axis + 1 :]
+    sizes = others if shape is None else as_shape(shape, "categorical")
+    if broadcast_shapes("categorical", sizes, others) != sizes:
+        raise ShapeError(f"categorical: logits of shape {node.shape} do not give a result of shape {sizes}")
+    place = len(sizes) - behind
+    bits = _source(generator, device).bits((*sizes[:place], classes, *sizes[place:]), _width(node.dtype))
+    return Tensor(ops.categorical(bits, node, place))
+
+
+def gumbel(
+    shape: Any = None,
+    loc: Any = 0.0,
+    scale: Any = 1.0,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Gumbel distributed numbers: `loc + scale * z`, differentiable by both."""
+    loc, scale = _parameters(loc, scale)
+    _require_not_negative("gumbel", "scale", scale)
+    source, kind = _source(generator, device), _result_dtype("gumbel", dtype, loc, scale)
+    bits = source.bits(_result_shape("gumbel", shape, loc, scale), _width(kind))
+    return Tensor(ops.located(ops.standard_gumbel(bits), loc, scale, kind))
+
+
+def exponential(
+    shape: Any = None,
+    scale: Any = 1.0,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Exponentially distributed numbers with mean `scale` (one over the rate), by which they are differentiable."""
+    (scale,) = _parameters(scale)
+    _require_not_negative("exponential", "scale", scale)
+    source, kind = _source(generator, device), _result_dtype("exponential", dtype, scale)
+    bits = source.bits(_result_shape("exponential", shape, scale), _width(kind))
+    return Tensor(ops.located(ops.standard_exponential(bits), 0.0, scale, kind))

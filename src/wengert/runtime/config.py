@@ -1,0 +1,31 @@
+"""The settings, and the version that tells compiled functions that something they depend on was set.
+
+Setting an attribute of the configuration, of a Module or of an Optimizer counts `version` up. What was recorded under
+another version is recorded again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Config:
+    """Wengert's settings, one object: `wg.config`."""
+
+    def __init__(self) -> None:
+        self.__dict__["version"] = 0
+
+    version: int
+
+    def changed(self) -> None:
+        """Count the version up: something that recorded functions depend on was set."""
+        self.__dict__["version"] += 1
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(type(self), name):
+            raise AttributeError(f"there is no setting {name!r}")
+        self.__dict__[name] = value
+        self.changed()
+
+
+config = Config()
