@@ -1,15 +1,66 @@
-"""What all tests share: the line at the end that says how much of the library the op suite covered."""
+"""What all tests share: the lines at the end that say how much of the library the suites covered."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+import wengert as wg
+
+COMPILED = ("/compiler/", "/runtime/", "/kernels/")  # folders whose tests run in the tiers users have
+
+
+@pytest.fixture(autouse=True)
+def _tier(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Dynamic code runs by the references, whose bits do not depend on how often a structure came, but where compiled
+    code is what a test is about.
+    """
+    before = wg.config.tier
+    if not any(folder in str(request.path) for folder in COMPILED):
+        wg.config.tier = "interpret"
+    yield
+    if wg.config.tier != before:
+        wg.config.tier = before
+
+
 SUITE = "test_every_op.py::test_"
+LAYERS = "nn/test_against_torch.py::test_"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Count the suite's cases and checks from the reports, which come back from all of xdist's processes."""
-    reports = [r for r in terminalreporter.stats.get("passed", []) if r.when == "call" and SUITE in r.nodeid]
+    """Count the suites' cases and checks from the reports, which come back from all of xdist's processes."""
+    passed = [r for r in terminalreporter.stats.get("passed", []) if r.when == "call"]
+    _summarize_ops(terminalreporter, passed)
+    _summarize_optim(terminalreporter, passed)
+    _summarize_layers(terminalreporter, passed)
+
+
+def _summarize_layers(terminalreporter: Any, passed: list[Any]) -> None:
+    """How many layers and losses were compared with torch, in how many forms, and how many initialisers."""
+    checks = [r.nodeid.split("::", 1)[1] for r in passed if LAYERS in r.nodeid]
+    if not checks:
+        return
+    compared = [check.split("[", 1)[1] for check in checks if check.startswith("test_forward_and_gradients[")]
+    layers, forms = {case.split("(", 1)[0] for case in compared}, {case.rsplit("-", 2)[0] for case in compared}
+    drawn = {check.split("[", 1)[1].split("-", 1)[0] for check in checks if check.startswith("test_initialiser[")}
+    counts = f"{len(layers)} layers and losses in {len(forms)} forms, {len(drawn)} initialisers"
+    terminalreporter.write_line(f"nn against torch: {counts}, {len(checks)} checks passed")
+
+
+def _summarize_optim(terminalreporter: Any, passed: list[Any]) -> None:
+    """How many checks of optimizers, schedules, clipping, loss scaling and averages there were, and beside torch."""
+    checks = [r.nodeid.split("/optim/", 1)[1] for r in passed if "/optim/" in r.nodeid]
+    if checks:
+        files = Counter(check.split(".py", 1)[0].removeprefix("test_").replace("_", " ") for check in checks)
+        parts = ", ".join(f"{count} {name}" for name, count in files.items())
+        terminalreporter.write_line(f"optim: {len(checks)} checks passed ({parts})")
+
+
+def _summarize_ops(terminalreporter: Any, passed: list[Any]) -> None:
+    reports = [r for r in passed if SUITE in r.nodeid]
     checked = [r.nodeid.split("[", 1)[1] for r in reports if "[" in r.nodeid]
     if not checked:
         return

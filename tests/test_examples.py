@@ -10,13 +10,52 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def test_the_demo_learns_to_read_digits():
-    result = subprocess.run(
-        [sys.executable, EXAMPLES / "digits.py"], capture_output=True, text=True, timeout=120, check=False
-    )
+def output_of(name, *options):
+    """What an example prints."""
+    command = [sys.executable, EXAMPLES / f"{name}.py", *map(str, options)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stderr
-    *epochs, last = result.stdout.splitlines()[1:]
+    return result.stdout
+
+
+def losses_in(text):
+    return [float(loss) for loss in re.findall(r"loss +(\d+\.\d+)", text)]
+
+
+def test_the_demo_learns_to_read_digits():
+    text = output_of("digits")
+    *epochs, last = text.splitlines()[1:]
     losses = [float(re.search(r"loss (\S+)", line)[1]) for line in epochs]
     assert losses[-1] < losses[0] / 10
     assert float(re.search(r"test accuracy (\S+)%", last)[1]) >= 95
-    assert "\r" not in result.stdout  # no terminal: plain lines
+    assert "\r" not in text  # no terminal: plain lines
+
+
+def test_micrograd_s_loop_learns_its_batch():
+    text = output_of("micrograd", "--steps", 60)
+    losses = losses_in(text)
+    assert losses[0] > 90 and losses[-1] < 40
+    assert re.search(r"ms a step on cpu", text)
+
+
+def test_gradients_by_hand_are_those_of_autodiff():
+    text = output_of("manual_backward", "--steps", 25)
+    by_hand = [float(loss) for loss in re.findall(r"by hand (\d\.\d{6})", text)]
+    by_autodiff = [float(loss) for loss in re.findall(r"autodiff (\d\.\d{6})", text)]
+    assert by_hand == by_autodiff and by_hand[-1] < by_hand[0] / 2
+    assert 0 < float(re.search(r"gradient in 25 steps: (\S+)", text)[1]) < 1e-12
+
+
+def test_resnet18_learns():
+    text = output_of("resnet18", "--steps", 5, "--batch", 16)
+    assert "11,172,810 parameters" in text
+    losses = losses_in(text)
+    assert len(losses) == 5 and losses[-1] < losses[0]
+    assert len(re.findall(r"with probability [01]\.\d\d", text)) == 6
+
+
+def test_the_transformer_learns_and_writes():
+    text = output_of("transformer", "--steps", 25)
+    losses = losses_in(text)
+    assert losses[0] > 3 and losses[-1] < 2
+    assert len(text.split("a sample:\n")[1]) > 100

@@ -26,7 +26,7 @@ def test_a_graph_prints_as_python_that_runs():
     graph = Graph([x.node, w.node], [y.node], since=0)
     text = str(graph)
     assert "test_graph.py" in text and "wg.tanh(x @ w)" in text and "float64[4, 3]" in text
-    scope = {"ops": registry}
+    scope = {"ops": registry, "wg": wg}
     exec(text, scope)
     again = scope["graph"](x.node, w.node, *graph.captured())
     np.testing.assert_array_equal(wg.Tensor(again).numpy(), y.numpy())

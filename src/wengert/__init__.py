@@ -3,7 +3,10 @@
     import wengert as wg
 """
 
-from wengert import autodiff, errors, fft, graph, linalg, tree
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from wengert import autodiff, errors, fft, graph, linalg, random, tree
 from wengert.autodiff.backward import enable_grad, no_grad
 from wengert.autodiff.check import check_grads
 from wengert.autodiff.checkpoint import checkpoint
@@ -51,7 +54,9 @@ from wengert.namespace import (
     pi,
     result_type,
 )
+from wengert.precision import autocast
 from wengert.random import manual_seed
+from wengert.runtime.compile import compile
 from wengert.runtime.config import config
 from wengert.runtime.realize import eager, synchronize
 from wengert.stateful import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d
@@ -63,6 +68,7 @@ __all__ = [
     *_functions,
     "Tensor",
     "alpha_dropout",
+    "autocast",
     "autodiff",
     "bfloat16",
     "bool",
@@ -105,6 +111,7 @@ __all__ = [
     "uint64",
     "value_and_grad",
     "checkpoint",
+    "compile",
     "cond",
     "config",
     "custom_jvp",
@@ -130,5 +137,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    return _module_attribute(name, __all__)
+_LATER = ("data", "models", "nn", "optim")
+"""Submodules that are imported when they are first asked for, so that `import wengert` stays quick."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LATER:
+        return _import_module(f"wengert.{name}")
+    return _module_attribute(name, [*__all__, *_LATER])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -56,6 +56,10 @@ class AssignmentError(WengertError, RuntimeError):
     """A slot cannot be given this value."""
 
 
+class RecordingError(WengertError, RuntimeError):
+    """A compiled function gives another graph each time it is recorded."""
+
+
 class ComputationError(WengertError, RuntimeError):
     """An op failed when its value was computed; raised whenever that value is looked at."""
 
@@ -66,3 +70,7 @@ class NaNError(WengertError, FloatingPointError):
 
 class FileError(WengertError, ValueError):
     """A file that cannot be read as what it should be: damaged, of another kind, or of a later version."""
+
+
+class CompilerError(WengertError, RuntimeError):
+    """The compiler made something of a graph that it must not: a mistake in Wengert, named by pass, node and line."""

@@ -7,9 +7,10 @@ backend is a function of these nodes. Neighbours: `ops` makes nodes, `tensor` ho
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ class Recording(threading.local):
         self.limit = 10_000  # how many may be pending before some are computed; 0 is eager
         self.trace: Trace | None = None  # the innermost recording with abstract inputs
         self.lane: Node | None = None  # under vmap: the index of the lane, which random draws fold in
+        self.autocast: np.dtype[Any] | None = None  # the dtype that ops of low precision are recorded in, if any
 
 
 recording = Recording()
@@ -53,6 +55,7 @@ class Node:
         "dtype",
         "location",
         "op",
+        "owner",
         "serial",
         "shape",
         "sources",
@@ -81,6 +84,7 @@ class Node:
         self.tracked = tracked
         self.location = location
         self.buffer = buffer
+        self.owner: weakref.ref[Any] | None = None  # the Tensor that names it; no two name one node
         self.serial = _serials()
 
     @property
@@ -183,30 +187,50 @@ def now() -> int:
 
 
 @contextmanager
-def recorded_as(location: Location, grad: bool) -> Iterator[None]:
-    """Nodes recorded inside get this location (None: their caller's line) and are tracked or not."""
-    kept = recording.location, recording.grad
-    recording.location, recording.grad = location, grad
+def recorded_as(location: Location, grad: bool, autocast: np.dtype[Any] | None = None) -> Iterator[None]:
+    """Nodes recorded inside get this location (None: their caller's line), are tracked or not, and autocast to a dtype.
+
+    What is recorded from nodes that are there already (derivatives, batching, replays) is not cast: their casts are
+    nodes among them. Only where a user's function runs inside, `recording.autocast` is passed on.
+    """
+    kept = recording.location, recording.grad, recording.autocast
+    recording.location, recording.grad, recording.autocast = location, grad, autocast
     try:
         yield
     finally:
-        recording.location, recording.grad = kept
+        recording.location, recording.grad, recording.autocast = kept
 
 
 class Trace:
     """A recording with abstract inputs, in progress. It remembers the slots from outside that are assigned in it, to
     give them back; a slot made inside is the function's own.
+
+    A static one is `compile`'s, whose program runs again on other values: those of slots from outside are as unknown in
+    it as its inputs, and their `grad` is given back too.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, outer: Trace | None = None, static: bool = False) -> None:
         self.name = name
         self.start = _serials()
         self.before: dict[Any, Node] = {}
+        self.static: Trace | None = self if static else outer.static if outer is not None else None
+        self.grads: dict[Any, tuple[Any, bool]] = {}  # what `grad` of a slot was, and whether it was read at first
+        self.let_go: set[Node] = set()  # the graphs of backward passes, which dynamically would be gone
 
     def note(self, slot: Any) -> None:
         """Called before a slot is given another value: its first value here is what it goes back to."""
         if slot.node.serial < self.start:
             self.before.setdefault(slot, slot.node)
+
+    def note_grad(self, slot: Any, reads: bool) -> None:
+        """Called before `grad` of a slot is read or set."""
+        static = self.static
+        if static is not None and static.is_outside(slot):
+            static.grads.setdefault(slot, (slot._grad, reads))
+
+    def is_outside(self, slot: Any) -> bool:
+        """Whether a slot was there before this recording began."""
+        return slot.node.serial < self.start or slot in self.before
 
     def assigned(self) -> dict[Any, Node]:
         """The slots assigned so far, with the values they have now."""
@@ -216,12 +240,15 @@ class Trace:
         """Give every slot the value it had before."""
         for slot, node in self.before.items():
             slot.node = node
+        for slot, (grad, _) in self.grads.items():
+            slot._grad = grad
 
 
 @contextmanager
-def tracing(name: str) -> Iterator[Trace]:
+def tracing(name: str, static: bool = False) -> Iterator[Trace]:
     """Record with abstract inputs; slots assigned inside are as they were afterwards, however the recording ends."""
-    outer, limit, trace = recording.trace, recording.limit, Trace(name)
+    outer, limit = recording.trace, recording.limit
+    trace = Trace(name, outer, static)
     recording.trace, recording.limit = trace, 1 << 62  # abstract values are never computed, however many are pending
     try:
         yield trace
@@ -237,9 +264,18 @@ class Graph:
     ones that it reads are captured.
     """
 
-    def __init__(self, inputs: Sequence[Node], outputs: Sequence[Node], since: int | None = None) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Node],
+        outputs: Sequence[Node],
+        since: int | None = None,
+        nodes: list[Node] | None = None,
+    ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
+        if nodes is not None:  # a pass knows them, in topological order
+            self.nodes = nodes
+            return
         if since is None:
             since = min(map(_serial_of, self.inputs), default=0)
         own = frozenset(self.inputs)
@@ -262,21 +298,25 @@ class Graph:
         return [replacing.get(node, node) for node in self.outputs]
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """The outputs computed from arrays for the inputs, op by op, by the references. Nothing may be captured."""
+        """The outputs computed from arrays for the inputs, op by op, by the references.
+
+        What is captured must be constant: it has its array already.
+        """
         values: dict[Node, Any] = dict(zip(self.inputs, arrays))
         for node in self.nodes:
-            values[node] = node.op.run([values[source] for source in node.sources], node)
-        return [values[node] for node in self.outputs]
+            values[node] = node.op.run([values.get(s, s.buffer) for s in node.sources], node)
+        return [values.get(node, node.buffer) for node in self.outputs]
 
     def __str__(self) -> str:
         return as_python(self)
 
 
-def as_python(graph: Graph, name: str = "graph") -> str:
-    """The graph as a Python function over `wengert.ops.registry`, with the user's lines as comments.
+def as_python(graph: Graph, name: str = "graph", notes: Mapping[Node, str] | None = None) -> str:
+    """The graph as a Python function, with the user's lines as comments, after `notes`.
 
-    The text runs: every line is one op of the registry applied to earlier values.
+    The text runs where `ops` is `wengert.ops.registry`: every line is one op applied to earlier values.
     """
+    notes = {} if notes is None else notes
     names: dict[Node, str] = {node: f"x{i}" for i, node in enumerate(graph.inputs)}
     names.update((node, f"c{i}") for i, node in enumerate(graph.captured()))
     parameters = ", ".join(names.values())
@@ -284,16 +324,31 @@ def as_python(graph: Graph, name: str = "graph") -> str:
     for i, node in enumerate(graph.nodes):
         names[node] = f"v{i}"
         arguments = [names[source] for source in node.sources]
-        arguments += [f"{key}={_as_literal(value)}" for key, value in node.attrs.items()]
+        arguments += [f"{key}={_as_literal(value)}" for key, value in node.attrs.items() if key != "slot"]
         call = f"    v{i} = ops[{node.op.name!r}]({', '.join(arguments)})"
-        text = source_line(node.location)
-        lines.append(f"{call:<60}  # {describe_type(node)}  {describe(node.location)}{': ' + text if text else ''}")
+        comments = [notes.get(node, ""), describe_type(node), _where(node)]
+        lines.append(f"{call:<60}  # {'  '.join(filter(None, comments))}")
     lines.append(f"    return {', '.join(names[node] for node in graph.outputs)}")
     return "\n".join(lines)
 
 
+def _where(node: Node) -> str:
+    """The user's line, with its text; nothing for what no line made, such as folded constants."""
+    if node.location is None:
+        return ""
+    text = source_line(node.location)
+    return describe(node.location) + (f": {text}" if text else "")
+
+
 def _as_literal(value: Any) -> str:
-    return f"{value.name!r}" if isinstance(value, np.dtype) else repr(value)
+    """A value of an attribute as Python that gives it back."""
+    if isinstance(value, np.dtype):
+        return f"wg.{value.name}"
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_as_literal, value))}{',' * (len(value) == 1)})"
+    return f"float({str(value)!r})" if isinstance(value, float) and not math.isfinite(value) else repr(value)
 
 
 watchers: weakref.WeakKeyDictionary[Node, list[Callable[[Node], Node | None]]] = weakref.WeakKeyDictionary()

@@ -12,7 +12,8 @@ from typing import Any, ParamSpec
 
 from wengert.errors import DTypeError
 from wengert.ops.core import Argument, as_node
-from wengert.ops.elementwise import Binary, Unary
+from wengert.ops.recorders import Binary, Unary
+from wengert.precision import WholePrecision, as_a_whole
 from wengert.tensor import Tensor, unwrap, wrap
 
 P = ParamSpec("P")
@@ -21,8 +22,12 @@ P = ParamSpec("P")
 TORCH_NAMES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}
 
 
-def lift(function: Callable[P, Any]) -> Callable[P, Any]:
-    """The function over Tensors that a function over nodes is."""
+def lift(function: Callable[P, Any], precision: WholePrecision = None) -> Callable[P, Any]:
+    """The function over Tensors that a function over nodes is.
+
+    With a `precision` autocast treats it as one op; without, the ops that it records decide for themselves.
+    """
+    compute = function if precision is None else as_a_whole(function, precision)
 
     @functools.wraps(function)
     def lifted(*args: Any, **kwargs: Any) -> Any:
@@ -30,7 +35,7 @@ def lift(function: Callable[P, Any]) -> Callable[P, Any]:
             kwargs = {key: unwrap(value) for key, value in kwargs.items()}
             if not TORCH_NAMES.keys().isdisjoint(kwargs):
                 kwargs = _spelled_here(function, kwargs)
-        return wrap(function(*[unwrap(arg) for arg in args], **kwargs))
+        return wrap(compute(*[unwrap(arg) for arg in args], **kwargs))
 
     return lifted
 

@@ -28,13 +28,13 @@ def batch_norm(
     weight: Any = None,
     bias: Any = None,
     training: bool = False,
-    momentum: float = 0.1,
+    momentum: Any = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """`x` (N, C, ...) with mean 0 and variance 1 in each channel, then times `weight` plus `bias`.
 
-    When `training`, by the statistics of `x` itself, and the running ones (if given) move a step of `momentum` towards
-    them; else by the running ones.
+    When `training`, by the statistics of `x` itself, and the running ones (if given) move a step of `momentum` (a
+    number, or a 0-d tensor for one that changes) towards them; else by the running ones.
 
     >>> import wengert as wg
     >>> mean, var = wg.tensor([0.0]), wg.tensor([1.0])
@@ -44,7 +44,7 @@ def batch_norm(
     (1.0, 1.5)
     """
     x, average, variance, scale, shift = unwrap((x, running_mean, running_var, weight, bias))
-    y, new_mean, new_var = _ops.batch_norm(x, average, variance, scale, shift, training, momentum, eps)
+    y, new_mean, new_var = _ops.batch_norm(x, average, variance, scale, shift, training, unwrap(momentum), eps)
     if training:
         _assign("batch_norm", running_mean, new_mean)
         _assign("batch_norm", running_var, new_var)
@@ -58,7 +58,7 @@ def instance_norm(
     weight: Any = None,
     bias: Any = None,
     use_input_stats: bool = True,
-    momentum: float = 0.1,
+    momentum: Any = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """`x` (N, C, ...) with mean 0 and variance 1 in each channel of each sample, then times `weight` plus `bias`.
@@ -67,7 +67,9 @@ def instance_norm(
     `x` is normalised by them.
     """
     x, average, variance, scale, shift = unwrap((x, running_mean, running_var, weight, bias))
-    y, new_mean, new_var = _ops.instance_norm(x, average, variance, scale, shift, use_input_stats, momentum, eps)
+    y, new_mean, new_var = _ops.instance_norm(
+        x, average, variance, scale, shift, use_input_stats, unwrap(momentum), eps
+    )
     if use_input_stats:
         _assign("instance_norm", running_mean, new_mean)
         _assign("instance_norm", running_var, new_var)

@@ -20,8 +20,8 @@ from wengert.dtypes import FLOATING, HALF, INTEGER, as_dtype, default_float, flo
 from wengert.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from wengert.graph import Node, Shape, recording
 from wengert.ops import random as ops
+from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import Argument, as_node, cast
-from wengert.ops.elementwise import broadcast_shapes
 from wengert.ops.gather import take
 from wengert.ops.movement import as_shape, normalize_axis
 from wengert.tensor import Tensor, tensor
@@ -100,7 +100,7 @@ class Generator:
         used = ops.blocks_for((*shape, width // 32))
         with self._lock:
             key, counter = self.key.node, self.counter.node
-            self.counter.assign(Tensor(counter + used))
+            self.counter.assign(counter + used)
         if recording.lane is not None:  # under vmap every lane draws its own
             key = ops.fold_in(key, recording.lane)
         return ops.random_bits(key, counter, shape, stream, width)

@@ -13,11 +13,11 @@ from weakref import ref
 
 import numpy as np
 
-from wengert.dtypes import FLOATING, as_dtype, bool_
+from wengert.dtypes import FLOATING, as_dtype
 from wengert.errors import AssignmentError, DeviceError, DTypeError, GradientError, ShapeError
 from wengert.graph import Node, recording, watch
 from wengert.ops import elementwise as e
-from wengert.ops.core import VARIABLE, Argument, cast, data, operand, stop_gradient, variable
+from wengert.ops.core import VARIABLE, Argument, alias, cast, data, operand, stop_gradient, variable
 from wengert.ops.index import get_item, set_item
 from wengert.ops.linalg import matmul
 from wengert.ops.movement import matrix_transpose, permute_dims, reshape, stack
@@ -27,7 +27,7 @@ class Engine:
     """What later rooms do for a Tensor; `wengert.runtime` and `wengert.autodiff` fill it in."""
 
     value: Callable[[Node], np.ndarray[Any, Any]]  # the array of a node, computing all that is pending
-    settle: Callable[[], None]  # called when many Tensors are pending
+    settle: Callable[..., None]  # called when many Tensors are pending, and by backward
     backward: Callable[..., None]
 
 
@@ -68,21 +68,24 @@ def _beside(other: Any) -> Any:
 class Tensor:
     """A slot that names a value. Make one with `wg.tensor`, `wg.zeros`, ... or by computing."""
 
-    __slots__ = ("__weakref__", "_indexed", "grad", "node")
+    __slots__ = ("__weakref__", "_grad", "_indexed", "node")
     __array_priority__ = 100
 
     node: Node
-    grad: Tensor | None
+    _grad: Tensor | None
 
     def __init__(self, node: Node) -> None:
         if type(node) is not Node:
             raise DTypeError(f"a Tensor is made with wg.tensor({node!r}), not with Tensor(...)")
+        if node.owner is not None and node.owner() is not None:
+            node = alias(node)  # so that a node tells whose value it is
         self.node = node
-        self.grad = None
+        self._grad = None
         self._indexed = False
+        node.owner = slot = ref(self)
         if node.buffer is None:  # as `_await` does: this is the hottest line of all
             pending = recording.pending
-            pending.append(ref(self))
+            pending.append(slot)
             if len(pending) > recording.limit:
                 engine.settle()
 
@@ -203,7 +206,10 @@ class Tensor:
                 "this tensor is the result of an indexing: a value of its own, not a view. To change part of x write "
                 "x[0, 1] = 5 instead of x[0][1] = 5; to work on the part alone take x[0].copy()"
             )
-        node = operand(value, self.node.dtype) if not isinstance(value, Tensor) else value.node
+        if isinstance(value, Tensor):
+            node = value.node
+        else:
+            node = value if type(value) is Node else operand(value, self.node.dtype)
         if node.shape != self.node.shape:
             raise ShapeError(f"assign: a slot of shape {self.shape} cannot take a value of shape {node.shape}")
         node = cast(node, self.node.dtype)
@@ -218,17 +224,25 @@ class Tensor:
         return self
 
     def _put(self, node: Node) -> None:
-        """Have the slot name this node from now on."""
-        if recording.trace is not None:
-            recording.trace.note(self)
-        self.node = node
-        if node.buffer is None:
+        """Have the slot name this node from now on, and compute it in the next flush."""
+        self._name(node)
+        if self.node.buffer is None:
             _await(self)
             recording.cut = len(recording.pending)
 
+    def _name(self, node: Node) -> None:
+        """Have the slot name this node, or one of its own with that value if another Tensor names it."""
+        if recording.trace is not None:
+            recording.trace.note(self)
+        owner = None if node.owner is None else node.owner()
+        if owner is not None and owner is not self:
+            node = alias(node)
+        self.node = node
+        node.owner = ref(self)
+
     def copy(self) -> Tensor:
         """Another slot with the same value."""
-        return Tensor(e.positive(self.node)) if self.node.dtype is not bool_ else Tensor(self.node)
+        return Tensor(self.node)
 
     clone = copy
 
@@ -239,7 +253,7 @@ class Tensor:
         """A slot of its own with the same value, a leaf if this is one; `copy.deepcopy(model)` comes here."""
         if self.node.tracked and not self.is_leaf:
             raise GradientError("deepcopy: this tensor was computed from tracked ones; copy x.detach()")
-        twin = Tensor(self.node.sources[0] if self.is_leaf else self.node)
+        twin = Tensor(stop_gradient(self.node) if self.is_leaf else self.node)
         twin.requires_grad = self.requires_grad
         memo[id(self)] = twin
         return twin
@@ -266,6 +280,16 @@ class Tensor:
                 node = cast(node, as_dtype(target))
         return self if node is self.node else Tensor(node)
 
+    def to_(self, *targets: Any) -> Tensor:
+        """Move the slot itself to another dtype or device. A leaf stays one, and its gradient moves along."""
+        if self.node.tracked and not self.is_leaf:
+            raise AssignmentError("to_: this tensor was computed from tracked ones; x.to(...) gives a moved value")
+        if self.grad is not None:
+            self.grad.to_(*targets)
+        moved = Tensor(stop_gradient(self.node) if self.is_leaf else self.node).to(*targets).node
+        self._put(variable(moved, ref(self)) if self.is_leaf else moved)
+        return self
+
     def reshape(self, *shape: Any, **options: Any) -> Tensor:
         """The same elements in another shape, given as one tuple or as sizes."""
         return Tensor(reshape(self.node, shape[0] if len(shape) == 1 else shape or options["shape"]))
@@ -285,6 +309,19 @@ class Tensor:
     # --- gradients ----------------------------------------------------------------------------------------------
 
     @property
+    def grad(self) -> Tensor | None:
+        """What backward passes have added up here, or None."""
+        if recording.trace is not None:
+            recording.trace.note_grad(self, reads=True)
+        return self._grad
+
+    @grad.setter
+    def grad(self, gradient: Tensor | None) -> None:
+        if recording.trace is not None:
+            recording.trace.note_grad(self, reads=False)
+        self._grad = gradient
+
+    @property
     def requires_grad(self) -> bool:
         """Whether the value is tracked for gradients. Settable on a tensor that was not computed from tracked ones."""
         return self.node.tracked
@@ -296,11 +333,11 @@ class Tensor:
         if required:
             if self.node.dtype not in FLOATING:
                 raise DTypeError(f"only floating-point tensors can require grad, not {self.dtype}")
-            self.node = variable(self.node, ref(self))
+            self._name(variable(self.node, ref(self)))
         elif not self.is_leaf:
             raise GradientError("this tensor was computed from tracked ones; detach() gives its value untracked")
         else:
-            self.node = stop_gradient(self.node.sources[0])
+            self._name(stop_gradient(self.node))
 
     def requires_grad_(self, required: bool = True) -> Tensor:
         """Set `requires_grad` and return the tensor."""
@@ -359,7 +396,7 @@ class Tensor:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         value = Argument(value) if type(value) is float else unwrap(value)
-        self.assign(Tensor(set_item(self.node, unwrap(key), value, engine.value)))
+        self.assign(set_item(self.node, unwrap(key), value, engine.value))
 
     # --- operators ----------------------------------------------------------------------------------------------
 
@@ -378,7 +415,7 @@ class Tensor:
     __rshift__, __rrshift__ = _operator(e.bitwise_right_shift.record)
     __lt__, __gt__ = _operator(e.less.record)[0], _operator(e.greater.record)[0]
     __le__, __ge__ = _operator(e.less_equal.record)[0], _operator(e.greater_equal.record)[0]
-    __eq__, __ne__ = _operator(e.equal.record)[0], _operator(e.not_equal.record)[0]  # type: ignore[assignment]
+    __eq__, __ne__ = _operator(e.equal.record)[0], _operator(e.not_equal.record)[0]
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other
@@ -446,7 +483,9 @@ def _in_place(name: str) -> Callable[[Tensor, Any], Tensor]:
             raise DTypeError(
                 f"in-place {name.strip('i')}: a {result.dtype} result cannot go into a {self.dtype} tensor"
             )
-        return self.assign(result)
+        node = result.node
+        del result  # so that the slot can have its node as it is
+        return self.assign(node)
 
     return update
 

@@ -8,7 +8,8 @@ import pytest
 import wengert as wg
 from wengert.errors import ArgumentError, GradientError
 from wengert.ops import registry
-from wengert.ops.elementwise import Unary, multiply, same
+from wengert.ops.elementwise import multiply, same
+from wengert.ops.recorders import Unary
 
 X = np.array([[0.5, -1.0, 2.0], [0.25, 1.5, -0.75]])
 

@@ -225,6 +225,32 @@ CASES += [
     Case("einsum", ("ij,ij->i", INTEGERS, MATRIX), numpy=einsum_reference),
 ]
 
+# --- linear ---------------------------------------------------------------------------------------------------------
+
+LINEAR = [
+    ((5, 3), (4, 3), (4,)),
+    ((3,), (4, 3), (4,)),
+    ((2, 5, 3), (4, 3), (4,)),
+    ((5, 3), (4, 3)),
+    ((1, 1), (1, 1), (1,)),
+    ((0, 3), (4, 3), (4,)),
+    ((5, 0), (4, 0), (4,)),
+]
+
+
+def linear_reference(x: np.ndarray, weight: np.ndarray, bias: Any = 0.0) -> np.ndarray:
+    return np.einsum("...i,oi->...o", x, weight) + bias
+
+
+def linear_torch(x: Any, weight: Any, bias: Any = None) -> Any:
+    return torch.nn.functional.linear(x, weight, bias)
+
+
+CASES += [
+    Case("linear", given, numpy=linear_reference, torch=linear_torch)
+    for given in [*(arrays(300 + i, *shapes) for i, shapes in enumerate(LINEAR)), (STRIDED, MATRIX)]
+]
+
 # --- chains ---------------------------------------------------------------------------------------------------------
 
 CHAINS = [

@@ -9,7 +9,7 @@ import pytest
 
 import wengert as wg
 from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.ops.convolve import CONVOLVE
+from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.core import data
 
 
@@ -101,13 +101,16 @@ def test_a_transposed_convolution_is_the_gradient_of_a_convolution() -> None:
     )
 
 
-def test_folding_and_unfolding_give_the_same() -> None:
-    """A spread-out input at stride 1 is computed another way than at stride 2; the second has every other position."""
-    x, w = data(_random(2, 4, 5, 6)), data(_random(6, 2, 3, 2))
-    options = {"padding": ((2, -1), (-1, 3)), "input_dilation": (3, 2), "dilation": (1, 2), "groups": 2}
-    fine = wg.Tensor(CONVOLVE(x, w, stride=(1, 1), **options)).numpy()
-    coarse = wg.Tensor(CONVOLVE(x, w, stride=(2, 2), **options)).numpy()
-    np.testing.assert_allclose(coarse, fine[:, :, ::2, ::2], rtol=1e-5, atol=1e-5)
+def test_the_three_primitives_are_one_form() -> None:
+    """<y, convolve(x, w)> = <x, convolve_input(y, w)> = <w, convolve_weight(x, y)>, also where the padding crops."""
+    x, w = data(_random(2, 4, 7, 9)), data(_random(6, 2, 3, 2))
+    form = {"stride": (2, 3), "padding": ((2, -1), (-1, 3)), "dilation": (1, 2), "groups": 2}
+    image = CONVOLVE(x, w, **form)
+    y = data(_random(*image.shape))
+    by_input = CONVOLVE_INPUT(y, w, sizes=(7, 9), **form)
+    by_weight = CONVOLVE_WEIGHT(x, y, kernel=(3, 2), **form)
+    products = [wg.sum(wg.Tensor(a) * wg.Tensor(b)).item() for a, b in ((y, image), (x, by_input), (w, by_weight))]
+    np.testing.assert_allclose(products, products[:1] * 3, rtol=1e-4)
 
 
 def test_torch_argument_names_work() -> None:

@@ -248,3 +248,11 @@ def test_slopes_at_the_edge_of_a_domain(name: str, points: list[float]) -> None:
         "expm1": [np.exp(-50.0)], "tanh": [0.0], "log": [INF], "erfinv": [INF],
     }[name]  # fmt: skip
     np.testing.assert_allclose(gradient(getattr(wg, name), points), exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("statistic", [wg.mean, wg.std, wg.norm, wg.logsumexp])
+def test_statistics_in_half_precision_do_not_overflow_inside(statistic):
+    x = np.full(2000, 200.0)
+    x[::2] = -200.0
+    expected = statistic(wg.tensor(x)).item()
+    assert statistic(wg.tensor(x, dtype=wg.float16)).item() == pytest.approx(expected, rel=2e-3)

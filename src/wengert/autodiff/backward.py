@@ -31,9 +31,11 @@ def backward(tensor: Tensor, gradient: Any, *, retain_graph: bool, create_graph:
                 accumulate_grad(slot, cotangent)
     recording.cut = len(recording.pending)
     if recording.trace is None:  # abstract values cannot be computed, and what records them lets go of them
-        engine.settle()
+        engine.settle(frozenset() if retain_graph else frozenset(order))
         if not retain_graph:
             release(order)
+    elif recording.trace.static is not None and not retain_graph:
+        recording.trace.static.let_go.update(order)
 
 
 def accumulate_grad(slot: Tensor, cotangent: Node) -> None:
@@ -96,14 +98,14 @@ def no_grad() -> Iterator[None]:
     >>> y.requires_grad
     False
     """
-    with recorded_as(recording.location, False):
+    with recorded_as(recording.location, False, recording.autocast):
         yield
 
 
 @contextmanager
 def enable_grad() -> Iterator[None]:
     """Inside, values are tracked for gradients again, also within `no_grad`."""
-    with recorded_as(recording.location, True):
+    with recorded_as(recording.location, True, recording.autocast):
         yield
 
 

@@ -36,7 +36,7 @@ def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots
     """
     since = now()
     leaves, structure = tree.flatten(inputs)
-    with recorded_as(recording.location, True), tracing(name) as trace:
+    with recorded_as(recording.location, True, recording.autocast), tracing(name) as trace:
         abstract = [placeholder_like(as_node(leaf)) for leaf in leaves]
         state = [placeholder_like(slot.node) for slot in slots]
         for slot, node in zip(slots, state):

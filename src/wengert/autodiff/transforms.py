@@ -64,7 +64,7 @@ def _outside(outputs: Sequence[Node], variables: Sequence[Node]) -> list[Node]:
 
 
 def _run(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    with recorded_as(recording.location, True):
+    with recorded_as(recording.location, True, recording.autocast):
         return function(*args, **kwargs)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wengert.dtypes import HALF
-from wengert.errors import NaNError
+from wengert.errors import ComputationError, NaNError
 from wengert.graph import Node
 
 _REUSE_FROM = 1 << 14  # elements: below, an allocation is cheaper than asking whether one can be saved
@@ -54,10 +54,25 @@ def _apply(node: Node, arrays: list[Any], uses: dict[Node, int], keep: set[Node]
         for i, source in enumerate(node.sources):
             if uses[source] == 1 and source in computed and source not in keep and _is_ours(arrays, i, node):
                 return op.numpy(*arrays, out=arrays[i])
-    result = op.run(arrays, node)
+    return apply(node, arrays)
+
+
+def apply(node: Node, arrays: Sequence[Any]) -> Any:
+    """The reference of a node's op on arrays, checked for NaNs where that is asked for."""
+    result = node.op.run(arrays, node)
     if _checks_nans:
         _check_nans(node, arrays, result)
     return result
+
+
+def apply_here(node: Node, arrays: Sequence[Any]) -> Any:
+    """As `apply`; what goes wrong raises with the op's name and the user's line."""
+    try:
+        return apply(node, arrays)
+    except NaNError:
+        raise
+    except Exception as error:
+        raise ComputationError(f"{node.op.name} failed: {error}", node.location) from error
 
 
 def _is_ours(arrays: list[Any], i: int, node: Node) -> bool:
@@ -87,6 +102,11 @@ def debug_nans() -> Iterator[None]:
         yield
     finally:
         _checks_nans = before
+
+
+def is_checking_nans() -> bool:
+    """Whether `debug_nans` is on."""
+    return _checks_nans
 
 
 def _check_nans(node: Node, arrays: Sequence[Any], result: Any) -> None:

@@ -8,6 +8,7 @@ from wengert.graph import Node
 from wengert.ops import elementwise
 from wengert.ops.linalg import matmul
 from wengert.ops.op import Op, registry
+from wengert.ops.recorders import Binary
 
 __all__ = ["Op", "registry"]
 
@@ -15,7 +16,7 @@ __all__ = ["Op", "registry"]
 def _give_nodes_their_operators() -> None:
     """Rules are written with operators on nodes; the ops behind them are defined after the class."""
 
-    def reflected(op: elementwise.Binary) -> object:
+    def reflected(op: Binary) -> object:
         return lambda self, other: op(other, self)
 
     for name, op in {

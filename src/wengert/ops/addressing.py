@@ -20,8 +20,9 @@ import numpy as np
 from wengert.dtypes import INTEGER, int64
 from wengert.errors import DTypeError, OutOfRangeError, ShapeError
 from wengert.graph import Node, Shape
+from wengert.ops.broadcasting import broadcast_shapes, with_rank
 from wengert.ops.core import as_node, cast, data, literal, operand
-from wengert.ops.elementwise import broadcast_shapes, equal, where, with_rank
+from wengert.ops.elementwise import equal, where
 from wengert.ops.movement import broadcast_to, moveaxis, take_slice
 from wengert.ops.op import Op
 

@@ -5,12 +5,14 @@
 
 The axes in front broadcast, which is also how several query heads share a key head. A boolean mask is true where a
 query may look, a floating one is added to the scores. A query that may look nowhere gets zeros and has no derivative.
-Backward computes the probabilities again instead of keeping them: they are larger than everything else.
+Backward, a primitive too, computes the probabilities again instead of keeping them: they are larger than everything
+else, and kernels hold a block of them at a time.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,14 @@ import numpy as np
 from wengert.dtypes import INTEGER, bool_, result_dtype
 from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from wengert.graph import Node, Shape
+from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import as_node, cast, data, operands, require_floating, stop_gradient
-from wengert.ops.elementwise import broadcast_shapes, equal, exp, greater_equal, isfinite, where
+from wengert.ops.elementwise import equal, exp, greater_equal, isfinite, positive, where
 from wengert.ops.gather import take
 from wengert.ops.linalg import matmul, over_lanes
 from wengert.ops.movement import matrix_transpose, reshape
 from wengert.ops.normalize import widened
-from wengert.ops.op import Op
+from wengert.ops.op import Op, picks
 from wengert.ops.reduce import MAX, SUM
 
 
@@ -35,7 +38,7 @@ def _infer(query: Node, key: Node, value: Node, *mask: Node, causal: bool, scale
     return (*lead, query.shape[-2], value.shape[-1]), query.dtype
 
 
-def _attention(query: Any, key: Any, value: Any, *mask: Any, causal: bool, scale: float) -> Any:
+def _weights(query: Any, key: Any, mask: tuple[Any, ...], causal: bool, scale: float) -> Any:
     scores = np.matmul(query * scale, np.swapaxes(key, -1, -2))
     for m in mask:
         scores = np.where(m, scores, -np.inf) if m.dtype == bool else scores + m
@@ -44,7 +47,11 @@ def _attention(query: Any, key: Any, value: Any, *mask: Any, causal: bool, scale
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
     total = weights.sum(-1, keepdims=True)
-    return np.matmul(weights / np.where(total == 0, 1, total), value)
+    return weights / np.where(total == 0, 1, total)
+
+
+def _attention(query: Any, key: Any, value: Any, *mask: Any, causal: bool, scale: float) -> Any:
+    return np.matmul(_weights(query, key, mask, causal, scale), value)
 
 
 def _positions(count: int, device: str) -> Node:
@@ -68,27 +75,68 @@ def probabilities(query: Node, key: Node, mask: Node | None, causal: bool, scale
     return weights / where(equal(total, 0), 1, total)
 
 
+def _composed(
+    g: Node, query: Node, key: Node, value: Node, mask: Node | None, causal: bool, scale: float
+) -> list[Node]:
+    """The cotangents of query, key, value and scores: with P the probabilities and D = g value^T, the scores' is
+    P * (D - row sums of P * D)."""
+    p = probabilities(query, key, mask, causal, scale)
+    d = matmul(g, matrix_transpose(value))
+    scores = p * (d - SUM(p * d, axes=(d.ndim - 1,), keepdims=True))
+    by_query, by_key = matmul(scores, key) * scale, matmul(matrix_transpose(scores), query) * scale
+    return [by_query, by_key, matmul(matrix_transpose(p), g), scores]
+
+
 def _vjp(g: Node, y: Node) -> list[Node | None]:
-    """With P the probabilities, the scores' cotangent is P * (g value^T - row sums of g * y)."""
-    causal, scale = y.attrs["causal"], y.attrs["scale"]
+    """By one primitive, unless a mask that was added wants its cotangent too: that is as large as the scores."""
     query, key, value = (widened(source) for source in y.sources[:3])
     mask = y.sources[3] if len(y.sources) > 3 else None
-    g, out = widened(g), widened(y)
-    p = probabilities(query, key, mask if mask is None or mask.dtype is bool_ else widened(mask), causal, scale)
-    among = SUM(g * out, axes=(out.ndim - 1,), keepdims=True)
-    scores = p * (matmul(g, matrix_transpose(value)) - among)
-    cotangents = [
-        matmul(scores, key) * scale,
-        matmul(matrix_transpose(scores), query) * scale,
-        matmul(matrix_transpose(p), g),
-        *([] if mask is None else [scores]),
-    ]
-    return [
-        cast(cotangent, source.dtype) if source.dtype is not bool_ else None
-        for cotangent, source in zip(cotangents, y.sources)
-    ]
+    cotangents: Sequence[Node]
+    if mask is None or mask.dtype is bool_:
+        masks = () if mask is None else (mask,)
+        cotangents = picks(ATTENTION_BACKWARD(widened(g), query, key, value, *masks, **y.attrs))
+    else:
+        cotangents = _composed(widened(g), query, key, value, widened(mask), **y.attrs)
+    found: list[Node | None] = [cast(cotangent, source.dtype) for cotangent, source in zip(cotangents, y.sources)]
+    return [*found, *[None] * (len(y.sources) - len(found))]
 
 
+# --- backward -------------------------------------------------------------------------------------------------------
+
+
+def _backward_infer(
+    g: Node, query: Node, key: Node, value: Node, *mask: Node, causal: bool, scale: float
+) -> tuple[Any, Any]:
+    return tuple((*g.shape[:-2], *x.shape[-2:]) for x in (query, key, value)), (query.dtype, key.dtype, value.dtype)
+
+
+def _backward(g: Any, query: Any, key: Any, value: Any, *mask: Any, causal: bool, scale: float) -> tuple[Any, Any, Any]:
+    p = _weights(query, key, mask, causal, scale)
+    d = np.matmul(g, np.swapaxes(value, -1, -2))
+    scores = p * (d - (p * d).sum(-1, keepdims=True))
+    by_key = np.matmul(np.swapaxes(scores, -1, -2), query) * scale
+    return np.matmul(scores, key) * scale, by_key, np.matmul(np.swapaxes(p, -1, -2), g)
+
+
+def _backward_vjp(cotangents: list[Node | None], y: Node) -> list[Node | None]:
+    """The derivative of the same written out in smaller ops."""
+    from wengert.autodiff.reverse import reverse
+
+    g, query, key, value = inputs = [positive.record(source) for source in y.sources[:4]]  # the way back ends at them
+    results = _composed(g, query, key, value, y.sources[4] if len(y.sources) > 4 else None, **y.attrs)
+    pairs = [(r, c) for r, c in zip(results, cotangents) if c is not None]
+    found = reverse([r for r, _ in pairs], [c for _, c in pairs], inputs)
+    return [*found, *[None] * (len(y.sources) - 4)]
+
+
+ATTENTION_BACKWARD = Op(
+    "attention_backward",
+    infer=_backward_infer,
+    numpy=_backward,
+    vjp=_backward_vjp,
+    batch=over_lanes,
+    expensive=True,
+)
 ATTENTION = Op(
     "attention",
     infer=_infer,
@@ -96,6 +144,7 @@ ATTENTION = Op(
     vjp=_vjp,
     batch=over_lanes,
     expensive=True,
+    precision="low",
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from wengert.dtypes import result_dtype
 from wengert.errors import ArgumentError, DTypeError, ShapeError
 from wengert.graph import Node, Shape
-from wengert.ops.convolve import CONVOLVE, Pairs, extent, transposed_weight
+from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, Pairs, extent
 from wengert.ops.core import cast, operands, require_floating
 from wengert.ops.movement import reshape
 
@@ -101,8 +101,7 @@ def _conv(axes: int, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, 
                 f"{name}: a kernel of {kernel} with dilation {apart} does not fit into the padded input: one axis of "
                 f"{x.shape[2:]} has {size + low + high} elements and the kernel spans {extent(k, d)}"
             )
-    ones = (1,) * axes
-    y = CONVOLVE(x, weight, stride=steps, padding=pairs, input_dilation=ones, dilation=apart, groups=groups)
+    y = CONVOLVE(x, weight, stride=steps, padding=pairs, dilation=apart, groups=groups)
     return _finish(name, y, bias, len(given.shape) == axes + 1)
 
 
@@ -160,25 +159,18 @@ def _conv_transpose(
     steps, apart = per_axis(stride, axes, name, "stride"), per_axis(dilation, axes, name, "dilation")
     trims = per_axis(padding, axes, name, "padding", least=0)
     extras = per_axis(output_padding, axes, name, "output_padding", least=0)
-    pairs = []
+    sizes, pairs = [], []
     for size, k, s, d, trim, extra in zip(x.shape[2:], weight.shape[2:], steps, apart, trims, extras):
         if extra >= max(s, d):
             raise ArgumentError(
                 f"{name}: output_padding {extra} must be smaller than the stride {s} or the dilation {d}"
             )
-        around = extent(k, d) - 1 - trim
-        if extent(size, s) + extent(k, d) - 1 - 2 * trim + extra < 1:
+        sizes.append(extent(size, s) + extent(k, d) - 1 - 2 * trim + extra)
+        if sizes[-1] < 1:
             raise ShapeError(f"{name}: padding {trims} leaves nothing of an input of {x.shape[2:]}")
-        pairs.append((around, around + extra))
-    y = CONVOLVE(
-        x,
-        transposed_weight(weight, groups),
-        stride=(1,) * axes,
-        padding=tuple(pairs),
-        input_dilation=steps,
-        dilation=apart,
-        groups=groups,
-    )
+        pairs.append((trim, trim - extra))
+    form = {"stride": steps, "padding": tuple(pairs), "dilation": apart, "groups": groups}
+    y = CONVOLVE_INPUT(x, weight, sizes=tuple(sizes), **form)
     return _finish(name, y, bias, len(given.shape) == axes + 1)
 
 

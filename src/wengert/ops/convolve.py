@@ -1,23 +1,25 @@
-"""Convolution in any number of spatial dimensions, one primitive for all: forward, both derivatives, and the transpose.
+"""Convolution in any number of spatial dimensions: one form that is linear in three values, and three primitives.
 
-    x (N, C, *spatial),  weight (O, C / groups, *kernel)  ->  (N, O, *positions)
+    x (N, C, *sizes),  weight (O, C / groups, *kernel),  y (N, O, *positions)
 
-`x` is first spread out (`input_dilation - 1` zeros between elements) and padded by (low, high) pairs, where a negative
-one crops. Every derivative of a convolution is a convolution again: by `x` it is that of the spread-out cotangent with
-the flipped weight; by the weight it is that of `x` with the cotangent as its kernel, batch and channels exchanged.
+    form(x, weight, y) = sum of y[n, o, p] * weight[o, c, t] * x[n, c, p * stride + t * dilation - low]
+
+CONVOLVE(x, weight), CONVOLVE_INPUT(y, weight) and CONVOLVE_WEIGHT(x, y) are what multiplies the third value in it: the
+convolution, its transpose (which is `conv_transpose`), and the sum over positions. Each has the other two as its
+derivatives. `x` is padded by (low, high) zeros along each axis, where a negative one crops.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from wengert.graph import Node, Shape
-from wengert.ops.movement import flip, moveaxis, reshape
+from wengert.ops.movement import moveaxis, reshape
 from wengert.ops.op import Op
 
 Pairs = tuple[tuple[int, int], ...]
@@ -30,33 +32,20 @@ def extent(size: int, dilation: int) -> int:
     return (size - 1) * dilation + 1 if size else 0
 
 
-def _infer(
-    x: Node, weight: Node, stride: Shape, padding: Pairs, input_dilation: Shape, dilation: Shape, groups: int
-) -> tuple[Any, Any]:
-    positions = []
-    for size, kernel, step, (low, high), spread, apart in zip(
-        x.shape[2:], weight.shape[2:], stride, padding, input_dilation, dilation
-    ):
-        room = extent(size, spread) + low + high - extent(kernel, apart)
-        positions.append(max(0, room // step + 1))
-    return (x.shape[0], weight.shape[0], *positions), x.dtype
-
-
 # --- the reference --------------------------------------------------------------------------------------------------
 
 
-def _spread_and_padded(x: Any, padding: Pairs, input_dilation: Shape) -> Any:
-    """`x` with zeros between its elements and around them; elements that a negative padding crops are left out."""
-    if not any(low or high for low, high in padding) and all(spread == 1 for spread in input_dilation):
+def _padded(x: Any, padding: Pairs) -> Any:
+    """`x` with zeros around its last axes, or cropped where the padding is negative."""
+    if not any(low or high for low, high in padding):
         return x
     sizes, source, target = list(x.shape[:2]), [slice(None)] * 2, [slice(None)] * 2
-    for size, (low, high), spread in zip(x.shape[2:], padding, input_dilation):
-        full = max(0, extent(size, spread) + low + high)
-        first = max(0, -(low // spread))
-        last = min(size, max(first, -((low - full) // spread)))
+    for size, (low, high) in zip(x.shape[2:], padding):
+        full = max(0, size + low + high)
+        first, last = max(0, -low), max(0, -low, min(size, full - low))
         sizes.append(full)
         source.append(slice(first, last))
-        target.append(slice(low + first * spread, low + (last - 1) * spread + 1 if last > first else 0, spread))
+        target.append(slice(low + first, low + last))
     result = np.zeros(sizes, x.dtype)
     result[tuple(target)] = x[tuple(source)]
     return result
@@ -70,140 +59,183 @@ def windows_of(x: Any, kernel: Shape, stride: Shape, dilation: Shape, positions:
     return as_strided(x, (*x.shape[:lead], *positions, *kernel), strides, writeable=False)
 
 
-def _convolve(
-    x: Any, weight: Any, stride: Shape, padding: Pairs, input_dilation: Shape, dilation: Shape, groups: int
-) -> Any:
-    if all(step == 1 for step in stride) and any(spread > 1 for spread in input_dilation):
-        return _by_folding(x, weight, padding, input_dilation, dilation, groups)
-    return _by_unfolding(_spread_and_padded(x, padding, input_dilation), weight, stride, dilation, groups)
-
-
-def _by_unfolding(x: Any, weight: Any, stride: Shape, dilation: Shape, groups: int) -> Any:
-    """Unfold the input a block of the batch at a time, and multiply it with the weight as a matrix, group by group."""
-    kernel, n = weight.shape[2:], len(stride)
-    positions = tuple(
-        max(0, (size - extent(k, d)) // s + 1) for size, k, s, d in zip(x.shape[2:], kernel, stride, dilation)
-    )
-    batch, outs, cells, taps = x.shape[0], weight.shape[0], math.prod(positions), math.prod(kernel)
-    result = np.zeros((batch, groups, outs // groups, cells), x.dtype)
-    if not (result.size and x.size and weight.size):
-        return result.reshape(batch, outs, *positions)
+def _columns(
+    x: Any, kernel: Shape, positions: Shape, stride: Shape, dilation: Shape, groups: int, cells_last: bool
+) -> Iterator[tuple[slice, Any]]:
+    """The unfolded input a block of the batch at a time: (images, groups, C / groups * taps, cells), or cells first."""
+    n, batch, cells, taps = len(kernel), x.shape[0], math.prod(positions), math.prod(kernel)
     windows = windows_of(x, kernel, stride, dilation, positions)
     windows = windows.reshape(batch, groups, -1, *positions, *kernel) if groups > 1 else windows[:, None]
-    matrices = weight.reshape(groups, outs // groups, -1)
-    rows = matrices.shape[2]
+    rows = windows.shape[2] * taps
     over, within = range(3, 3 + n), range(3 + n, 3 + 2 * n)
     block = max(1, _BLOCK // (x.shape[1] * taps * cells))
     for start in range(0, batch, block):
         part = windows[start : start + block]
-        count = len(part)
-        # the longer of the two goes last, so that unfolding copies long runs
-        if cells >= taps:
-            columns = part.transpose(0, 1, 2, *within, *over).reshape(count, groups, rows, cells)
-            np.matmul(matrices, columns, out=result[start : start + block])
+        if cells_last:
+            columns = part.transpose(0, 1, 2, *within, *over).reshape(len(part), groups, rows, cells)
         else:
-            columns = part.transpose(1, 0, *over, 2, *within).reshape(groups, count * cells, rows)
-            product = np.matmul(columns, matrices.transpose(0, 2, 1)).reshape(groups, count, cells, -1)
-            result[start : start + block] = product.transpose(1, 0, 3, 2)
+            columns = part.transpose(1, 0, *over, 2, *within).reshape(groups, len(part) * cells, rows)
+        yield slice(start, start + block), columns
+
+
+def _positions(sizes: Shape, kernel: Shape, stride: Shape, padding: Pairs, dilation: Shape) -> Shape:
+    room = [n + low + high - extent(k, d) for n, k, (low, high), d in zip(sizes, kernel, padding, dilation)]
+    return tuple(max(0, r // s + 1) for r, s in zip(room, stride))
+
+
+def _convolve(x: Any, weight: Any, stride: Shape, padding: Pairs, dilation: Shape, groups: int) -> Any:
+    """Unfold the input, and multiply it with the weight as a matrix, group by group."""
+    kernel = weight.shape[2:]
+    positions = _positions(x.shape[2:], kernel, stride, padding, dilation)
+    batch, outs, cells = x.shape[0], weight.shape[0], math.prod(positions)
+    result = np.zeros((batch, groups, outs // groups, cells), x.dtype)
+    if result.size and x.size and weight.size:
+        matrices = weight.reshape(groups, outs // groups, -1)
+        cells_last = cells >= math.prod(kernel)  # the longer goes last, so that unfolding copies long runs
+        x = _padded(x, padding)
+        for block, columns in _columns(x, kernel, positions, stride, dilation, groups, cells_last):
+            if cells_last:
+                np.matmul(matrices, columns, out=result[block])
+            else:
+                product = np.matmul(columns, matrices.transpose(0, 2, 1)).reshape(groups, -1, cells, outs // groups)
+                result[block] = product.transpose(1, 0, 3, 2)
     return result.reshape(batch, outs, *positions)
 
 
-def _by_folding(x: Any, weight: Any, padding: Pairs, input_dilation: Shape, dilation: Shape, groups: int) -> Any:
-    """Multiply first, then add each tap's product up where it belongs: the zeros of a spread-out input cost nothing."""
-    batch, spatial = x.shape[0], x.shape[2:]
+def _convolve_input(
+    y: Any, weight: Any, sizes: Shape, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> Any:
+    """Multiply with the weight first, then add each tap's product up where it belongs."""
+    batch, positions = y.shape[0], y.shape[2:]
     outs, ins, *kernel = weight.shape
-    cells, taps, each = math.prod(spatial), math.prod(kernel), outs // groups
-    reach = tuple(extent(size, spread) for size, spread in zip(spatial, input_dilation))
-    sizes = tuple(r + (k - 1) * d if r and k else 0 for r, k, d in zip(reach, kernel, dilation))
-    total = np.zeros((batch, groups, each, *sizes), x.dtype)
-    matrices = weight.reshape(groups, each, ins, taps).transpose(0, 3, 1, 2).reshape(groups, taps * each, ins)
-    block = max(1, _BLOCK // max(1, outs * taps * cells))
-    for start in range(0, batch if total.size and ins else 0, block):
-        part = x[start : start + block].reshape(min(block, batch - start), groups, ins, cells)
-        products = np.matmul(matrices, part).reshape(len(part), groups, taps, each, *spatial)
+    cells, taps = math.prod(positions), math.prod(kernel)
+    reach = tuple(extent(n, s) for n, s in zip(positions, stride))
+    room = tuple(r + (k - 1) * d if r and k else 0 for r, k, d in zip(reach, kernel, dilation))
+    total = np.zeros((batch, groups, ins, *room), y.dtype)
+    matrices = weight.reshape(groups, outs // groups, ins, taps).transpose(0, 3, 2, 1).reshape(groups, taps * ins, -1)
+    block = max(1, _BLOCK // max(1, groups * ins * taps * cells))
+    for start in range(0, batch if total.size and outs else 0, block):
+        part = y[start : start + block].reshape(min(block, batch - start), groups, outs // groups, cells)
+        products = np.matmul(matrices, part).reshape(len(part), groups, taps, ins, *positions)
         for tap, place in enumerate(np.ndindex(*kernel)):
-            starts = [(k - 1 - at) * d for k, at, d in zip(kernel, place, dilation)]
-            where = tuple(slice(at, at + r, spread) for at, r, spread in zip(starts, reach, input_dilation))
+            where = tuple(slice(t * d, t * d + r, s) for t, d, r, s in zip(place, dilation, reach, stride))
             total[(slice(start, start + block), slice(None), slice(None), *where)] += products[:, :, tap]
-    around = tuple((low - (k - 1) * d, high - (k - 1) * d) for (low, high), k, d in zip(padding, kernel, dilation))
-    return _spread_and_padded(total.reshape(batch, outs, *sizes), around, (1,) * len(kernel))
+    around = tuple((-low, n + low - r) for n, (low, _), r in zip(sizes, padding, room))
+    return _padded(total.reshape(batch, groups * ins, *room), around)
 
 
-# --- derivatives ----------------------------------------------------------------------------------------------------
+def _convolve_weight(x: Any, y: Any, kernel: Shape, stride: Shape, padding: Pairs, dilation: Shape, groups: int) -> Any:
+    """The cotangent's rows times the unfolded input's, added up over the batch."""
+    batch, outs, *positions = y.shape
+    ins, cells = x.shape[1] // groups, math.prod(positions)
+    total = np.zeros((groups, outs // groups, ins * math.prod(kernel)), x.dtype)
+    if total.size and y.size:
+        rows = y.reshape(batch, groups, outs // groups, cells)
+        x = _padded(x, padding)
+        for block, columns in _columns(x, kernel, tuple(positions), stride, dilation, groups, True):
+            total += np.matmul(rows[block], columns.transpose(0, 1, 3, 2)).sum(0)
+    return total.reshape(outs, ins, *kernel)
 
 
-def transposed_weight(weight: Node, groups: int) -> Node:
-    """The weight with its input and output channels exchanged within each group, and its kernel the other way round."""
-    outs, ins, *kernel = weight.shape
-    grouped = reshape(weight, (groups, outs // groups, ins, *kernel))
-    exchanged = reshape(moveaxis(grouped, 2, 1), (groups * ins, outs // groups, *kernel))
-    return flip(exchanged, axis=tuple(range(2, weight.ndim)))
+# --- lanes ----------------------------------------------------------------------------------------------------------
+
+_Lanes = tuple[int, bool]  # an axis to hold lanes, and whether they go inside each of its groups or around them all
+_IMAGES: _Lanes = (0, False)
+_CHANNELS: _Lanes = (1, True)  # of x and y
+_OUTS: _Lanes = (0, True)  # of the weight
+_INS: _Lanes = (1, False)
 
 
-def _vjp_by_input(g: Node, y: Node, x: Node, weight: Node) -> Node:
-    a = y.attrs
-    padding = []
-    for i, (low, _) in enumerate(a["padding"]):
-        size, kernel = extent(x.shape[i + 2], a["input_dilation"][i]), extent(weight.shape[i + 2], a["dilation"][i])
-        before = kernel - 1 - low
-        padding.append((before, size + kernel - 1 - before - extent(g.shape[i + 2], a["stride"][i])))
-    return CONVOLVE(
-        g,
-        transposed_weight(weight, a["groups"]),
-        stride=a["input_dilation"],
-        padding=tuple(padding),
-        input_dilation=a["stride"],
-        dilation=a["dilation"],
-        groups=a["groups"],
-    )
+def _into(x: Node, where: _Lanes, groups: int) -> Node:
+    """`x` with its lanes made part of another axis."""
+    axis, inside = where
+    front, size, back = x.shape[1 : axis + 1], x.shape[axis + 1], x.shape[axis + 2 :]
+    blocks = groups if inside else 1
+    apart = reshape(x, (x.shape[0], *front, blocks, size // blocks, *back))
+    return reshape(moveaxis(apart, 0, axis + 1), (*front, x.shape[0] * size, *back))
 
 
-def _vjp_by_weight(g: Node, y: Node, x: Node, weight: Node) -> Node:
-    a = y.attrs
-    padding = []
-    for i, (low, _) in enumerate(a["padding"]):
-        size, kernel = extent(x.shape[i + 2], a["input_dilation"][i]), extent(weight.shape[i + 2], a["dilation"][i])
-        padding.append((low, kernel - 1 + extent(g.shape[i + 2], a["stride"][i]) - size - low))
-    batch, channels, *spatial = x.shape
-    groups, ins = a["groups"], channels // a["groups"]
-    grouped = moveaxis(reshape(x, (batch, groups, ins, *spatial)), (2, 1), (0, 1))
-    product = CONVOLVE(
-        reshape(grouped, (ins, groups * batch, *spatial)),
-        moveaxis(g, 1, 0),
-        stride=a["dilation"],
-        padding=tuple(padding),
-        input_dilation=a["input_dilation"],
-        dilation=a["stride"],
-        groups=groups,
-    )
-    return moveaxis(product, 1, 0)
+def _out_of(x: Node, where: _Lanes, groups: int, lanes: int) -> Node:
+    """The inverse of `_into`."""
+    axis, inside = where
+    front, size, back = x.shape[:axis], x.shape[axis] // lanes, x.shape[axis + 1 :]
+    blocks = groups if inside else 1
+    apart = reshape(x, (*front, blocks, lanes, size // blocks, *back))
+    return reshape(moveaxis(apart, axis + 1, 0), (lanes, *front, size, *back))
 
 
-def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    """Lanes go into the batch if only `x` has them, into output channels if only the weight has, else into groups."""
-    x, weight = sources
-    groups, outs, positions = y.attrs["groups"], y.shape[1], y.shape[2:]
-    if not batched[1]:
-        folded = CONVOLVE(reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])), weight, **y.attrs)
-        return reshape(folded, (x.shape[0], *y.shape))
-    lanes, ins, kernel = weight.shape[0], weight.shape[2], weight.shape[3:]
-    if not batched[0]:
-        stacked = moveaxis(reshape(weight, (lanes, groups, outs // groups, ins, *kernel)), 0, 1)
-        folded = CONVOLVE(x, reshape(stacked, (lanes * outs, ins, *kernel)), **y.attrs)
-        apart = reshape(folded, (x.shape[0], groups, lanes, outs // groups, *positions))
-        return reshape(moveaxis(apart, 2, 0), (lanes, *y.shape))
-    side_by_side = reshape(moveaxis(x, 0, 1), (x.shape[1], lanes * x.shape[2], *x.shape[3:]))
-    attrs = {**y.attrs, "groups": lanes * groups}
-    folded = CONVOLVE(side_by_side, reshape(weight, (lanes * outs, ins, *kernel)), **attrs)
-    return moveaxis(reshape(folded, (x.shape[1], lanes, outs, *positions)), 1, 0)
+def _batch(first: tuple[_Lanes, _Lanes], second: tuple[_Lanes, _Lanes], both: tuple[int, int, int]) -> Any:
+    """The batching rule. Lanes of one source go into an axis of it and come out of one of the result; lanes of both
+    become groups, side by side on the axes `both`."""
+
+    def batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+        groups = y.attrs["groups"]
+        if all(batched):
+            lanes = sources[0].shape[0]
+            parts = [_into(source, (axis, False), 1) for source, axis in zip(sources, both)]
+            return _out_of(y.op(*parts, **{**y.attrs, "groups": lanes * groups}), (both[2], False), 1, lanes)
+        which = list(batched).index(True)
+        into, out_of = (first, second)[which]
+        parts = list(sources)
+        parts[which] = _into(sources[which], into, groups)
+        return _out_of(y.op(*parts, **y.attrs), out_of, groups, sources[which].shape[0])
+
+    return batch
 
 
-CONVOLVE = Op(
+# --- the primitives -------------------------------------------------------------------------------------------------
+
+
+def _form(y: Node) -> dict[str, Any]:
+    """The attributes that the three have in common."""
+    return {key: y.attrs[key] for key in ("stride", "padding", "dilation", "groups")}
+
+
+def _by_x(y: Node, weight: Node, like: Node, form: dict[str, Any]) -> Node:
+    return CONVOLVE_INPUT(y, weight, sizes=like.shape[2:], **form)
+
+
+def _by_weight(x: Node, y: Node, like: Node, form: dict[str, Any]) -> Node:
+    return CONVOLVE_WEIGHT(x, y, kernel=like.shape[2:], **form)
+
+
+def _infer(x: Node, weight: Node, stride: Shape, padding: Pairs, dilation: Shape, groups: int) -> tuple[Any, Any]:
+    return (x.shape[0], weight.shape[0], *_positions(x.shape[2:], weight.shape[2:], stride, padding, dilation)), x.dtype
+
+
+CONVOLVE: Op = Op(
     "convolve",
     infer=_infer,
     numpy=_convolve,
-    vjp=(_vjp_by_input, _vjp_by_weight),
+    vjp=(
+        lambda g, y, x, weight: _by_x(g, weight, x, _form(y)),
+        lambda g, y, x, weight: _by_weight(x, g, weight, _form(y)),
+    ),
     multilinear=(0, 1),
-    batch=_batch,
+    batch=_batch((_IMAGES, _IMAGES), (_OUTS, _CHANNELS), (1, 0, 1)),
+    expensive=True,
+)
+CONVOLVE_INPUT: Op = Op(
+    "convolve_input",
+    infer=lambda y, weight, sizes, groups, **form: ((y.shape[0], weight.shape[1] * groups, *sizes), y.dtype),
+    numpy=_convolve_input,
+    vjp=(
+        lambda g, x, y, weight: CONVOLVE(g, weight, **_form(x)),
+        lambda g, x, y, weight: _by_weight(g, y, weight, _form(x)),
+    ),
+    multilinear=(0, 1),
+    batch=_batch((_IMAGES, _IMAGES), (_INS, _CHANNELS), (1, 0, 1)),
+    expensive=True,
+)
+CONVOLVE_WEIGHT: Op = Op(
+    "convolve_weight",
+    infer=lambda x, y, kernel, groups, **form: ((y.shape[1], x.shape[1] // groups, *kernel), x.dtype),
+    numpy=_convolve_weight,
+    vjp=(
+        lambda g, w, x, y: _by_x(y, g, x, _form(w)),
+        lambda g, w, x, y: CONVOLVE(x, g, **_form(w)),
+    ),
+    multilinear=(0, 1),
+    batch=_batch((_CHANNELS, _INS), (_CHANNELS, _OUTS), (1, 1, 0)),
     expensive=True,
 )

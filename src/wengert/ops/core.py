@@ -99,6 +99,22 @@ def stop_gradient(x: Any) -> Node:
     return STOP_GRADIENT(as_node(x))
 
 
+ALIAS: Op = Op(
+    "alias",
+    infer=_same,
+    numpy=_identity,
+    vjp=(lambda g, y, x: g,),
+    linear=(0,),
+    batch=lambda y, sources, batched: ALIAS(*sources),
+    moves=True,
+)
+
+
+def alias(x: Node) -> Node:
+    """The value of `x` as a node of its own, for a second Tensor to name."""
+    return ALIAS(x)
+
+
 def _cast_infer(x: Node, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     if x.dtype in COMPLEX and dtype not in COMPLEX and dtype is not bool_:
         raise DTypeError(f"astype: {x.dtype} to {dtype} would drop the imaginary part; take real(x) or abs(x)")

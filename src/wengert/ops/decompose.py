@@ -81,6 +81,7 @@ CHOLESKY = Op(
     jvp=_cholesky_jvp,
     batch=over_lanes,
     expensive=True,
+    precision="full",
 )
 
 
@@ -134,6 +135,7 @@ FACTOR_QR = Op(
     jvp=_qr_jvp,
     batch=over_lanes,
     expensive=True,
+    precision="full",
 )
 
 
@@ -207,6 +209,7 @@ FACTOR_SVD = Op(
     jvp=_svd_jvp,
     batch=over_lanes,
     expensive=True,
+    precision="full",
 )
 
 
@@ -252,6 +255,7 @@ FACTOR_EIGH = Op(
     jvp=_eigh_jvp,
     batch=over_lanes,
     expensive=True,
+    precision="full",
 )
 
 
@@ -312,6 +316,7 @@ PINV = Op(
     jvp=_pinv_jvp,
     batch=over_lanes,
     expensive=True,
+    precision="full",
 )
 
 

@@ -1,177 +1,51 @@
 """Elementwise ops: one number from one number of each operand, broadcast against each other.
 
-An elementwise op states one derivative an operand, `derivative(y, *operands)`, and gets both modes from it. `1` and
-`-1` pass the cotangent on; `None` says that the derivative is zero. Multiplying a cotangent with a derivative is
-`weigh`, which takes 0 times anything as 0.
-
-`table` maps the dtype in which the operands meet to the dtype they are computed in and that of the result.
+The table: name, NumPy reference, derivatives, dtypes, what it says of itself, its C. `recorders` tells what they mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import (
-    ALL,
-    COMPLEX,
-    FLOATING,
-    INEXACT,
-    INTEGER,
-    NUMERIC,
-    REAL,
-    bool_,
-    default_int,
-    promote,
-    real_of,
-)
-from wengert.errors import DTypeError, GradientError
-from wengert.graph import NO_ATTRS, Node, recording
-from wengert.location import here
-from wengert.ops.broadcasting import broadcast, broadcast_shapes, with_rank
+from wengert.dtypes import ALL, COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, bool_, default_int, promote, real_of
+from wengert.errors import DTypeError
+from wengert.graph import Node, recording
 from wengert.ops.core import LITERAL, Argument, as_node, cast, literal, operand, operands
-from wengert.ops.op import Op, common_device
-from wengert.ops.tables import ARITHMETIC, SMOOTH, SMOOTH_REAL, Table, same, to_bool
+from wengert.ops.op import Op, at_precision
+from wengert.ops.recorders import Binary, Elementwise, Unary, add, negative, weigh, wrapping
+from wengert.ops.tables import ARITHMETIC, SMOOTH, SMOOTH_REAL, same, to_bool
 
-
-class Elementwise(Op):
-    """An op that works element by element; see the module's head."""
-
-    def __init__(
-        self, name: str, numpy: Callable[..., Any], derivative: Sequence[Any] | None, table: Table, doc: str
-    ) -> None:
-        rules = None if derivative is None else tuple(map(_cotangent_rule, derivative))
-        super().__init__(
-            name,
-            infer=self._infer,
-            numpy=numpy,
-            vjp=rules,
-            jvp=self._tangent if derivative is not None else None,
-            batch=self._batch,
-            differentiable=derivative is not None,
-        )
-        self.derivative = derivative
-        self.table = table
-        self.__name__ = name
-        self.__doc__ = doc
-
-    def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
-        """The dtype computed in and that of the result, for operands that meet in `dtype`."""
-        found = self.table.get(dtype)
-        if found is None:
-            takes = ", ".join(known.name for known in self.table)
-            raise DTypeError(f"{self.name} does not take {dtype}; it takes {takes}")
-        return found
-
-    def _infer(self, *sources: Node) -> tuple[Any, Any]:
-        shape = broadcast_shapes(self.name, *[source.shape for source in sources])
-        return shape, self.dtypes(sources[-1].dtype)[1]
-
-    def _tangent(self, tangents: Sequence[Node | None], y: Node, *sources: Node) -> Node | None:
-        total: Node | None = None
-        for i, tangent in enumerate(tangents):
-            term = None if tangent is None else self.vjp[i](tangent, y, *sources)
-            if term is not None:
-                total = term if total is None else add(total, term)
-        return total
-
-    def _batch(self, y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-        rank = len(y.shape)
-        return self(*[with_rank(s, rank) if b else s for s, b in zip(sources, batched)])
-
-
-def _cotangent_rule(derivative: Any) -> Callable[..., Node | None]:
-    if derivative is None:
-        return lambda g, y, *sources: None
-    if callable(derivative):
-        return lambda g, y, *sources: weigh(g, _factor(derivative(y, *sources), g, y))
-    return (lambda g, y, *sources: g) if derivative == 1 else (lambda g, y, *sources: negative(g))
-
-
-def _factor(derivative: Node, g: Node, y: Node) -> Node:
-    if derivative.dtype is g.dtype:
-        return derivative
-    if derivative.dtype in COMPLEX:
-        raise GradientError(f"{y.op.name} of complex values has no derivative yet, and one was asked for", y.location)
-    return cast(derivative, g.dtype)
-
-
-class Unary(Elementwise):
-    """An elementwise op of one operand."""
-
-    def __call__(self, x: Any) -> Node:  # type: ignore[override]
-        return self.record(x)
-
-    def record(self, x: Any) -> Node:
-        """What a call does; calling the method by name spares the hot paths a tenth of a microsecond."""
-        if type(x) is not Node:
-            x = operand(x, None)
-        compute, result = self.table.get(x.dtype) or self.dtypes(x.dtype)
-        if x.dtype is not compute:
-            x = cast(x, compute)
-        tracked = x.tracked and self.differentiable and recording.grad
-        return Node(self, (x,), NO_ATTRS, x.shape, result, x.device, tracked, recording.location or here())
-
-
-class Binary(Elementwise):
-    """An elementwise op of two operands."""
-
-    def __call__(self, a: Any, b: Any) -> Node:  # type: ignore[override]
-        return self.record(a, b)
-
-    def record(self, a: Any, b: Any) -> Node:
-        """What a call does; see Unary.record."""
-        if type(a) is not Node:
-            a, b = operands(a, b) if type(b) is not Node else (operand(a, b.dtype, b.device), b)
-        elif type(b) is not Node:
-            b = operand(b, a.dtype, a.device)
-        meet = a.dtype if a.dtype is b.dtype else promote(a.dtype, b.dtype)
-        compute, result = self.table.get(meet) or self.dtypes(meet)
-        if a.dtype is not compute:
-            a = cast(a, compute)
-        if b.dtype is not compute:
-            b = cast(b, compute)
-        shape = a.shape if a.shape == b.shape else broadcast(a.shape, b.shape, self.name)
-        device = a.device if a.device == b.device else common_device(self.name, (a, b))
-        tracked = (a.tracked or b.tracked) and self.differentiable and recording.grad
-        return Node(self, (a, b), NO_ATTRS, shape, result, device, tracked, recording.location or here())
-
-
-def weigh_arrays(g: Any, d: Any) -> Any:
-    """`g * d`, and 0 where `g` is 0 whatever `d` is. The slow way is taken only where a NaN shows it is needed."""
-    product = np.multiply(g, d)
-    if not np.isfinite(product.sum()):
-        product = np.where(np.equal(g, 0), np.zeros((), product.dtype), product)
-    return product
-
+# `add`, `negative` and `weigh` come with the recorders, whose rules are made of them.
+__all__ = ["add", "negative", "weigh"]
 
 # --- arithmetic -----------------------------------------------------------------------------------------------------
 
-weigh = Binary(
-    "weigh",
-    weigh_arrays,
-    (lambda y, g, d: d, lambda y, g, d: g),
-    ARITHMETIC,
-    "A cotangent times a derivative: `g * d`, and 0 where `g` is 0, even if `d` is infinite or NaN.",
-)
-# also where the derivative moves: its change, which may be infinite too, counts for nothing where `g` is 0
-weigh.vjp = (weigh.vjp[0], lambda change, y, g, d: weigh(g, change))
-add = Binary("add", np.add, (1, 1), ARITHMETIC | {bool_: (bool_, bool_)}, "The sum `a + b`.")
-subtract = Binary("subtract", np.subtract, (1, -1), ARITHMETIC, "The difference `a - b`.")
+subtract = Binary("subtract", np.subtract, (1, -1), ARITHMETIC, "The difference `a - b`.", c=wrapping("-"))
 multiply = Binary(
     "multiply",
     np.multiply,
     (lambda y, a, b: b, lambda y, a, b: a),
     ARITHMETIC | {bool_: (bool_, bool_)},
     "The product `a * b`.",
+    c=wrapping("*") | {"b": "({0} & {1})"},
 )
 divide = Binary(
-    "divide", np.divide, (lambda y, a, b: 1 / b, lambda y, a, b: -y / b), SMOOTH, "The quotient `a / b`, a float."
+    "divide",
+    np.divide,
+    (lambda y, a, b: 1 / b, lambda y, a, b: -y / b),
+    SMOOTH,
+    "The quotient `a / b`, a float.",
+    c="({0} / {1})",
 )
 floor_divide = Binary(
-    "floor_divide", np.floor_divide, None, same(REAL), "The quotient `a // b`, rounded towards minus infinity."
+    "floor_divide",
+    np.floor_divide,
+    None,
+    same(REAL),
+    "The quotient `a // b`, rounded towards minus infinity.",
+    c="floor_divide",
 )
 remainder = Binary(
     "remainder",
@@ -179,11 +53,15 @@ remainder = Binary(
     (1, lambda y, a, b: negative(floor_divide(a, b))),
     same(REAL),
     "The remainder `a % b`, with the sign of `b`.",
+    c="remainder",
 )
-negative: Unary = Unary("negative", np.negative, (-1,), ARITHMETIC, "The negative `-x`.")
-positive = Unary("positive", np.positive, (1,), same(NUMERIC), "The value itself, `+x`.")
-reciprocal = Unary("reciprocal", lambda x: 1 / x, (lambda y, x: -y * y,), SMOOTH, "One over `x`.")
-square = Unary("square", np.square, (lambda y, x: 2 * x,), ARITHMETIC, "The square `x * x`.")
+positive = Unary("positive", np.positive, (1,), same(NUMERIC), "The value itself, `+x`.", c="({0})")
+reciprocal = Unary(
+    "reciprocal", lambda x: 1 / x, (lambda y, x: -y * y,), SMOOTH, "One over `x`.", c="(1 / {0})", precision="full"
+)
+square = Unary(
+    "square", np.square, (lambda y, x: 2 * x,), ARITHMETIC, "The square `x * x`.", c="square", precision="full"
+)
 
 
 def _power_by_base(y: Node, a: Node, b: Node) -> Node:
@@ -198,11 +76,21 @@ def _power_by_exponent(y: Node, a: Node, b: Node) -> Node:
     return where(at_zero, 0, y * log(where(at_zero, 1, a)))
 
 
-power = Binary("pow", np.power, (_power_by_base, _power_by_exponent), same(NUMERIC), "The power `a ** b`.")
+power = Binary(
+    "pow",
+    np.power,
+    (_power_by_base, _power_by_exponent),
+    same(NUMERIC),
+    "The power `a ** b`.",
+    c="pow",
+    precision="full",
+)
 
 
 def pow(x1: Any, x2: Any, /) -> Node:
     """The power `x1 ** x2`. A number for an exponent is part of the program; to the power 2 is a multiplication."""
+    if recording.autocast is not None:
+        x1, x2 = at_precision(power.precision, (x1, x2))
     exponent = float(x2) if type(x2) is Argument else x2
     if type(x1) is Node and (type(exponent) is int or (type(exponent) is float and x1.dtype in INEXACT)):
         if exponent < 0 and x1.dtype in INTEGER:
@@ -216,37 +104,91 @@ def pow(x1: Any, x2: Any, /) -> Node:
 
 # --- exponentials and logarithms ------------------------------------------------------------------------------------
 
-exp = Unary("exp", np.exp, (lambda y, x: y,), SMOOTH, "e to the power `x`.")
-expm1 = Unary("expm1", np.expm1, (lambda y, x: exp(x),), SMOOTH, "`exp(x) - 1`, exact for small `x`.")
-log = Unary("log", np.log, (lambda y, x: 1 / x,), SMOOTH, "The natural logarithm.")
-log1p = Unary("log1p", np.log1p, (lambda y, x: 1 / (1 + x),), SMOOTH, "`log(1 + x)`, exact for small `x`.")
-log2 = Unary("log2", np.log2, (lambda y, x: 1 / (x * float(np.log(2))),), SMOOTH, "The logarithm to base 2.")
-log10 = Unary("log10", np.log10, (lambda y, x: 1 / (x * float(np.log(10))),), SMOOTH, "The logarithm to base 10.")
-sqrt = Unary("sqrt", np.sqrt, (lambda y, x: 0.5 / y,), SMOOTH, "The square root.")
+exp = Unary("exp", np.exp, (lambda y, x: y,), SMOOTH, "e to the power `x`.", c="exp", precision="full")
+expm1 = Unary(
+    "expm1", np.expm1, (lambda y, x: exp(x),), SMOOTH, "`exp(x) - 1`, exact for small `x`.", c="expm1", precision="full"
+)
+log = Unary("log", np.log, (lambda y, x: 1 / x,), SMOOTH, "The natural logarithm.", c="log", precision="full")
+log1p = Unary(
+    "log1p",
+    np.log1p,
+    (lambda y, x: 1 / (1 + x),),
+    SMOOTH,
+    "`log(1 + x)`, exact for small `x`.",
+    c="log1p",
+    precision="full",
+)
+log2 = Unary(
+    "log2",
+    np.log2,
+    (lambda y, x: 1 / (x * float(np.log(2))),),
+    SMOOTH,
+    "The logarithm to base 2.",
+    c="log2",
+    precision="full",
+)
+log10 = Unary(
+    "log10",
+    np.log10,
+    (lambda y, x: 1 / (x * float(np.log(10))),),
+    SMOOTH,
+    "The logarithm to base 10.",
+    c="log10",
+    precision="full",
+)
+sqrt = Unary("sqrt", np.sqrt, (lambda y, x: 0.5 / y,), SMOOTH, "The square root.", c="sqrt")
 logaddexp = Binary(
     "logaddexp",
     np.logaddexp,
     (lambda y, a, b: sigmoid(a - b), lambda y, a, b: sigmoid(b - a)),
     SMOOTH_REAL,
     "`log(exp(a) + exp(b))` without overflow.",
+    c="logaddexp",
 )
 
 # --- trigonometry ---------------------------------------------------------------------------------------------------
 
-sin = Unary("sin", np.sin, (lambda y, x: cos(x),), SMOOTH, "The sine.")
-cos: Unary = Unary("cos", np.cos, (lambda y, x: -sin(x),), SMOOTH, "The cosine.")
-tan = Unary("tan", np.tan, (lambda y, x: 1 + y * y,), SMOOTH, "The tangent.")
-asin = Unary("asin", np.arcsin, (lambda y, x: 1 / sqrt((1 - x) * (1 + x)),), SMOOTH, "The inverse sine.")
-acos = Unary("acos", np.arccos, (lambda y, x: -1 / sqrt((1 - x) * (1 + x)),), SMOOTH, "The inverse cosine.")
-atan = Unary("atan", np.arctan, (lambda y, x: 1 / (1 + x * x),), SMOOTH, "The inverse tangent.")
-sinh = Unary("sinh", np.sinh, (lambda y, x: cosh(x),), SMOOTH, "The hyperbolic sine.")
-cosh: Unary = Unary("cosh", np.cosh, (lambda y, x: sinh(x),), SMOOTH, "The hyperbolic cosine.")
-tanh = Unary("tanh", np.tanh, (lambda y, x: 1 - y * y,), SMOOTH, "The hyperbolic tangent.")
-asinh = Unary("asinh", np.arcsinh, (lambda y, x: 1 / sqrt(x * x + 1),), SMOOTH, "The inverse hyperbolic sine.")
-acosh = Unary(
-    "acosh", np.arccosh, (lambda y, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),), SMOOTH, "The inverse hyperbolic cosine."
+sin = Unary("sin", np.sin, (lambda y, x: cos(x),), SMOOTH, "The sine.", c="sin")
+cos: Unary = Unary("cos", np.cos, (lambda y, x: -sin(x),), SMOOTH, "The cosine.", c="cos")
+tan = Unary("tan", np.tan, (lambda y, x: 1 + y * y,), SMOOTH, "The tangent.", c="tan", precision="full")
+asin = Unary(
+    "asin",
+    np.arcsin,
+    (lambda y, x: 1 / sqrt((1 - x) * (1 + x)),),
+    SMOOTH,
+    "The inverse sine.",
+    c="asin",
+    precision="full",
 )
-atanh = Unary("atanh", np.arctanh, (lambda y, x: 1 / ((1 - x) * (1 + x)),), SMOOTH, "The inverse hyperbolic tangent.")
+acos = Unary(
+    "acos",
+    np.arccos,
+    (lambda y, x: -1 / sqrt((1 - x) * (1 + x)),),
+    SMOOTH,
+    "The inverse cosine.",
+    c="acos",
+    precision="full",
+)
+atan = Unary("atan", np.arctan, (lambda y, x: 1 / (1 + x * x),), SMOOTH, "The inverse tangent.", c="atan")
+sinh = Unary("sinh", np.sinh, (lambda y, x: cosh(x),), SMOOTH, "The hyperbolic sine.", c="sinh", precision="full")
+cosh: Unary = Unary(
+    "cosh", np.cosh, (lambda y, x: sinh(x),), SMOOTH, "The hyperbolic cosine.", c="cosh", precision="full"
+)
+tanh = Unary("tanh", np.tanh, (lambda y, x: 1 - y * y,), SMOOTH, "The hyperbolic tangent.", c="tanh")
+asinh = Unary(
+    "asinh", np.arcsinh, (lambda y, x: 1 / sqrt(x * x + 1),), SMOOTH, "The inverse hyperbolic sine.", c="asinh"
+)
+acosh = Unary(
+    "acosh",
+    np.arccosh,
+    (lambda y, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),),
+    SMOOTH,
+    "The inverse hyperbolic cosine.",
+    c="acosh",
+)
+atanh = Unary(
+    "atanh", np.arctanh, (lambda y, x: 1 / ((1 - x) * (1 + x)),), SMOOTH, "The inverse hyperbolic tangent.", c="atanh"
+)
 
 
 def _over_radius(part: Node, radius: Node) -> Node:
@@ -266,6 +208,7 @@ atan2 = Binary(
     (lambda y, a, b: _turn(b, hypot(a, b)), lambda y, a, b: _turn(-a, hypot(a, b))),
     SMOOTH_REAL,
     "The angle of the point (b, a), between -pi and pi; its derivative at the origin is 0.",
+    c="atan2",
 )
 hypot: Binary = Binary(
     "hypot",
@@ -273,14 +216,22 @@ hypot: Binary = Binary(
     (lambda y, a, b: _over_radius(a, y), lambda y, a, b: _over_radius(b, y)),
     SMOOTH_REAL,
     "`sqrt(a*a + b*b)` without overflow; its derivative at the origin is 0.",
+    c="hypot",
 )
 
 # --- steps: their derivative is zero, or a sign ---------------------------------------------------------------------
 
 _TO_REAL = same(REAL) | {bool_: (default_int, default_int)} | {c: (c, real_of(c)) for c in COMPLEX}
 _TO_PART = same(FLOATING) | {c: (c, real_of(c)) for c in COMPLEX}
-absolute = Unary("abs", np.abs, (lambda y, x: sign(x),), _TO_REAL, "The absolute value; its derivative at 0 is 0.")
-sign: Unary = Unary("sign", np.sign, None, same(NUMERIC), "-1, 0 or 1 as `x` is negative, zero or positive.")
+absolute = Unary(
+    "abs",
+    np.abs,
+    (lambda y, x: sign(x),),
+    _TO_REAL,
+    "The absolute value; its derivative at 0 is 0.",
+    c={"fi": "abs", "u": "({0})"},
+)
+sign: Unary = Unary("sign", np.sign, None, same(NUMERIC), "-1, 0 or 1 as `x` is negative, zero or positive.", c="sign")
 
 
 class Rounding(Unary):
@@ -291,47 +242,94 @@ class Rounding(Unary):
         return positive.record(x) if x.dtype in INTEGER else super().record(x)
 
 
-floor = Rounding("floor", np.floor, None, same(REAL), "The next integer below, in the same dtype.")
-ceil = Rounding("ceil", np.ceil, None, same(REAL), "The next integer above, in the same dtype.")
-trunc = Rounding("trunc", np.trunc, None, same(REAL), "The integer part, in the same dtype.")
-round = Rounding("round", np.round, None, same(NUMERIC), "The nearest integer, halves to even.")
+floor = Rounding(
+    "floor", np.floor, None, same(REAL), "The next integer below, in the same dtype.", c={"f": "floor", "iu": "({0})"}
+)
+ceil = Rounding(
+    "ceil", np.ceil, None, same(REAL), "The next integer above, in the same dtype.", c={"f": "ceil", "iu": "({0})"}
+)
+trunc = Rounding(
+    "trunc", np.trunc, None, same(REAL), "The integer part, in the same dtype.", c={"f": "trunc", "iu": "({0})"}
+)
+round = Rounding(
+    "round", np.round, None, same(NUMERIC), "The nearest integer, halves to even.", c={"f": "round", "iu": "({0})"}
+)
 copysign = Binary(
     "copysign",
     np.copysign,
     (lambda y, a, b: sign(a) * where(signbit(b), -1.0, 1.0), None),
     SMOOTH_REAL,
     "The magnitude of `a` with the sign of `b`.",
+    c="copysign",
 )
-nextafter = Binary("nextafter", np.nextafter, (1, None), same(FLOATING), "The next number after `a` towards `b`.")
+nextafter = Binary(
+    "nextafter", np.nextafter, (1, None), same(FLOATING), "The next number after `a` towards `b`.", c="nextafter"
+)
 nextafter.moves = True  # the neighbour in the operands' own dtype, also in half precision
 
 
 # --- comparisons and logic ------------------------------------------------------------------------------------------
 
-equal = Binary("equal", np.equal, None, to_bool(ALL), "Whether `a == b`.")
-not_equal = Binary("not_equal", np.not_equal, None, to_bool(ALL), "Whether `a != b`.")
-less = Binary("less", np.less, None, to_bool((bool_, *REAL)), "Whether `a < b`.")
-less_equal = Binary("less_equal", np.less_equal, None, to_bool((bool_, *REAL)), "Whether `a <= b`.")
-greater = Binary("greater", np.greater, None, to_bool((bool_, *REAL)), "Whether `a > b`.")
-greater_equal = Binary("greater_equal", np.greater_equal, None, to_bool((bool_, *REAL)), "Whether `a >= b`.")
-logical_and = Binary("logical_and", np.logical_and, None, to_bool(ALL), "Whether both are true (not zero).")
-logical_or = Binary("logical_or", np.logical_or, None, to_bool(ALL), "Whether either is true (not zero).")
-logical_xor = Binary("logical_xor", np.logical_xor, None, to_bool(ALL), "Whether just one is true (not zero).")
-logical_not = Unary("logical_not", np.logical_not, None, to_bool(ALL), "Whether `x` is false (zero).")
-isfinite = Unary("isfinite", np.isfinite, None, to_bool(ALL), "Whether `x` is neither infinite nor NaN.")
-isinf = Unary("isinf", np.isinf, None, to_bool(ALL), "Whether `x` is infinite.")
-isnan = Unary("isnan", np.isnan, None, to_bool(ALL), "Whether `x` is NaN.")
-signbit: Unary = Unary("signbit", np.signbit, None, to_bool(FLOATING), "Whether the sign bit is set, as in -0.0.")
+equal = Binary("equal", np.equal, None, to_bool(ALL), "Whether `a == b`.", c="({0} == {1})")
+not_equal = Binary("not_equal", np.not_equal, None, to_bool(ALL), "Whether `a != b`.", c="({0} != {1})")
+less = Binary("less", np.less, None, to_bool((bool_, *REAL)), "Whether `a < b`.", c="({0} < {1})")
+less_equal = Binary("less_equal", np.less_equal, None, to_bool((bool_, *REAL)), "Whether `a <= b`.", c="({0} <= {1})")
+greater = Binary("greater", np.greater, None, to_bool((bool_, *REAL)), "Whether `a > b`.", c="({0} > {1})")
+greater_equal = Binary(
+    "greater_equal", np.greater_equal, None, to_bool((bool_, *REAL)), "Whether `a >= b`.", c="({0} >= {1})"
+)
+logical_and = Binary(
+    "logical_and",
+    np.logical_and,
+    None,
+    to_bool(ALL),
+    "Whether both are true (not zero).",
+    c="(({0} != 0) & ({1} != 0))",
+)
+logical_or = Binary(
+    "logical_or", np.logical_or, None, to_bool(ALL), "Whether either is true (not zero).", c="(({0} != 0) | ({1} != 0))"
+)
+logical_xor = Binary(
+    "logical_xor",
+    np.logical_xor,
+    None,
+    to_bool(ALL),
+    "Whether just one is true (not zero).",
+    c="(({0} != 0) ^ ({1} != 0))",
+)
+logical_not = Unary("logical_not", np.logical_not, None, to_bool(ALL), "Whether `x` is false (zero).", c="({0} == 0)")
+isfinite = Unary(
+    "isfinite",
+    np.isfinite,
+    None,
+    to_bool(ALL),
+    "Whether `x` is neither infinite nor NaN.",
+    c={"f": "isfinite", "iub": "1"},
+)
+isinf = Unary("isinf", np.isinf, None, to_bool(ALL), "Whether `x` is infinite.", c={"f": "isinf", "iub": "0"})
+isnan = Unary("isnan", np.isnan, None, to_bool(ALL), "Whether `x` is NaN.", c={"f": "({0} != {0})", "iub": "0"})
+signbit: Unary = Unary(
+    "signbit", np.signbit, None, to_bool(FLOATING), "Whether the sign bit is set, as in -0.0.", c="signbit"
+)
 
 _BITS = same((bool_, *INTEGER))
-bitwise_and = Binary("bitwise_and", np.bitwise_and, None, _BITS, "The bits set in both.")
-bitwise_or = Binary("bitwise_or", np.bitwise_or, None, _BITS, "The bits set in either.")
-bitwise_xor = Binary("bitwise_xor", np.bitwise_xor, None, _BITS, "The bits set in just one.")
-bitwise_invert = Unary("bitwise_invert", np.bitwise_not, None, _BITS, "The bits the other way round.")
-bitwise_left_shift = Binary(
-    "bitwise_left_shift", np.left_shift, None, same(INTEGER), "The bits of `a` moved up by `b`."
+bitwise_and = Binary("bitwise_and", np.bitwise_and, None, _BITS, "The bits set in both.", c="(({T})({0} & {1}))")
+bitwise_or = Binary("bitwise_or", np.bitwise_or, None, _BITS, "The bits set in either.", c="(({T})({0} | {1}))")
+bitwise_xor = Binary("bitwise_xor", np.bitwise_xor, None, _BITS, "The bits set in just one.", c="(({T})({0} ^ {1}))")
+bitwise_invert = Unary(
+    "bitwise_invert",
+    np.bitwise_not,
+    None,
+    _BITS,
+    "The bits the other way round.",
+    c={"iu": "(({T})~{0})", "b": "(!{0})"},
 )
-bitwise_right_shift = Binary("bitwise_right_shift", np.right_shift, None, same(INTEGER), "The bits of `a` down by `b`.")
+bitwise_left_shift = Binary(
+    "bitwise_left_shift", np.left_shift, None, same(INTEGER), "The bits of `a` moved up by `b`.", c="bitwise_left_shift"
+)
+bitwise_right_shift = Binary(
+    "bitwise_right_shift", np.right_shift, None, same(INTEGER), "The bits of `a` down by `b`.", c="bitwise_right_shift"
+)
 
 # --- choices --------------------------------------------------------------------------------------------------------
 
@@ -348,6 +346,7 @@ maximum = Binary(
     (lambda y, a, b: _share(greater(a, b), equal(a, b)), lambda y, a, b: _share(less(a, b), equal(a, b))),
     _ORDERED,
     "The larger of the two; where they are equal each gets half of the derivative.",
+    c="maximum",
 )
 minimum = Binary(
     "minimum",
@@ -355,6 +354,7 @@ minimum = Binary(
     (lambda y, a, b: _share(less(a, b), equal(a, b)), lambda y, a, b: _share(greater(a, b), equal(a, b))),
     _ORDERED,
     "The smaller of the two; where they are equal each gets half of the derivative.",
+    c="minimum",
 )
 
 
@@ -375,6 +375,7 @@ where: Where = Where(
     same(ALL),
     "Elements of `x1` where the condition is true, of `x2` elsewhere. Both are computed; the derivative of the one\n"
     "    not taken is 0 even where it is infinite or NaN.",
+    c="({0} ? {1} : {2})",
 )
 where.vjp = (
     None,
@@ -402,9 +403,9 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Node:
 
 # --- complex numbers ------------------------------------------------------------------------------------------------
 
-real = Unary("real", np.real, (1,), _TO_PART, "The real part.")
-imag = Unary("imag", np.imag, None, _TO_PART, "The imaginary part.")
-conj = Unary("conj", np.conj, (1,), same(NUMERIC), "The complex conjugate.")
+real = Unary("real", np.real, (1,), _TO_PART, "The real part.", c="({0})")
+imag = Unary("imag", np.imag, None, _TO_PART, "The imaginary part.", c="(({T})0)")
+conj = Unary("conj", np.conj, (1,), same(NUMERIC), "The complex conjugate.", c="({0})")
 
 # --- the logistic function, a primitive because its stable form is -------------------------------------------------
 
@@ -414,4 +415,6 @@ def _sigmoid(x: Any) -> Any:
     return np.where(x >= 0, np.ones((), e.dtype), e) / (1 + e)
 
 
-sigmoid: Unary = Unary("sigmoid", _sigmoid, (lambda y, x: y * (1 - y),), SMOOTH_REAL, "The logistic function.")
+sigmoid: Unary = Unary(
+    "sigmoid", _sigmoid, (lambda y, x: y * (1 - y),), SMOOTH_REAL, "The logistic function.", c="sigmoid"
+)

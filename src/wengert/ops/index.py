@@ -19,8 +19,9 @@ from wengert.errors import AbstractValueError, DTypeError, OutOfRangeError, Shap
 from wengert.graph import Node, Shape, recording
 from wengert.location import here
 from wengert.ops.addressing import GATHER, SCATTER, check_range, put_slice, values_for
+from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import as_node, data
-from wengert.ops.elementwise import broadcast_shapes, where
+from wengert.ops.elementwise import where
 from wengert.ops.movement import FLIP, RESHAPE, SLICE, broadcast_to, moveaxis, reshape, stack, take_slice
 
 Look = Callable[[Node], Any]

@@ -75,6 +75,7 @@ MATMUL: Op = Op(
     multilinear=(0, 1),
     batch=over_lanes,
     expensive=True,
+    precision="low",
 )
 
 
@@ -112,7 +113,15 @@ def _solve_vjp(g: Node, y: Node) -> list[Node]:
     return [-(by_b @ matrix_transpose(y)), by_b]
 
 
-SOLVE = Op("solve", infer=_solve_infer, numpy=np.linalg.solve, vjp=_solve_vjp, batch=over_lanes, expensive=True)
+SOLVE = Op(
+    "solve",
+    infer=_solve_infer,
+    numpy=np.linalg.solve,
+    vjp=_solve_vjp,
+    batch=over_lanes,
+    expensive=True,
+    precision="full",
+)
 
 
 def solve(x1: Any, x2: Any, /) -> Node:
@@ -172,6 +181,7 @@ TRIANGULAR_SOLVE = Op(
     vjp=_triangular_vjp,
     batch=over_lanes,
     expensive=True,
+    precision="full",
 )
 
 
@@ -190,7 +200,7 @@ def _inv_vjp(g: Node, y: Node, x: Node) -> Node:
     return -(turned @ g @ turned)
 
 
-INV = Op("inv", infer=_same, numpy=np.linalg.inv, vjp=(_inv_vjp,), batch=over_lanes, expensive=True)
+INV = Op("inv", infer=_same, numpy=np.linalg.inv, vjp=(_inv_vjp,), batch=over_lanes, expensive=True, precision="full")
 
 
 def inv(x: Any, /) -> Node:
@@ -251,7 +261,15 @@ def _cofactor_vjp(g: Node, y: Node, x: Node) -> Node:
     return (inner * y - y @ matrix_transpose(g) @ y) / over_matrix(DET(x))
 
 
-COFACTOR = Op("cofactor", infer=_same, numpy=_cofactor_numpy, vjp=(_cofactor_vjp,), batch=over_lanes, expensive=True)
+COFACTOR = Op(
+    "cofactor",
+    infer=_same,
+    numpy=_cofactor_numpy,
+    vjp=(_cofactor_vjp,),
+    batch=over_lanes,
+    expensive=True,
+    precision="full",
+)
 DET = Op(
     "det",
     infer=lambda x: (_of_matrix(x), x.dtype),
@@ -259,6 +277,7 @@ DET = Op(
     vjp=(lambda g, y, x: over_matrix(g) * COFACTOR(x),),
     batch=over_lanes,
     expensive=True,
+    precision="full",
 )
 
 
@@ -293,6 +312,7 @@ SLOGDET = Op(
     vjp=(_slogdet_vjp,),
     batch=over_lanes,
     expensive=True,
+    precision="full",
 )
 
 

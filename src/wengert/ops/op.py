@@ -10,6 +10,8 @@ An op is recorded by calling it on nodes. Its rules:
     linear        positions of the sources in which the op is jointly linear: its tangent is itself
     multilinear   positions of the sources in each of which it is linear: its tangent is a sum over them
     batch(y, sources, batched) -> node             the op over lanes: sources[i] has them as axis 0 where batched[i]
+    precision     what `autocast` makes of floating sources: "low" (its own dtype, bfloat16 or float16), "full" (float32
+                  instead of those two) or None (nothing: the op is computed in the dtype its operands meet in)
 
 One of vjp and jvp is enough: `autodiff` derives the other by transposition. `differentiable=False` says that the
 derivative is zero wherever it exists; an op with no rule and without that raises when it is differentiated.
@@ -18,16 +20,18 @@ derivative is zero wherever it exists; an op with no rule and without that raise
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from wengert.dtypes import HALF, INEXACT, float32
+from wengert.dtypes import COMPLEX, HALF, INEXACT, float32, float64
 from wengert.errors import DeviceError
 from wengert.graph import Node, recording
 from wengert.location import here
 
 registry: dict[str, Op] = {}
+Template = str | dict[str, str] | None
+Precision = Literal["low", "full"] | None
 
 
 class Op:
@@ -47,6 +51,8 @@ class Op:
         differentiable: bool = True,
         expensive: bool = False,
         moves: bool = False,
+        c: Template = None,
+        precision: Precision = None,
     ) -> None:
         self.name = name
         self.infer = infer
@@ -59,11 +65,15 @@ class Op:
         self.differentiable = differentiable
         self.expensive = expensive  # its value is kept for a later backward rather than computed again
         self.moves = moves  # it does no arithmetic: half precision needs no detour through float32
+        self.c = c  # one element of it in C, for elementwise ops; see kernels/expressions.py
+        self.precision = precision  # under autocast; the table is in docs/mixed-precision.md
         if name in registry:
             raise ValueError(f"there is an op named {name} already")
         registry[name] = self
 
     def __call__(self, *sources: Node, **attrs: Any) -> Node:
+        if self.precision is not None and recording.autocast is not None:
+            sources = tuple(at_precision(self.precision, sources))
         shape, dtype = self.infer(*sources, **attrs)
         tracked = False
         for source in sources:
@@ -106,6 +116,34 @@ def common_device(name: str, sources: Sequence[Node]) -> str:
         if source.device != device:
             raise DeviceError(f"{name}: values on {device} and on {source.device}; move one with .to({device!r})")
     return device
+
+
+# --- mixed precision ------------------------------------------------------------------------------------------------
+
+_SHORT = HALF | {float32}
+_WIDE = frozenset((float64, *COMPLEX))
+
+
+def at_precision(precision: Precision, sources: Sequence[Any]) -> Sequence[Any]:
+    """What autocast makes of the sources of an op; what is no node stays.
+
+    Beside a float64 (or complex) source none is lowered: the op is computed in float64, and lowering would only round.
+    """
+    low = recording.autocast
+    if precision == "full":
+        return [_recast(x, float32) if type(x) is Node and x.dtype in HALF else x for x in sources]
+    if low is None or any(type(x) is Node and x.dtype in _WIDE for x in sources):
+        return sources
+    return [_recast(x, low) if type(x) is Node and x.dtype in _SHORT else x for x in sources]
+
+
+def _recast(x: Node, dtype: np.dtype[Any]) -> Node:
+    if x.dtype is dtype:
+        return x
+    cast = registry["cast"]
+    if x.op is cast and x.dtype is float32 and x.sources and x.sources[0].dtype is dtype:
+        return x.sources[0]  # it was widened to meet another operand, which is exact
+    return cast(x, dtype=dtype)
 
 
 # --- several results ------------------------------------------------------------------------------------------------

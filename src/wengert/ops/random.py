@@ -21,6 +21,7 @@ from wengert.dtypes import float32, float64, int64, uint32, uint64
 from wengert.errors import DTypeError, ShapeError
 from wengert.graph import Node, Shape
 from wengert.ops import elementwise as e
+from wengert.ops.broadcasting import broadcast, with_rank
 from wengert.ops.core import cast, literal, operand
 from wengert.ops.movement import reshape, slice_axis, stack
 from wengert.ops.op import Op
@@ -69,7 +70,7 @@ def _bits_infer(key: Node, counter: Node, shape: Shape, stream: int) -> tuple[An
         raise DTypeError(f"random_bits: a counter is uint64, not {counter.dtype}")
     if any(n < 0 for n in shape):
         raise ShapeError(f"random_bits: the shape {shape} has a negative size")
-    return (*e.broadcast(key.shape[:-1], counter.shape, "random_bits"), *shape), uint32
+    return (*broadcast(key.shape[:-1], counter.shape, "random_bits"), *shape), uint32
 
 
 def _bits_numpy(key: Any, counter: Any, shape: Shape, stream: int) -> Any:
@@ -86,8 +87,8 @@ def _bits_numpy(key: Any, counter: Any, shape: Shape, stream: int) -> Any:
 def _bits_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
     rank = len(y.shape) - len(y.attrs["shape"])  # the lanes that are there already
     key, counter = sources
-    key = e.with_rank(key, rank + 1) if batched[0] else key
-    counter = e.with_rank(counter, rank) if batched[1] else counter
+    key = with_rank(key, rank + 1) if batched[0] else key
+    counter = with_rank(counter, rank) if batched[1] else counter
     return RANDOM_BITS(key, counter, **y.attrs)
 
 

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, INEXACT, SIGNED, as_dtype, bool_, default_float, int64, uint64
+from wengert.dtypes import COMPLEX, HALF, INEXACT, SIGNED, as_dtype, bool_, default_float, float32, int64, uint64
 from wengert.errors import DTypeError, ShapeError
 from wengert.graph import Node, Shape
 from wengert.ops.core import as_node, cast, stop_gradient
@@ -53,6 +54,7 @@ SUM = Op(
     linear=(0,),
     batch=_batch,
     expensive=True,
+    precision="full",
 )
 
 
@@ -164,6 +166,7 @@ PROD = Op(
     differentiable=False,
     batch=_batch,
     expensive=True,
+    precision="full",
 )
 
 
@@ -248,6 +251,20 @@ def _as_inexact(x: Node) -> Node:
     return x if x.dtype in INEXACT else cast(x, default_float)
 
 
+def in_float32(statistic: Callable[..., Node]) -> Callable[..., Node]:
+    """A statistic whose inner sums would overflow or round in half precision: computed in float32, rounded once."""
+
+    @functools.wraps(statistic)
+    def wide(x: Any, /, *args: Any, **kwargs: Any) -> Node:
+        x = as_node(x)
+        if x.dtype not in HALF:
+            return statistic(x, *args, **kwargs)
+        return cast(statistic(cast(x, float32), *args, **kwargs), x.dtype)
+
+    return wide
+
+
+@in_float32
 def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
     """The mean of the elements along some axes."""
     x = _as_inexact(as_node(x))
@@ -256,6 +273,7 @@ def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
     return SUM(x, axes=axes, keepdims=keepdims) / (float(count) if count else float("nan"))
 
 
+@in_float32
 def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
     """The variance along some axes: squared distances from the mean, summed, over the count minus `correction`."""
     x = _as_inexact(as_node(x))
@@ -266,6 +284,7 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
     return total / (freedom if freedom else float("nan"))
 
 
+@in_float32
 def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
     """The standard deviation along some axes, the root of `var`."""
     return safe_sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
@@ -277,6 +296,7 @@ def safe_sqrt(x: Node) -> Node:
     return where(zero, 0, sqrt(where(zero, 1, x)))
 
 
+@in_float32
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Node:
     """The vector norm of some order along some axes; the derivative of the 2-norm at 0 is 0."""
     x = _as_inexact(as_node(x))
@@ -296,6 +316,7 @@ def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> No
     return where(empty, 0, where(empty, 1, total) ** (1 / ord))
 
 
+@in_float32
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     """`log(sum(exp(x)))` along some axes, without overflow."""
     x = _as_inexact(as_node(x))

@@ -19,7 +19,7 @@ from wengert.ops.addressing import TAKE_ALONG
 from wengert.ops.core import as_node, cast, literal, operand
 from wengert.ops.elementwise import logaddexp, multiply, not_equal
 from wengert.ops.movement import broadcast_to, concat, normalize_axis, reshape, slice_axis
-from wengert.ops.op import Op
+from wengert.ops.op import Op, Precision
 from wengert.ops.sorting import ValuesAndIndices
 
 
@@ -27,7 +27,7 @@ def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
     return y.op(sources[0], **{**y.attrs, "axis": y.attrs["axis"] + 1})
 
 
-def _running(name: str, reference: Callable[..., Any]) -> Op:
+def _running(name: str, reference: Callable[..., Any], precision: Precision = None) -> Op:
     """A running op whose derivative comes from a composition that takes its place when values are tracked."""
     return Op(
         name,
@@ -36,6 +36,7 @@ def _running(name: str, reference: Callable[..., Any]) -> Op:
         differentiable=False,
         batch=_batch,
         expensive=True,
+        precision=precision,
     )
 
 
@@ -66,6 +67,7 @@ CUMSUM: Op = Op(
     linear=(0,),
     batch=_batch,
     expensive=True,
+    precision="full",
 )
 
 
@@ -113,7 +115,7 @@ def cumulative_prod(x: Any, /, axis: int | None = None, dtype: Any = None, inclu
     return _with_initial(y, at, 1) if include_initial else y
 
 
-CUMPROD = _running("cumprod", lambda x, axis: np.cumprod(x, axis, dtype=x.dtype))
+CUMPROD = _running("cumprod", lambda x, axis: np.cumprod(x, axis, dtype=x.dtype), precision="full")
 
 
 def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> Node:

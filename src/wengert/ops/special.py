@@ -17,8 +17,9 @@ from wengert.dtypes import float64
 from wengert.errors import ArgumentError, DTypeError
 from wengert.graph import Node
 from wengert.ops.core import as_node, cast
-from wengert.ops.elementwise import SMOOTH_REAL, Unary, exp, square, weigh
+from wengert.ops.elementwise import SMOOTH_REAL, exp, square, weigh
 from wengert.ops.op import Op
+from wengert.ops.recorders import Unary
 
 Array = Any
 
@@ -112,6 +113,7 @@ erf = Unary(
     (lambda y, x: _ERF_SLOPE * exp(-square(x)),),
     SMOOTH_REAL,
     "The error function, 2/sqrt(pi) times the integral of e^-t^2 from 0 to `x`.",
+    c="erf",
 )
 erfc = Unary(
     "erfc",
@@ -119,6 +121,7 @@ erfc = Unary(
     (lambda y, x: -_ERF_SLOPE * exp(-square(x)),),
     SMOOTH_REAL,
     "`1 - erf(x)`, exact also where erf is almost 1.",
+    c="erfc",
 )
 erfinv = Unary(
     "erfinv",
@@ -126,6 +129,8 @@ erfinv = Unary(
     (lambda y, x: exp(square(y)) / _ERF_SLOPE,),
     SMOOTH_REAL,
     "The inverse of the error function.",
+    c="erfinv",
+    precision="full",
 )
 
 # --- the logarithm of the gamma function ----------------------------------------------------------------------------
@@ -178,6 +183,7 @@ lgamma = Unary(
     (lambda y, x: digamma(x),),
     SMOOTH_REAL,
     "The logarithm of the absolute value of the gamma function.",
+    c="lgamma",
 )
 
 # --- its derivatives ------------------------------------------------------------------------------------------------
@@ -277,6 +283,7 @@ digamma: Unary = Unary(
     (lambda y, x: POLYGAMMA(x, n=1),),
     SMOOTH_REAL,
     "The derivative of lgamma.",
+    c="digamma",
 )
 POLYGAMMA: Op = Op(
     "polygamma",
@@ -285,6 +292,7 @@ POLYGAMMA: Op = Op(
     vjp=(lambda g, y, x: weigh(g, POLYGAMMA(x, n=y.attrs["n"] + 1)),),
     jvp=lambda tangents, y, x: weigh(tangents[0], POLYGAMMA(x, n=y.attrs["n"] + 1)),
     batch=lambda y, sources, batched: POLYGAMMA(sources[0], **y.attrs),
+    c="wg_polygamma_{t}({0}, {n})",
 )
 
 

@@ -1,1 +1,1 @@
-"""When things run: dynamic execution (`realize`) and its settings (`config`)."""
+"""When things run: dynamic execution (`realize`), static execution (`compile`), and their settings (`config`)."""

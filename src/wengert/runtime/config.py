@@ -17,6 +17,18 @@ class Config:
 
     version: int
 
+    tier: str = "auto"
+    """How graphs are run: "interpret" (the NumPy references), "compile", or "auto": compiled when they come back."""
+
+    passes_off: frozenset[str] = frozenset()
+    """The compiler's passes to leave out, by name."""
+
+    fuel: int | None = None
+    """How many rewrites the compiler may make, to find one that is at fault; None for all."""
+
+    check: bool = False
+    """Whether every kernel of a compiled program is replayed against its reference; the first that differs raises."""
+
     def changed(self) -> None:
         """Count the version up: something that recorded functions depend on was set."""
         self.__dict__["version"] += 1

@@ -14,17 +14,18 @@ rest goes on.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wengert.autodiff.reverse import raise_released
-from wengert.backends.numpy import run
+from wengert.backends.numpy import is_checking_nans, run
 from wengert.errors import AbstractValueError, ComputationError, NaNError
-from wengert.graph import RELEASED, Node, recording
+from wengert.graph import RELEASED, Node, Trace, recording
 from wengert.ops.core import PLACEHOLDER, VARIABLE
+from wengert.runtime.tiers import run_compiled
 from wengert.tensor import engine
 
 _lock = threading.RLock()
@@ -39,6 +40,8 @@ class Failure(NamedTuple):
 
 def value(node: Node) -> np.ndarray[Any, Any]:
     """The array of a node; computes it, and all else that is pending, if need be."""
+    if recording.trace is not None and recording.trace.static is not None:
+        _require_constant(node, recording.trace.static)
     if node.buffer is None:
         flush([node])
     if type(node.buffer) is Failure:
@@ -54,23 +57,26 @@ def raise_failure(failure: Failure) -> None:
     raise ComputationError(message, failure.node.location) from failure.error
 
 
-def flush(asked: Sequence[Node] = (), upto: int | None = None) -> None:
-    """Compute these nodes and the pending Tensors (the first `upto` of them) that are alive."""
+def flush(asked: Sequence[Node] = (), upto: int | None = None, released: Container[Node] | None = None) -> None:
+    """Compute these nodes and the pending Tensors (the first `upto` of them) that are alive.
+
+    `released` are the nodes of a graph that a backward pass is about to let go: none is kept for another one.
+    """
     pending = recording.pending
     recording.pending = pending[upto:] if upto is not None else []
     recording.cut = 0
     alive = (slot() for slot in pending[:upto])
     targets = [tensor.node for tensor in alive if tensor is not None]
     with _lock:
-        compute([*asked, *targets], asked)
+        compute([*asked, *targets], asked, released)
 
 
-def settle() -> None:
+def settle(released: Container[Node] | None = None) -> None:
     """Compute what is pending before it outgrows its bound: up to the last assignment or backward, if there was one."""
-    flush(upto=recording.cut or None)
+    flush((), recording.cut or None, released)
 
 
-def compute(targets: Sequence[Node], asked: Sequence[Node]) -> None:
+def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[Node] | None = None) -> None:
     """Give every target its buffer."""
     order = _unrealized(targets)
     abstract = _abstract(order)
@@ -83,9 +89,10 @@ def compute(targets: Sequence[Node], asked: Sequence[Node]) -> None:
     if not order:
         return
     keep = set(targets)
-    keep.update(_wanted_by_backward(order))
+    keep.update(node for node in _wanted_by_backward(order) if released is None or node not in released)
     keep.update(_behind_variables(order))
-    run(order, keep, Failure)
+    if is_checking_nans() or not run_compiled(order, keep, is_step=released is not None):
+        run(order, keep, Failure)
     for node in keep:
         if not node.tracked and node.buffer is not None:
             node.sources = ()
@@ -120,14 +127,32 @@ def _raise_abstract(node: Node) -> None:
     trace = recording.trace
     if trace is None:
         raise AbstractValueError(
-            "this tensor is abstract and has no value: it escaped from a function while vmap, scan, cond or the like "
-            "recorded it. Return it from that function instead",
+            "this tensor is abstract and has no value: it escaped from a function while compile, vmap, scan, cond or "
+            "the like recorded it. Return it from that function, or assign it to a tensor made outside: "
+            "state.assign(value)",
             node.location,
         )
     raise AbstractValueError(
-        f"a value was asked for inside a function that {trace.name} records with abstract inputs: there is none yet. "
+        f"a value was asked for inside a function that {trace.name} records without values: there is none yet. "
         "Branch with wg.where or wg.cond, loop with wg.scan or wg.while_loop, or look at it outside"
     )
+
+
+def _require_constant(node: Node, trace: Trace) -> None:
+    """Raise if a value looked at in a static recording is one that may be another when its program runs again: if it
+    depends on a tensor from outside.
+    """
+    stack, found = [node], {node}
+    while stack:
+        node = stack.pop()
+        if node.serial < trace.start:
+            owner = None if node.owner is None else node.owner()
+            if owner is not None:
+                _raise_abstract(node)
+            continue
+        fresh = [source for source in node.sources if source not in found]
+        found.update(fresh)
+        stack += fresh
 
 
 def _wanted_by_backward(order: Sequence[Node]) -> Iterator[Node]:

@@ -1,0 +1,57 @@
+"""The BLAS inside NumPy: its matrix products as addresses that C can call, and the number of its threads."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Blas(NamedTuple):
+    """Addresses of the matrix products, and functions that set and tell the number of threads."""
+
+    sgemm: int
+    dgemm: int
+    set_threads: Callable[[int], Any]
+    threads: Callable[[], int]
+
+
+@functools.cache
+def blas() -> Blas | None:
+    """NumPy's own OpenBLAS, if it has one with 64-bit integers that can be found."""
+    folder = Path(np.__file__).parent.parent / "numpy.libs"
+    for path in folder.glob("*openblas*"):
+        library = ctypes.CDLL(str(path))
+        for prefix, ending in (("scipy_", "64_"), ("", "64_")):
+            try:
+                sgemm, dgemm = (getattr(library, f"{prefix}cblas_{x}gemm{ending}") for x in "sd")
+                set_threads = getattr(library, f"{prefix}openblas_set_num_threads{ending}")
+                threads = getattr(library, f"{prefix}openblas_get_num_threads{ending}")
+            except AttributeError:
+                continue
+            return Blas(_address(sgemm), _address(dgemm), set_threads, threads)
+    return None
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """BLAS on one thread: ours share the work."""
+    found = blas()
+    if found is None:
+        yield
+        return
+    before = found.threads()
+    found.set_threads(1)
+    try:
+        yield
+    finally:
+        found.set_threads(before)

@@ -1,0 +1,177 @@
+"""A program that checks itself: every kernel is replayed against its references, step by step (`wg.config.check`).
+
+Before a step the memory it reads must still hold what was stored there; after it, what it stored must be what the NumPy
+references make of that memory. References are computed twice, as they are and in float64: how far the two are apart
+says what rounding makes of each element, so kernels that round differently pass and those that are wrong do not. The
+first that differs raises, naming the kernel, the node, the user's line and the difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn
+from zlib import crc32
+
+import numpy as np
+
+from wengert.backends.cpu import Program, Step
+from wengert.compiler.fuse import storage
+from wengert.dtypes import FLOATING, HALF, bfloat16, float64
+from wengert.errors import CompilerError
+from wengert.graph import Node, describe_type
+
+Array = np.ndarray[Any, Any]
+
+
+class Checked(Program):
+    """A compiled graph whose kernels are compared with their references in every call."""
+
+    apart = True
+
+    def _connect(self) -> None:
+        super()._connect()
+        self.sums: dict[Node, int] = {}  # of what each value in memory was when it was stored or first read
+        self.calls = [self._checking(step, call, n) for n, (step, call) in enumerate(zip(self.steps, self.calls))]
+
+    def _checking(self, step: Step, call: Callable[..., None], number: int) -> Callable[..., None]:
+        def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Node, Any]) -> None:
+            if number == 0:
+                self.sums.clear()
+            self._require_unchanged(step.reads, table, f"step {number}, {kernel_name(step)}, reads")
+            expected = [] if step.text is None else references(step, lambda node: self._view(node, table))
+            call(pointers, arena, table, results)
+            if self.error.value:
+                return
+            for node, reference in expected:
+                problem = difference(self._view(node, table), reference)
+                if problem:
+                    _fail(number, step, node, problem)
+            for node in (node for node in step.writes if not isinstance(node.dtype, tuple)):
+                self.sums[node] = _sum(self._view(node, table))
+            if number == len(self.steps) - 1:
+                self._require_unchanged(self.outputs, table, "the program returns")
+
+        return run
+
+    def _require_unchanged(self, nodes: Iterable[Node], table: Sequence[Any], who: str) -> None:
+        for node in nodes:
+            if isinstance(node.dtype, tuple) or (node not in self.slots and node not in self.offsets):
+                continue
+            now = _sum(self._view(node, table))
+            if self.sums.setdefault(node, now) != now:
+                raise CompilerError(
+                    f"check: {who} {node.op.name} {describe_type(node)}, and another step wrote over it after it was "
+                    "stored",
+                    node.location,
+                )
+
+
+def _sum(array: Array) -> int:
+    return crc32(np.ascontiguousarray(array).view(np.uint8).data) if array.size else 0
+
+
+def kernel_name(step: Step) -> str:
+    """The C function that carries a step out, or the op that its reference computes."""
+    if step.node is not None:
+        return f"the reference of {step.node.op.name}"
+    names = re.findall(r"\b(?:kernel\d+|wg_\w+|memcpy)(?=\()", step.text or "")
+    return names[-1] if names else "nothing"
+
+
+def _fail(number: int, step: Step, node: Node, problem: str) -> NoReturn:
+    raise CompilerError(
+        f"check: step {number}, {kernel_name(step)} (piece{number} of the C), stores {node.op.name} "
+        f"{describe_type(node)} and is not its reference: {problem}",
+        node.location,
+    )
+
+
+# --- references -----------------------------------------------------------------------------------------------------
+
+
+class Reference(NamedTuple):
+    """What a value must be: by the references as they are and in float64, and the largest number met on the way."""
+
+    value: Any
+    wide: Any
+    scale: float
+
+
+def references(step: Step, view: Callable[[Node], Array]) -> list[tuple[Node, Reference]]:
+    """What a step must store, from the memory that it reads."""
+    if step.writes and step.writes[0].op.name == "pick" and step.reads == [r for r in step.reads if r.op.name == "pick"]:
+        return [(node, _read(view(step.reads[0]))) for node in step.writes if step.reads]
+    reads, found = set(step.reads), dict[Node, Reference]()
+    needed: set[Node] = set()
+    agenda = list(step.writes)
+    while agenda:
+        node = agenda.pop()
+        if node in needed or node in found:
+            continue
+        if node not in step.writes and (storage(node) in reads or isinstance(node.buffer, np.ndarray)):
+            found[node] = _read(node.buffer if isinstance(node.buffer, np.ndarray) else view(node))
+            continue
+        needed.add(node)
+        agenda.extend(node.sources)
+    for node in sorted(needed, key=lambda node: node.serial):
+        found[node] = _computed(node, [found[source] for source in node.sources])
+    return [(node, found[node]) for node in step.writes]
+
+
+def _read(array: Array) -> Reference:
+    copy = array.copy()  # the step may write over what it reads
+    wide = copy.astype(float64) if copy.dtype in FLOATING else copy
+    return Reference(copy, wide, _largest(wide))
+
+
+def _computed(node: Node, sources: Sequence[Reference]) -> Reference:
+    value = node.op.run([source.value for source in sources], node)
+    try:
+        wide = node.op.numpy(*[source.wide for source in sources], **node.attrs)
+    except Exception:  # one that insists on its dtypes
+        wide = value
+    if node.op.name == "cast" and node.dtype in FLOATING:
+        wide = sources[0].wide.astype(float64)
+    parts = wide if isinstance(wide, tuple) else (wide,)
+    return Reference(value, wide, max([s.scale for s in sources] + [_largest(np.asarray(part)) for part in parts]))
+
+
+def _largest(array: Array) -> float:
+    if array.dtype.kind != "f":
+        return 1.0
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max(initial=0))
+
+
+def difference(found: Array, reference: Reference) -> str | None:
+    """How what was stored is not its reference, in words; None where rounding explains it."""
+    value, wide = reference.value, np.asarray(reference.wide)
+    if found.dtype not in FLOATING:
+        wrong = (found != value) & (found != wide)
+        if not wrong.any():
+            return None
+        at = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        return f"{int(wrong.sum())} of {wrong.size} elements differ, {found[at]} instead of {value[at]} first"
+    f, v, w = (array.astype(float64) for array in (found, value, wide))
+    if not f.size:
+        return None
+    rounding = np.nan_to_num(np.abs(v - w), nan=0, posinf=0)
+    allowed = np.asarray(_unit(found.dtype) * reference.scale + 8 * (rounding + rounding.mean()))
+    wrong = ~(_agree(f, v, allowed) | _agree(f, w, allowed))
+    if not wrong.any():
+        return None
+    apart = np.nan_to_num(np.where(wrong, np.abs(f - v), 0), nan=np.inf)
+    at = np.unravel_index(int(apart.argmax()), apart.shape)
+    largest = f"the largest difference is {apart[at]:.3g} (allowed is {allowed[at]:.3g})"
+    return f"{int(wrong.sum())} of {wrong.size} elements differ; {largest}, {f[at]:g} instead of {v[at]:g}"
+
+
+def _agree(a: Array, b: Array, allowed: Array) -> Array:
+    return (np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b))
+
+
+def _unit(dtype: np.dtype[Any]) -> float:
+    """The error of a kernel relative to the largest number it meets; half precision is rounded once, at the end."""
+    precision = 2.0**-8 if dtype is bfloat16 else float(np.finfo(dtype).eps)
+    return (2 if dtype in HALF else 64) * precision

@@ -1,0 +1,322 @@
+"""The CPU: a graph as one C program over one arena.
+
+In: an optimised graph. Out: a Program that computes its outputs from arrays. Loop groups become C functions (equal ones
+are written once), matrix products calls of BLAS; ops without C are computed by their references, between two pieces.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Container, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from wengert.backends.blas import blas, single_threaded
+from wengert.backends.numpy import apply_here
+from wengert.backends.toolchain import load
+from wengert.compiler.donate import donations
+from wengert.compiler.fuse import Group, Plan, fuse, storage
+from wengert.compiler.memory import lives, place
+from wengert.compiler.passes import Report
+from wengert.compiler.places import MOVEMENT
+from wengert.dtypes import COMPLEX
+from wengert.errors import OutOfRangeError
+from wengert.graph import Graph, Node
+from wengert.kernels import opaque
+from wengert.kernels.c import Function, write
+from wengert.kernels.expressions import c_expression
+from wengert.kernels.lower import lower
+from wengert.kernels.threads import thread_count
+
+PRELUDE = """#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include "math.h"
+#include "blas.h"
+
+int wg_error;  // set by a kernel that met an index out of range
+
+"""
+
+
+def inlines(node: Node) -> bool:
+    """Whether a value is an expression in a loop."""
+    name = node.op.name
+    if node.dtype in COMPLEX or isinstance(node.dtype, tuple):
+        return False
+    if name in MOVEMENT or name in ("literal", "iota"):
+        return True
+    if name == "random_bits":
+        return node.sources[0].ndim == 1 and node.sources[1].ndim == 0
+    if not node.sources or any(isinstance(s.dtype, tuple) for s in node.sources):
+        return False
+    return c_expression(node.op, node.sources[-1].dtype, ["a", "b", "c"][: len(node.sources)], node.attrs) is not None
+
+
+def may_fail(node: Node) -> bool:
+    """Whether an opaque op may raise: one computed by its reference, or one that checks indices."""
+    safe = ("matmul", "concat", "pick", "max_pool", "sum_pool", "convolve", "convolve_input", "convolve_weight")
+    return node.op.name not in safe
+
+
+class Step(NamedTuple):
+    """A part of a program: C text, or a node for its reference; and what it reads and writes."""
+
+    text: str | None
+    node: Node | None
+    reads: list[Node]
+    writes: list[Node]
+    scratch: int = 0  # bytes it works in
+
+
+class Program:
+    """A compiled graph: call it with arrays for the inputs."""
+
+    apart = False  # whether every step is a piece of its own
+
+    def __init__(self, graph: Graph, reports: Sequence[Report] = (), pairs: Sequence[tuple[int, int]] = ()) -> None:
+        self.graph = graph
+        self.reports = list(reports)
+        self.seconds: dict[str, float] = {}
+        start = perf_counter()
+        self.plan: Plan = fuse(graph, inlines, opaque.operands)
+        self.seconds["fuse"] = perf_counter() - start
+        self.functions: dict[Function, str] = {}
+        self.taken = self._donations(pairs)
+        self._name_buffers()
+        self._find_picks()
+        self.steps = [self._step(group) for group in self.plan.groups]
+        start = perf_counter()
+        self._place_memory()
+        self.seconds["memory"] = perf_counter() - start
+        self.source, self.pieces = self._text()
+        start = perf_counter()
+        self.library = load(self.source)
+        self.seconds["build"] = perf_counter() - start
+        self._connect()
+        self.lock = threading.Lock()
+
+    # --- buffers --------------------------------------------------------------------------------------------------
+
+    def _donations(self, pairs: Sequence[tuple[int, int]]) -> dict[Node, Node]:
+        """By output: the input it is written over, of the pairs (number of an input, number of an output)."""
+        fallible = [
+            number for number, group in enumerate(self.plan.groups) if group.opaque and may_fail(group.roots[0])
+        ]
+        nodes = [(self.graph.inputs[i], self.graph.outputs[k]) for i, k in pairs]
+        return donations(self.graph, self.plan, nodes, max(fallible, default=-1))
+
+    def _name_buffers(self) -> None:
+        self.external: list[Node] = list(self.graph.inputs)
+        self.constants = [node for node in self._constants() if node not in set(self.external)]
+        self.outputs = list(dict.fromkeys(storage(node) for node in self.graph.outputs))
+        own = {node for group in self.plan.groups for node in group.stored}
+        self.made = [node for node in self.outputs if node in own and node not in set(self.external)]
+        self.made = [node for node in self.made if node not in self.taken]
+        table = [*self.external, *self.constants, *self.made]
+        self.slots = {node: i for i, node in enumerate(table)}
+        self.slots.update((node, self.slots[source]) for node, source in self.taken.items())
+
+    def _constants(self) -> list[Node]:
+        nodes = {s: None for node in self.graph.nodes for s in node.sources if isinstance(s.buffer, np.ndarray)}
+        nodes.update((n, None) for n in self.graph.outputs if isinstance(n.buffer, np.ndarray))
+        return list(nodes)
+
+    def pointer(self, node: Node | None) -> str:
+        """The C expression for the memory a value lies in."""
+        if node is None:
+            return "NULL"
+        node = storage(node)
+        return f"io[{self.slots[node]}]" if node in self.slots else f"(arena + offset_{node.serial})"
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    def _step(self, group: Group) -> Step:
+        own = set(group.roots)
+        reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
+        if not group.opaque:
+            return self._loop_step(group, reads)
+        node = group.roots[0]
+        if node.op.name == "pick":
+            return self._pick_step(node, reads)
+        results = self.picks.get(node, [])
+        call = opaque.call(node, self.pointer, results)
+        if call is None:
+            return Step(None, node, reads, [node])
+        self.in_c.add(node)
+        writes = [pick for pick in results if pick is not None] if isinstance(node.dtype, tuple) else [node]
+        return Step(call.text, None, reads, writes, call.scratch)
+
+    def _pick_step(self, node: Node, reads: list[Node]) -> Step:
+        """One result of several: C has put it in its place already, or copies it from the first that picked it."""
+        several, index = node.sources[0], node.attrs["index"]
+        if several not in self.in_c:
+            return Step(None, node, reads, [node])
+        first = self.picks[several][index]
+        assert first is not None
+        if first is node:
+            return Step("", None, [], [])
+        text = f"memcpy({self.pointer(node)}, {self.pointer(first)}, {node.size * node.dtype.itemsize}L);"
+        return Step(text, None, [first], [node])
+
+    def _find_picks(self) -> None:
+        """For every node with several results the first node that picks each; None where nobody does."""
+        self.picks: dict[Node, list[Node | None]] = {}
+        self.in_c: set[Node] = set()
+        for group in self.plan.groups:
+            for node in group.stored:
+                if node.op.name == "pick":
+                    found = self.picks.setdefault(node.sources[0], [None] * len(node.sources[0].shape))
+                    index = node.attrs["index"]
+                    found[index] = node if found[index] is None else found[index]
+
+    def _loop_step(self, group: Group, reads: list[Node]) -> Step:
+        by_name: dict[str, Node] = {}
+
+        def buffer_of(node: Node) -> str:
+            place = storage(node)
+            place = self.taken.get(place, place)
+            by_name[f"n{place.serial}"] = place
+            return f"n{place.serial}"
+
+        roots = self.plan.roots
+        kernel = lower(group, "kernel", lambda n: n not in roots and inlines(n), buffer_of)
+        function = write(kernel)
+        name = self.functions.setdefault(function, f"kernel{len(self.functions)}")
+        arguments = ", ".join(f"(void *){self.pointer(by_name[a])}" for a in function.arguments)
+        return Step(f"{name}({arguments});", None, reads, list(group.stored))
+
+    # --- memory ---------------------------------------------------------------------------------------------------
+
+    def _place_memory(self) -> None:
+        def own(nodes: Sequence[Node]) -> list[Node]:
+            """Those that lie in the arena."""
+            return [n for n in nodes if n not in self.slots and not isinstance(n.dtype, tuple)]
+
+        alive = lives([(own(step.reads), own(step.writes)) for step in self.steps])
+        sizes = {node: max(node.size * node.dtype.itemsize, 1) for node in alive}
+        self.offsets, self.scratch = place(alive, sizes)
+        self.arena_size = self.scratch + max([step.scratch for step in self.steps], default=0)
+
+    # --- text -----------------------------------------------------------------------------------------------------
+
+    def _text(self) -> tuple[str, list[Any]]:
+        """The C of the program, and its pieces in order: names of functions, and nodes for their references."""
+        pieces: list[Any] = []
+        bodies: list[list[str]] = []
+        overwriting = False  # whether a piece has begun that overwrites inputs: whatever fails does so before
+        for step in self.steps:
+            if step.text is None:
+                pieces.append(step.node)
+                continue
+            overwrites = not self.taken.keys().isdisjoint(step.writes)
+            if not pieces or isinstance(pieces[-1], Node) or (overwrites and not overwriting) or self.apart:
+                overwriting = overwriting or overwrites
+                pieces.append(f"piece{len(bodies)}")
+                bodies.append([])
+            bodies[-1].append(step.text)
+        offsets = "".join(f"#define offset_{n.serial} {offset}L\n" for n, offset in self.offsets.items())
+        functions = "\n".join(function.named(name) for function, name in self.functions.items())
+        runs = "\n".join(
+            f"void piece{i}(void **io, char *arena)\n{{\n    " + "\n    ".join(lines) + "\n}\n"
+            for i, lines in enumerate(bodies)
+        )
+        offsets += f"#define scratch {self.scratch}L\n"
+        headers = opaque.includes(line for lines in bodies for line in lines)
+        return PRELUDE + headers + offsets + "\n" + functions + "\n" + runs, pieces
+
+    def _connect(self) -> None:
+        found = blas()
+        self.library.wg_connect(
+            ctypes.c_void_p(found.sgemm if found else None),
+            ctypes.c_void_p(found.dgemm if found else None),
+            thread_count(),
+        )
+        self.error = ctypes.c_int.in_dll(self.library, "wg_error")
+        self.calls = [self._piece(p) if isinstance(p, str) else self._reference(p) for p in self.pieces]
+        self.arena = aligned(self.arena_size)
+        self.held = [np.ascontiguousarray(node.buffer) for node in self.constants]
+
+    def _piece(self, name: str) -> Callable[..., None]:
+        function = getattr(self.library, name)
+        return lambda pointers, arena, table, results: function(pointers, arena)
+
+    def _reference(self, node: Node) -> Callable[..., None]:
+        """What computes an op by its NumPy reference, reading and writing the program's memory."""
+
+        def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Node, Any]) -> None:
+            def view(node: Node) -> Any:
+                return self._view(node, table)
+
+            if node.op.name == "pick":
+                view(node)[...] = results[node.sources[0]][node.attrs["index"]]
+                return
+            arrays = [view(s) if not isinstance(s.dtype, tuple) else results[s] for s in node.sources]
+            value = apply_here(node, arrays)
+            if isinstance(node.dtype, tuple):
+                results[node] = value
+            else:
+                view(node)[...] = value
+
+        return run
+
+    # --- running --------------------------------------------------------------------------------------------------
+
+    def __call__(
+        self, arrays: Sequence[np.ndarray[Any, Any]], owned: Container[int] = ()
+    ) -> list[np.ndarray[Any, Any]]:
+        """The outputs, computed from arrays for the inputs; those numbered in `owned` may be overwritten."""
+        given = [np.ascontiguousarray(array) for array in arrays]
+        for source in self.taken.values():
+            number = self.slots[source]
+            if number not in owned or given[number] is not arrays[number] or not given[number].flags.writeable:
+                given[number] = given[number].copy()
+        made = [np.empty(node.shape, node.dtype) for node in self.made]
+        table = [*given, *self.held, *made]
+        pointers = (ctypes.c_void_p * len(table))(*[array.ctypes.data for array in table])
+        with self.lock, single_threaded(), np.errstate(all="ignore"):
+            arena = ctypes.c_void_p(self.arena.ctypes.data)
+            results: dict[Node, Any] = {}
+            for call in self.calls:
+                call(pointers, arena, table, results)
+                if self.error.value:
+                    self.error.value = 0
+                    self._raise_by_reference(given)
+        return self._results(table)
+
+    def _raise_by_reference(self, arrays: Sequence[np.ndarray[Any, Any]]) -> NoReturn:
+        """Say what a kernel found wrong: the graph is computed again by the references, until one raises."""
+        values: dict[Node, Any] = dict(zip(self.graph.inputs, arrays))
+        for node in self.graph.nodes:
+            values[node] = apply_here(node, [values.get(source, source.buffer) for source in node.sources])
+        raise OutOfRangeError("a kernel met an index out of range that its reference did not")
+
+    def _results(self, table: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """The outputs. What is an input, a constant or an output already is copied: results never alias."""
+        free = {*self.made, *self.taken}
+        results = []
+        for node in self.graph.outputs:
+            owner = storage(node)
+            array = table[self.slots[owner]]
+            array = array if array.shape == node.shape else array.reshape(node.shape)
+            results.append(array if owner in free else array.copy())
+            free.discard(owner)
+        return results
+
+    def _view(self, node: Node, table: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        owner = storage(node)
+        if owner in self.slots:
+            return table[self.slots[owner]].reshape(node.shape)
+        start = self.offsets[owner]
+        raw = self.arena[start : start + owner.size * owner.dtype.itemsize]
+        return raw.view(owner.dtype).reshape(node.shape)
+
+
+def aligned(size: int) -> np.ndarray[Any, Any]:
+    """Bytes that begin on a cache line."""
+    raw = np.empty(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]

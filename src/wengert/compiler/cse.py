@@ -1,0 +1,122 @@
+"""Common subexpressions: what is computed twice is computed once.
+
+In: a graph. Out: the graph with equal nodes made one, in a single dictionary pass. Two nodes are equal when they have
+the same op, sources and type, and attributes that are equal with their types: 1, 1.0 and True are three values, -1 and
+-2 two (though their hashes are one), 0.0 and -0.0 two. Constant arrays are compared by their bytes.
+
+A checkpoint's body is one op and is recorded anew in the backward, so what it computes again on purpose is not undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from wengert.compiler.rewrite import rewrite, with_sources
+from wengert.graph import Graph, Node
+from wengert.ops import elementwise as e
+from wengert.ops.core import DATA
+
+COMMUTATIVE = frozenset(
+    (
+        e.add,
+        e.multiply,
+        e.equal,
+        e.not_equal,
+        e.logical_and,
+        e.logical_or,
+        e.logical_xor,
+        e.bitwise_and,
+        e.bitwise_or,
+        e.bitwise_xor,
+    )
+)
+"""Whose operands may change places without changing a bit. Not `maximum`: of 0.0 and -0.0 it takes one."""
+
+BYTES_LIMIT = 1 << 20
+"""Bytes up to which two constant arrays are compared."""
+
+
+def frozen(value: Any) -> Hashable:
+    """A key that is equal for two attributes if and only if they are the same value of the same type.
+
+    >>> frozen(1) == frozen(1.0), frozen((1, 2)) == frozen((True, 2)), frozen(0.0) == frozen(-0.0)
+    (False, False, False)
+    """
+    kind = type(value)
+    if kind is int or kind is str:
+        return value  # the only ones that stand for themselves: every other key is a tuple that begins with a type
+    if kind is tuple or kind is list:
+        return (kind, *[frozen(item) for item in value])
+    if kind is float or kind is complex:
+        return kind, repr(value)  # NaN is NaN, and 0.0 is not -0.0
+    if kind is bool or value is None or isinstance(value, np.dtype):
+        return kind, value
+    if isinstance(value, np.generic):
+        return kind, value.dtype, value.tobytes()
+    if isinstance(value, np.ndarray):
+        return kind, value.dtype, value.shape, value.tobytes()
+    if kind is dict:
+        return (kind, *[(frozen(k), frozen(value[k])) for k in value])
+    return kind, id(value)  # graphs, rules, slots: themselves only. The node keeps them alive, so ids do not recur
+
+
+def _attributes(attrs: dict[str, Any]) -> Hashable:
+    if len(attrs) == 1:
+        for key, value in attrs.items():
+            return key, frozen(value)
+    return tuple([(key, frozen(attrs[key])) for key in sorted(attrs)])
+
+
+def _in_order(sources: tuple[Node, ...]) -> tuple[Node, ...]:
+    a, b = sources
+    return sources if a.serial <= b.serial else (b, a)
+
+
+class _Seen:
+    """The nodes seen so far, by what they compute."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.nodes: dict[Hashable, Node] = {}
+        self.constants = _equal_constants(graph)
+
+    def rule(self, node: Node) -> Node | None:
+        """An equal node seen before. The first of its kind stays, over the first of equal constants."""
+        sources = node.sources
+        if self.constants and not self.constants.keys().isdisjoint(sources):
+            return with_sources(node, tuple([self.constants.get(source, source) for source in sources]))
+        if node.op in COMMUTATIVE:
+            sources = _in_order(sources)
+        key = (node.op, sources, node.shape, node.dtype, _attributes(node.attrs) if node.attrs else None)
+        found = self.nodes.setdefault(key, node)
+        return None if found is node or found.device != node.device else found
+
+
+def _equal_constants(graph: Graph) -> dict[Node, Node]:
+    """Constant arrays that hold the same as an earlier one, to that one."""
+    first: dict[Hashable, Node] = {}
+    equal: dict[Node, Node] = {}
+    inputs = frozenset(graph.inputs)
+    for node in graph.captured():
+        array = node.buffer
+        if node.op is not DATA or node in inputs or not isinstance(array, np.ndarray) or array.nbytes > BYTES_LIMIT:
+            continue
+        found = first.setdefault((node.dtype, node.shape, node.device, array.tobytes()), node)
+        if found is not node:
+            equal[node] = found
+    return equal
+
+
+def cse(graph: Graph) -> Graph:
+    """The graph with each value computed once.
+
+    >>> import wengert as wg
+    >>> from wengert.ops.core import placeholder
+    >>> x = placeholder((2, 3), wg.float32)
+    >>> y = e.exp(x) + e.exp(x)
+    >>> [node.op.name for node in cse(Graph([x], [y])).nodes]
+    ['exp', 'add']
+    """
+    return rewrite(graph, _Seen(graph).rule)

@@ -1,0 +1,365 @@
+"""Fusion: which values are computed together in one kernel, and which are stored at all.
+
+In: an optimised graph. Out: groups in an order to run them. Most values are never stored: elementwise and movement ops
+are computed where they are read (*inlined*). What must exist in memory, or is too dear to compute twice, is a *root*
+and belongs to a group: reductions, outputs, what opaque ops (matmul, convolution, ...) read.
+
+A loop group has an iteration space: the full extent of what it works on, and the axes it reduces. Two groups merge when
+their spaces agree, when each reads the other only where its own loops are, and when no way leads out of the pair and
+back in. What may merge (`may_merge`) and what is worth merging (`worth_merging`) are two questions; a refusal has a
+reason that `explain` can print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from wengert.compiler.index import Loop, variable
+from wengert.compiler.places import MOVEMENT, Place, broadcast_place, everywhere, loops_of, moved_place
+from wengert.graph import Graph, Node, Shape
+from wengert.ops.reduce import reduced
+
+REDUCTIONS = frozenset(("sum", "max", "min", "prod", "all", "any", "argmax", "argmin"))
+_DEAR = frozenset(
+    (
+        *("exp", "expm1", "log", "log1p", "log2", "log10", "pow", "logaddexp", "sigmoid", "hypot", "random_bits"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *("erf", "erfc", "erfinv", "lgamma", "digamma", "polygamma"),
+    )
+)
+_DIVIDING = frozenset(("divide", "sqrt", "reciprocal", "floor_divide", "remainder"))
+RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which a value read by several kernels is computed in each
+
+
+def cost(node: Node) -> int:
+    """What an element of an inlined op costs; an addition is 1."""
+    name = node.op.name
+    if name in _DEAR:
+        return 10
+    return 4 if name in _DIVIDING else 0 if name in MOVEMENT or name in ("literal", "iota", "cast") else 1
+
+
+class Read(NamedTuple):
+    """A value read from memory by a group, and where."""
+
+    leaf: Node
+    place: Place
+
+
+@dataclass(eq=False)
+class Group:
+    """Values computed together. An opaque group is one node that is no loops over elements."""
+
+    number: int
+    roots: list[Node]
+    space: Shape
+    axes: tuple[int, ...]  # the reduced ones
+    opaque: bool = False
+    reads: list[Read] = field(default_factory=list)
+    stored: list[Node] = field(default_factory=list)  # the roots that somebody outside reads
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it has reductions among its roots."""
+        return any(root.op.name in REDUCTIONS for root in self.roots)
+
+    def __repr__(self) -> str:
+        names = ", ".join(root.op.name for root in self.roots)
+        return f"<group {self.number}: {names} over {self.space} reducing {self.axes}>"
+
+
+class Plan(NamedTuple):
+    """The groups in the order to run them, and which values live in memory under another's name (reshapes)."""
+
+    groups: list[Group]
+    roots: set[Node]
+    refusals: list[str]
+
+
+def storage(node: Node) -> Node:
+    """The node in whose memory a value lies: a reshape lies where its source does."""
+    while node.op.name == "reshape":
+        node = node.sources[0]
+    return node
+
+
+def reduced_axes(node: Node) -> tuple[int, ...]:
+    """The axes a reduction reduces."""
+    return node.attrs["axes"] if "axes" in node.attrs else (node.attrs["axis"],)
+
+
+class _Fusion:
+    """The state of one fusion."""
+
+    def __init__(
+        self, graph: Graph, inlines: Callable[[Node], bool], operands: Callable[[Node], Iterable[Node]]
+    ) -> None:
+        self.graph = graph
+        self.inlined = {node for node in graph.nodes if inlines(node)}
+        self.operands = operands
+        self.outside = set(graph.inputs)
+        self.refusals: list[str] = []
+        self.roots = self._roots()
+        self.home: dict[Node, Group] = {}
+        self.groups: dict[int, Group] = {}
+        self.before: dict[int, int] = {}  # by group: the groups it needs, directly or not, as bits
+        for number, node in enumerate(node for node in graph.nodes if node in self.roots):
+            self._found(number, node)
+
+    # --- roots --------------------------------------------------------------------------------------------------
+
+    def _roots(self) -> set[Node]:
+        """The values that get a group: those that memory must hold, reductions, and what is too dear to repeat."""
+        uses: dict[Node, int] = {}
+        roots: set[Node] = set()
+        for node in self.graph.nodes:
+            for source in node.sources:
+                uses[source] = uses.get(source, 0) + 1
+            if node not in self.inlined:
+                roots.add(node)
+            if node.op.name == "random_bits" or (node not in self.inlined and node.op.name not in REDUCTIONS):
+                roots.update(storage(source) for source in self.operands(node))
+        roots.update(storage(node) for node in self.graph.outputs)
+        effort: dict[Node, int] = {}
+        for node in self.graph.nodes:
+            if node in roots:
+                continue
+            effort[node] = cost(node) + sum(effort.get(source, 0) for source in node.sources)
+            if uses.get(node, 0) > 1 and effort[node] > RECOMPUTE_UP_TO and node.op.name not in MOVEMENT:
+                roots.add(node)
+                effort[node] = 0
+        return roots & set(self.graph.nodes)
+
+    def _found(self, number: int, node: Node) -> None:
+        opaque = node not in self.inlined and node.op.name not in REDUCTIONS
+        if node.op.name in REDUCTIONS and not opaque:
+            group = Group(number, [node], node.sources[0].shape, reduced_axes(node))
+        else:
+            group = Group(number, [node], () if opaque else node.shape, (), opaque)
+        self.home[node] = group
+        self.groups[number] = group
+        if opaque:
+            group.reads = [Read(storage(s), Place(None)) for s in self.operands(node)]
+        else:
+            group.reads = self.reads_of(node, group.space, group.axes)
+        needs = 0
+        for producer in self.producers(group):
+            needs |= self.before[producer.number] | 1 << producer.number
+        self.before[number] = needs
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def reads_of(self, root: Node, space: Shape, axes: tuple[int, ...]) -> list[Read]:
+        """What the kernel of a root reads, with the loops of a space."""
+        found: dict[Read, None] = {}
+        seen: set[tuple[Node, Place]] = set()
+        if root.op.name in REDUCTIONS:
+            stack = [(root.sources[0], everywhere(loops_of(space)))]
+        else:
+            place = root_place(root, space, axes)
+            assert place is not None
+            stack = self._sources(root, place)
+        while stack:
+            node, place = stack.pop()
+            if (node, place) in seen:
+                continue
+            seen.add((node, place))
+            if node in self.inlined and node not in self.roots:
+                stack.extend(self._sources(node, place))
+            else:
+                found[Read(node, place)] = None
+        return list(found)
+
+    def _sources(self, node: Node, place: Place) -> list[tuple[Node, Place]]:
+        if node.op.name in MOVEMENT:
+            return [(node.sources[0], moved_place(node, place))]
+        if node.op.name == "random_bits":
+            return [(storage(source), Place(None)) for source in node.sources]
+        return [(source, broadcast_place(place, node.shape, source.shape)) for source in node.sources]
+
+    def producers(self, group: Group) -> list[Group]:
+        """The other groups whose values a group reads."""
+        found = {}
+        for read in group.reads:
+            home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
+            if home is not None and home is not group:
+                found[home.number] = home
+        return list(found.values())
+
+    # --- merging ------------------------------------------------------------------------------------------------
+
+    def may_merge(self, first: Group, second: Group) -> str | None:
+        """Why two groups cannot be one kernel; None if they can."""
+        if first.opaque or second.opaque:
+            return "an opaque op is a kernel of its own"
+        space, axes = common_space(first, second)
+        if space is None:
+            return f"their spaces differ: {first.space} reducing {first.axes}, {second.space} reducing {second.axes}"
+        for group, other in ((first, second), (second, first)):
+            for root in group.roots:
+                if root_place(root, space, axes) is None:
+                    return f"{root.op.name} does not fit the space {space} reducing {axes}"
+            for read in self._reads_in(group, space, axes):
+                home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
+                if home is other and not self._reads_own_element(read, space, axes):
+                    return f"{group.roots[0].op.name} reads {read.leaf.op.name} at another element than it works on"
+        if self._way_around(first, second):
+            return "another kernel lies between them"
+        return None
+
+    def _reads_in(self, group: Group, space: Shape, axes: tuple[int, ...]) -> list[Read]:
+        if (group.space, group.axes) == (space, axes):
+            return group.reads
+        return [read for root in group.roots for read in self.reads_of(root, space, axes)]
+
+    def _reads_own_element(self, read: Read, space: Shape, axes: tuple[int, ...]) -> bool:
+        leaf = read.leaf
+        if read.place.guards or leaf not in self.home:
+            return False
+        own = root_place(leaf, space, axes)
+        return own is not None and read.place.indices is not None and own.indices == read.place.indices
+
+    def _way_around(self, first: Group, second: Group) -> bool:
+        """Whether a third group needs one of the two and is needed by the other."""
+        pair = 1 << first.number | 1 << second.number
+        for group in (first, second):
+            for producer in self.producers(group):
+                if not pair >> producer.number & 1 and self.before[producer.number] & pair:
+                    return True
+        return False
+
+    def merge(self, first: Group, second: Group) -> Group:
+        """Make two groups one; the second takes the first in."""
+        space, axes = common_space(first, second)
+        assert space is not None
+        second.roots = sorted({*first.roots, *second.roots}, key=lambda node: node.serial)
+        second.space, second.axes = space, axes
+        reads = dict.fromkeys(read for root in second.roots for read in self.reads_of(root, space, axes))
+        second.reads = list(reads)
+        for root in second.roots:
+            self.home[root] = second
+        del self.groups[first.number]
+        pair = 1 << first.number | 1 << second.number
+        needs = (self.before[first.number] | self.before[second.number]) & ~pair
+        self.before[second.number] = needs
+        for number in self.groups:
+            if number != second.number and self.before[number] & pair:
+                self.before[number] |= needs | pair
+        return second
+
+    def run(self) -> None:
+        """Merge producers into consumers, then neighbours that read the same."""
+        for number in list(self.groups):
+            group = self.groups.get(number)
+            while group is not None and not group.opaque:
+                partner = next((p for p in self.producers(group) if self._merges(p, group)), None)
+                if partner is None:
+                    break
+                group = self.merge(partner, group)
+        self._merge_neighbours()
+
+    def _merges(self, first: Group, second: Group) -> bool:
+        reason = self.may_merge(first, second) or worth_merging(first, second)
+        if reason is not None and not (first.opaque or second.opaque):
+            self.refusals.append(f"{first} and {second}: {reason}")
+        return reason is None
+
+    def _merge_neighbours(self) -> None:
+        """Groups over the same space that read the same value become one: it is read once."""
+        by_space: dict[tuple[Shape, tuple[int, ...]], list[Group]] = {}
+        for group in list(self.groups.values()):
+            if group.opaque:
+                continue
+            peers = by_space.setdefault((group.space, group.axes), [])
+            leaves = {read.leaf for read in group.reads if read.leaf.size > 1}
+            for peer in peers:
+                shared = any(read.leaf in leaves for read in peer.reads)
+                apart = not (
+                    self.before[group.number] >> peer.number & 1 or self.before[peer.number] >> group.number & 1
+                )
+                if shared and apart and self.may_merge(peer, group) is None:
+                    peers.remove(peer)
+                    self.merge(peer, group)
+                    break
+            peers.append(group)
+
+    def ordered(self) -> list[Group]:
+        """The groups, each after those it needs, in the order of the user's program where that leaves a choice."""
+        waiting = {number: self.before[number] for number in self.groups}
+        alive = sum(1 << number for number in self.groups)
+        order: list[Group] = []
+        done = 0
+        ready = sorted(waiting)
+        while ready:
+            later = []
+            for number in ready:
+                if waiting[number] & alive & ~done:
+                    later.append(number)
+                else:
+                    done |= 1 << number
+                    order.append(self.groups[number])
+            if len(later) == len(ready):
+                raise AssertionError("the groups need each other in a circle")
+            ready = later
+        return order
+
+    def settle_stores(self) -> None:
+        """A root is stored if it is an output or another group reads it."""
+        needed = {storage(node) for node in self.graph.outputs}
+        for group in self.groups.values():
+            for read in group.reads:
+                leaf = read.leaf if read.leaf in self.home else storage(read.leaf)
+                if self.home.get(leaf) is not group:
+                    needed.add(leaf)
+        for group in self.groups.values():
+            group.stored = [root for root in group.roots if root in needed]
+
+
+def common_space(first: Group, second: Group) -> tuple[Shape | None, tuple[int, ...]]:
+    """The iteration space in which both groups can be computed."""
+    if first.reduces and second.reduces:
+        same = (first.space, first.axes) == (second.space, second.axes)
+        return (first.space, first.axes) if same else (None, ())
+    if first.reduces or second.reduces:
+        group = first if first.reduces else second
+        return group.space, group.axes
+    return (first.space, ()) if first.space == second.space else (None, ())
+
+
+def worth_merging(first: Group, second: Group) -> str | None:
+    """Why one kernel for two groups would not pay; None if it would."""
+    if len(first.roots) + len(second.roots) > 64:
+        return "the kernel would grow too large to compile well"
+    return None
+
+
+def root_place(root: Node, space: Shape, axes: tuple[int, ...]) -> Place | None:
+    """Which element of a root the loops of a space are at: an element for each step, or one for each row."""
+    loops = loops_of(space)
+    if root.op.name in REDUCTIONS:
+        fits = root.sources[0].shape == space and reduced_axes(root) == axes
+        return _row_place(root.shape, loops, space, axes) if fits else None
+    if root.shape == space:
+        return everywhere(loops)
+    return _row_place(root.shape, loops, space, axes) if axes else None
+
+
+def _row_place(shape: Shape, loops: Sequence[Loop], space: Shape, axes: tuple[int, ...]) -> Place | None:
+    kept = everywhere([loop for axis, loop in enumerate(loops) if axis not in axes])
+    if shape == reduced(space, axes, False):
+        return kept
+    if shape == reduced(space, axes, True):
+        zero = variable(Loop("", 1))
+        rest = iter(kept.indices or ())
+        return Place(tuple(zero if axis in axes else next(rest) for axis in range(len(space))))
+    return None
+
+
+def fuse(graph: Graph, inlines: Callable[[Node], bool], operands: Callable[[Node], Iterable[Node]]) -> Plan:
+    """The groups of a graph. `inlines` says which ops are expressions in a loop; `operands` what an opaque op reads."""
+    fusion = _Fusion(graph, inlines, operands)
+    fusion.run()
+    fusion.settle_stores()
+    return Plan(fusion.ordered(), fusion.roots, fusion.refusals)

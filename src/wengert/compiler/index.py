@@ -1,0 +1,210 @@
+"""Index expressions: where an element lies, as sums of loop variables with constant factors.
+
+An Index is exact integer arithmetic over loop variables `i0, i1, ...` that run from 0 to their extents. Divisions and
+remainders (what a reshape does to indices) are simplified by the ranges of their parts and are otherwise kept as atoms.
+Movement ops are maps of these; at the end they are written down as C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Loop(NamedTuple):
+    """A loop variable: its name and how many values it takes."""
+
+    name: str
+    extent: int
+
+
+class Quotient(NamedTuple):
+    """The atom `whole // by`. The sign tells it from a remainder: named tuples compare as tuples."""
+
+    whole: Index
+    by: int
+    sign: str = "/"
+
+
+class Remainder(NamedTuple):
+    """The atom `whole % by`."""
+
+    whole: Index
+    by: int
+    sign: str = "%"
+
+
+Atom = Loop | Quotient | Remainder
+
+
+class Index(NamedTuple):
+    """A sum of atoms with constant factors, and a constant. Terms are sorted, so equal indices compare equal."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    constant: int = 0
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether this is the number 0."""
+        return not self.terms and self.constant == 0
+
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest value."""
+        low = high = self.constant
+        for atom, factor in self.terms:
+            a, b = _atom_bounds(atom)
+            low += min(a * factor, b * factor)
+            high += max(a * factor, b * factor)
+        return low, high
+
+    def loops(self) -> set[Loop]:
+        """The loop variables it depends on."""
+        found: set[Loop] = set()
+        for atom, _ in self.terms:
+            found |= {atom} if isinstance(atom, Loop) else atom.whole.loops()
+        return found
+
+    def factor(self, loop: Loop) -> int | None:
+        """How far it moves when a loop takes a step; None if that is not the same for every step."""
+        total = 0
+        for atom, factor in self.terms:
+            if atom == loop:
+                total += factor
+            elif not isinstance(atom, Loop) and loop in atom.whole.loops():
+                return None
+        return total
+
+    def __str__(self) -> str:
+        parts = [_term(atom, factor) for atom, factor in self.terms]
+        if self.constant or not parts:
+            parts.append(str(self.constant))
+        return " + ".join(parts).replace("+ -", "- ")
+
+
+def _term(atom: Atom, factor: int) -> str:
+    if isinstance(atom, Loop):
+        text = atom.name
+    else:
+        text = f"({atom.whole}) {atom.sign} {atom.by}"
+        text = f"({text})"
+    return text if factor == 1 else f"{factor} * {text}"
+
+
+def _atom_bounds(atom: Atom) -> tuple[int, int]:
+    if isinstance(atom, Loop):
+        return 0, max(atom.extent - 1, 0)
+    low, high = atom.whole.bounds()
+    if isinstance(atom, Quotient):
+        return low // atom.by, high // atom.by
+    return (low % atom.by, high % atom.by) if low // atom.by == high // atom.by else (0, atom.by - 1)
+
+
+ZERO = Index(())
+
+
+def number(value: int) -> Index:
+    """A constant."""
+    return Index((), value)
+
+
+def variable(loop: Loop) -> Index:
+    """A loop's variable; 0 if the loop has one step."""
+    return Index(((loop, 1),)) if loop.extent > 1 else ZERO
+
+
+def _sum(terms: Sequence[tuple[Atom, int]], constant: int) -> Index:
+    merged: dict[Atom, int] = {}
+    for atom, factor in terms:
+        merged[atom] = merged.get(atom, 0) + factor
+    kept = [(atom, factor) for atom, factor in merged.items() if factor]
+    return Index(tuple(sorted(kept, key=_order)), constant)
+
+
+def _order(term: tuple[Atom, int]) -> tuple[int, str]:
+    return (0, term[0].name) if isinstance(term[0], Loop) else (1, str(term[0]))
+
+
+def add(a: Index, b: Index) -> Index:
+    """`a + b`."""
+    if not b.terms:
+        return Index(a.terms, a.constant + b.constant)
+    return _sum((*a.terms, *b.terms), a.constant + b.constant)
+
+
+def scale(a: Index, by: int) -> Index:
+    """`a * by`."""
+    if by == 1:
+        return a
+    return ZERO if by == 0 else Index(tuple((atom, factor * by) for atom, factor in a.terms), a.constant * by)
+
+
+def _split(a: Index, by: int) -> tuple[Index, Index]:
+    """`a` as `by * whole + rest`, with as much in `whole` as the factors allow."""
+    whole = [(atom, factor // by) for atom, factor in a.terms if factor % by == 0]
+    rest = [(atom, factor) for atom, factor in a.terms if factor % by]
+    return _sum(whole, a.constant // by), _sum(rest, a.constant % by)
+
+
+def quotient(a: Index, by: int) -> Index:
+    """`a // by`, for an `a` that is never negative. (An empty array has strides of 0, and no elements to find.)"""
+    if by <= 1:
+        return a
+    whole, rest = _split(a, by)
+    low, high = rest.bounds()
+    if low >= 0 and high < by:
+        return whole
+    return add(whole, Index(((Quotient(rest, by), 1),))) if low >= 0 else Index(((Quotient(a, by), 1),))
+
+
+def remainder(a: Index, by: int) -> Index:
+    """`a % by`, for an `a` that is never negative."""
+    if by <= 1:
+        return ZERO
+    _, rest = _split(a, by)
+    low, high = rest.bounds()
+    if low >= 0 and high < by:
+        return rest
+    return Index(((Remainder(rest if low >= 0 else a, by), 1),))
+
+
+def strides(shape: Sequence[int]) -> list[int]:
+    """How many elements a step along each axis of a row-major array is."""
+    result, step = [], 1
+    for n in reversed(shape):
+        result.append(step)
+        step *= n
+    return result[::-1]
+
+
+def flat(indices: Sequence[Index], shape: Sequence[int]) -> Index:
+    """The position of an element in a row-major array."""
+    total = ZERO
+    for index, stride, n in zip(indices, strides(shape), shape):
+        if n > 1:
+            total = add(total, scale(index, stride))
+    return total
+
+
+def unflat(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
+    """The indices of the element at a position of a row-major array."""
+    result = []
+    for n, stride in zip(shape, strides(shape)):
+        result.append(ZERO if n == 1 else remainder(quotient(position, stride), n))
+    if result and shape[0] > 1:
+        result[0] = quotient(position, strides(shape)[0])
+    return tuple(result)
+
+
+def substitute(a: Index, loop: Loop, value: Index) -> Index:
+    """`a` with another expression for a loop's variable."""
+    total = number(a.constant)
+    for atom, factor in a.terms:
+        if atom == loop:
+            part = value
+        elif isinstance(atom, Loop):
+            part = Index(((atom, 1),))
+        else:
+            whole = substitute(atom.whole, loop, value)
+            part = quotient(whole, atom.by) if isinstance(atom, Quotient) else remainder(whole, atom.by)
+        total = add(total, scale(part, factor))
+    return total

@@ -1,0 +1,117 @@
+"""The passes, in order: from the graph as it was recorded to the graph that is fused and scheduled.
+
+In: a graph. Out: the graph after all passes, and a report of each. What varies between calls must be an input of the
+graph; every other array it reads counts as a constant. Bodies (of `scan`, `cond`, `while_loop`, `checkpoint`) go
+through the same passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from wengert.compiler.cse import cse
+from wengert.compiler.dce import dce
+from wengert.compiler.merge import merge
+from wengert.compiler.rewrite import limited, over, scope, with_attrs
+from wengert.compiler.simplify import simplify
+from wengert.compiler.verify import verify
+from wengert.graph import Graph, Node
+
+Pass = Callable[[Graph], Graph]
+
+PASSES: tuple[Pass, ...] = (simplify, cse, merge, simplify, cse, dce)
+"""In the order they run. The second round is for what merging and the first `cse` brought together."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a pass did: the nodes before and after, how many rewrites it made in how many seconds, and the graph."""
+
+    name: str
+    before: int
+    after: int
+    rewrites: int
+    seconds: float
+    graph: Graph
+
+    def __str__(self) -> str:
+        return f"{self.name:<10} {self.before:>6} -> {self.after:<6} {self.rewrites:>6} rewrites {self.seconds:8.4f} s"
+
+
+def optimize(
+    graph: Graph,
+    passes: Sequence[Pass] = PASSES,
+    off: Collection[str] = (),
+    fuel: int | None = None,
+    check: bool = True,
+) -> tuple[Graph, list[Report]]:
+    """The graph after the passes, those named in `off` left out, and a report of each.
+
+    `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies after each.
+
+    >>> import wengert as wg
+    >>> from wengert.ops.core import placeholder
+    >>> x = placeholder((2, 3), wg.float32)
+    >>> graph, reports = optimize(Graph([x], [x * 1.0 + x * 1.0]))
+    >>> [node.op.name for node in graph.nodes], [report.name for report in reports][:3]
+    (['add'], ['simplify', 'cse', 'merge'])
+    """
+    with limited(fuel):
+        return _through(graph, [one for one in passes if one.__name__ not in off], check)
+
+
+def _through(graph: Graph, passes: Sequence[Pass], check: bool) -> tuple[Graph, list[Report]]:
+    if check:
+        verify(graph)
+    graph = _with_bodies_optimized(graph, passes, check)
+    reports = []
+    for one in passes:
+        rewrites, start = scope.rewrites, perf_counter()
+        result = one(graph)
+        seconds = perf_counter() - start
+        if check and result is not graph:
+            verify(result, one.__name__, graph)
+        counts = len(graph.nodes), len(result.nodes), scope.rewrites - rewrites
+        reports.append(Report(one.__name__, *counts, seconds, result))
+        graph = result
+    return graph, reports
+
+
+# --- bodies ---------------------------------------------------------------------------------------------------------
+
+
+def _with_bodies_optimized(graph: Graph, passes: Sequence[Pass], check: bool) -> Graph:
+    """The graph with the graphs that its ops carry optimised, each once, however many ops carry it."""
+    if not any(_carries_graph(node) for node in graph.nodes):
+        return graph
+    done: dict[Graph, Graph] = {}
+
+    def optimized(value: Any) -> Any:
+        if isinstance(value, Graph):
+            if value not in done:
+                done[value] = _through(value, passes, check)[0]
+            return done[value]
+        if type(value) is tuple and value and isinstance(value[0], Graph):
+            return tuple(optimized(item) for item in value)
+        return value
+
+    replacing: dict[Node, Node] = {}
+    nodes = []
+    for node in graph.nodes:
+        current = over(node, replacing)
+        if _carries_graph(node):
+            current = with_attrs(current, {key: optimized(value) for key, value in node.attrs.items()})
+        if current is not node:
+            replacing[node] = current
+        nodes.append(current)
+    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
+
+
+def _carries_graph(node: Node) -> bool:
+    for value in node.attrs.values():
+        if isinstance(value, Graph) or (type(value) is tuple and value and isinstance(value[0], Graph)):
+            return True
+    return False

@@ -1,0 +1,160 @@
+"""Rewriting: the one way in which passes change a graph.
+
+In: a graph and a rule, a function from a node to a better one (or None: keep it). Out: the graph with every node the
+rule knows better replaced, and what reads it recorded again on its own line. The walk is a loop in topological order,
+so a rule sees a node over sources that are rewritten already; what a rule records is rewritten in turn.
+
+A replacement has the same shape, dtype and device. So a node over other sources is a copy of the node, and nothing is
+inferred anew (`verify` does that). Nodes made outside of the graph are opaque: a rule asks `made_by` before it looks at
+what a node was made from.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wengert.errors import CompilerError
+from wengert.graph import Graph, Node, describe_type, now, recorded_as, recording
+from wengert.ops.core import DATA, LITERAL
+from wengert.ops.op import Op
+
+Rule = Callable[[Node], Node | None]
+
+_IN_CIRCLES = 1000
+"""Rewrites of one node after which the rules are taken to go in circles."""
+
+
+class Scope(threading.local):
+    """What this thread's walk may look into, and how many rewrites it may still make."""
+
+    def __init__(self) -> None:
+        self.outside: frozenset[Node] = frozenset()
+        self.fuel: int | None = None  # None: no limit
+        self.rewrites = 0
+
+
+scope = Scope()
+
+
+@contextmanager
+def limited(fuel: int | None) -> Iterator[None]:
+    """Inside, only the first `fuel` rewrites happen: halving it finds the rewrite that is at fault."""
+    before, scope.fuel = scope.fuel, fuel
+    try:
+        yield
+    finally:
+        scope.fuel = before
+
+
+def spend() -> bool:
+    """Take the fuel for one rewrite; whether there was any."""
+    if scope.fuel == 0:
+        return False
+    if scope.fuel is not None:
+        scope.fuel -= 1
+    scope.rewrites += 1
+    return True
+
+
+def made_by(node: Node, op: Op) -> bool:
+    """Whether a node of the graph (or a constant) was made by this op. An input never is, whatever its op."""
+    return node.op is op and node not in scope.outside
+
+
+def opaque(graph: Graph) -> frozenset[Node]:
+    """The nodes whose making is not the graph's: inputs, and what is captured unless it is a constant."""
+    captured = [node for node in graph.captured() if node.op is not LITERAL and node.op is not DATA]
+    return frozenset((*graph.inputs, *captured))
+
+
+def over(node: Node, replacing: dict[Node, Node]) -> Node:
+    """The node over what its sources are replaced by; the node itself where none is."""
+    sources = tuple([replacing.get(source, source) for source in node.sources])
+    if sources == node.sources:
+        return node
+    return with_sources(node, sources)
+
+
+def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:
+    """A copy of a node over other sources of the same types: its line, its type and its tracking stay."""
+    return Node(node.op, sources, node.attrs, node.shape, node.dtype, node.device, node.tracked, node.location)
+
+
+def with_attrs(node: Node, attrs: dict[str, Any]) -> Node:
+    """A copy of a node with other attributes that give the same type."""
+    return Node(node.op, node.sources, attrs, node.shape, node.dtype, node.device, node.tracked, node.location)
+
+
+def rewrite(graph: Graph, rule: Rule) -> Graph:
+    """The graph with every node replaced for which the rule returns another; the graph itself if there is none."""
+    before, scope.outside = scope.outside, opaque(graph)
+    try:
+        with recorded_as(recording.location, recording.grad):
+            return _Walk(rule).through(graph)
+    finally:
+        scope.outside = before
+
+
+class _Walk:
+    """One walk of a rule through a graph."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.start = now()  # what is recorded from here on is new
+        self.replacing: dict[Node, Node] = {}  # the old graph's nodes and the rules' own, to those of the new graph
+        self.nodes: list[Node] = []
+
+    def through(self, graph: Graph) -> Graph:
+        replacing, nodes, rule, state = self.replacing, self.nodes, self.rule, recording
+        replaced = replacing.keys()
+        for node in graph.nodes:
+            current = node
+            if replacing and not replaced.isdisjoint(node.sources):
+                current = over(node, replacing)
+            state.location, state.grad = node.location, node.tracked
+            better = rule(current)
+            if better is not None and self._accepts(current, better):
+                replacing[node] = self._settled(better)
+                continue
+            nodes.append(current)
+            if current is not node:
+                replacing[node] = replacing[current] = current
+        if not replacing:
+            return graph
+        return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
+
+    def _accepts(self, node: Node, better: Node) -> bool:
+        if better.shape != node.shape or better.dtype != node.dtype or better.device != node.device:
+            raise CompilerError(f"a rule replaces {node!r} by {better.op.name} {describe_type(better)}", node.location)
+        return better is not node and spend()
+
+    def _settled(self, recorded: Node) -> Node:
+        """What stands in the new graph for a node that a rule returned, after rewriting what it recorded for it."""
+        stack, instead, rewrites = [recorded], dict[Node, Node](), 0
+        while stack:
+            node = stack[-1]
+            if self._is_settled(node):
+                stack.pop()
+            elif node in instead:
+                self.replacing[node] = self.replacing.get(instead[node], instead[node])
+            elif unsettled := [source for source in node.sources if not self._is_settled(source)]:
+                stack += unsettled
+            else:
+                current = over(node, self.replacing)
+                better = self.rule(current)
+                if better is None or not self._accepts(current, better):
+                    self.replacing[node] = self.replacing[current] = current
+                    self.nodes.append(current)
+                    continue
+                rewrites += 1
+                if rewrites > _IN_CIRCLES:
+                    raise CompilerError(f"rules go in circles around {recorded!r}", recorded.location)
+                instead[node] = better
+                stack.append(better)
+        return self.replacing.get(recorded, recorded)
+
+    def _is_settled(self, node: Node) -> bool:
+        return node.serial < self.start or node in self.replacing or node.buffer is not None

@@ -1,0 +1,1 @@
+"""Kernels: the loop language, its C, and what is written by hand."""

@@ -1,0 +1,58 @@
+// Matrix products by the BLAS that NumPy brought along. Each of our threads calls it for its own part of the rows or
+// columns, and BLAS itself stays on one thread: two pools of threads would fight for the same cores.
+#pragma once
+#include <omp.h>
+#include <stdint.h>
+
+typedef int64_t blas_int;
+enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
+typedef void (*wg_sgemm_t)(int, int, int, blas_int, blas_int, blas_int, float, const float *, blas_int, const float *,
+                           blas_int, float, float *, blas_int);
+typedef void (*wg_dgemm_t)(int, int, int, blas_int, blas_int, blas_int, double, const double *, blas_int,
+                           const double *, blas_int, double, double *, blas_int);
+static wg_sgemm_t wg_sgemm;
+static wg_dgemm_t wg_dgemm;
+static int wg_threads = 1;
+
+void wg_connect(void *sgemm, void *dgemm, int threads)
+{
+    wg_sgemm = (wg_sgemm_t)sgemm;
+    wg_dgemm = (wg_dgemm_t)dgemm;
+    wg_threads = threads;
+    omp_set_num_threads(threads);
+}
+
+// c[b] = a[b] @ bb[b] for every batch b. `ta`, `tb`: the operand lies transposed in memory. Steps are in elements, 0 for
+// an operand that is the same in every batch. A product is cut along its longer side, in multiples of 16.
+#define WG_MATMUL(suffix, type, gemm)                                                                                  \
+    static void wg_matmul_##suffix(const type *a, const type *b, type *c, long batch, long m, long n, long k, int ta,  \
+                                   int tb, long step_a, long step_b)                                                   \
+    {                                                                                                                  \
+        long lda = ta ? m : k, ldb = tb ? k : n;                                                                       \
+        int wide = n > m;                                                                                              \
+        long side = wide ? n : m;                                                                                      \
+        long parts = 2.0 * m * n * k < 200000.0 ? 1 : batch >= wg_threads ? 1 : wg_threads;                            \
+        long part = ((side + parts - 1) / parts + 15) / 16 * 16;                                                       \
+        if (k == 0) {                                                                                                  \
+            for (long i = 0; i < batch * m * n; i++) c[i] = 0;                                                         \
+            return;                                                                                                    \
+        }                                                                                                              \
+        _Pragma("omp parallel for collapse(2) if (2.0 * batch * m * n * k > 200000.0)") for (long i = 0; i < batch;    \
+                                                                                             i++) for (long p = 0;     \
+                                                                                                       p < parts;      \
+                                                                                                       p++)            \
+        {                                                                                                              \
+            long start = p * part, size = side - start < part ? side - start : part;                                   \
+            if (size <= 0) continue;                                                                                   \
+            const type *x = a + i * step_a, *y = b + i * step_b;                                                       \
+            type *z = c + i * m * n;                                                                                   \
+            if (wide)                                                                                                  \
+                gemm(ROW_MAJOR, ta ? TRANSPOSED : AS_IS, tb ? TRANSPOSED : AS_IS, m, size, k, 1, x, lda,               \
+                     y + (tb ? start * ldb : start), ldb, 0, z + start, n);                                            \
+            else                                                                                                       \
+                gemm(ROW_MAJOR, ta ? TRANSPOSED : AS_IS, tb ? TRANSPOSED : AS_IS, size, n, k, 1,                       \
+                     x + (ta ? start : start * lda), lda, y, ldb, 0, z + start * n, n);                                \
+        }                                                                                                              \
+    }
+WG_MATMUL(f32, float, wg_sgemm)
+WG_MATMUL(f64, double, wg_dgemm)

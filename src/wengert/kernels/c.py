@@ -1,0 +1,453 @@
+"""The C of a kernel: loops, OpenMP over the outer ones, SIMD in the innermost, indented and named for readers.
+
+Three shapes of work:
+
+    elements   no reduction: the loops are merged as far as the indices allow, the last one is vectorised
+    rows       the reduced axes are the innermost in memory: a row at a time, vectorised along it
+    lanes      they are not: neighbouring rows are worked on together, LANES at a time, vectorised across them
+
+A sum over everything is cut into a fixed number of parts that are added up in order: the same bits whatever the number
+of threads.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from wengert.compiler.index import Index, Loop, substitute
+from wengert.dtypes import bool_, float32, float64
+from wengert.kernels.expressions import load as widened
+from wengert.kernels.expressions import scalar_type, stored_type
+from wengert.kernels.expressions import store as narrowed
+from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
+from wengert.kernels.lower import guard_text
+
+LANES = 128
+PARTS = 32
+WORTH_THREADS = 40_000  # statements executed: below, waking the other threads costs more than it saves
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel as C: its text without its name, and the buffers it takes in order."""
+
+    body: str
+    parameters: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+    def named(self, name: str) -> str:
+        """The definition under a name."""
+        return f"static void {name}({', '.join(self.parameters)})\n{{\n{self.body}}}\n"
+
+
+def write(kernel: Kernel) -> Function:
+    """The C of a kernel."""
+    kernel = merge_loops(kernel)
+    names = {buffer: f"b{i}" for i, buffer in enumerate(kernel.buffers)}
+    parameters = [
+        f"{'' if written else 'const '}{stored_type(dtype)} *restrict {names[buffer]}"
+        for buffer, (dtype, written) in kernel.buffers.items()
+    ]
+    names |= {row: row for row in kernel.scratch}
+    return Function(_Writer(kernel, names).text(), tuple(parameters), tuple(kernel.buffers))
+
+
+# --- merging loops --------------------------------------------------------------------------------------------------
+
+
+def merge_loops(kernel: Kernel) -> Kernel:
+    """Neighbouring loops that every index treats as one become one: longer loops, cheaper indices."""
+    changed = True
+    while changed:
+        changed = False
+        for group in ("outer", "inner"):
+            loops: list[Loop] = getattr(kernel, group)
+            for a, b in pairwise(loops):
+                if _mergeable(kernel, a, b):
+                    kernel = _merged(kernel, group, a, b)
+                    changed = True
+                    break
+    return kernel
+
+
+def _statements(kernel: Kernel) -> Iterable[Statement]:
+    for stage in kernel.stages:
+        yield from stage.before
+        yield from stage.inside
+    yield from kernel.after
+
+
+def _indices(statement: Statement) -> list[Index]:
+    if isinstance(statement, Load):
+        return [statement.index, *[guard.index for guard in statement.guards]]
+    if isinstance(statement, Accumulate):
+        return [] if statement.position is None else [statement.position]
+    return [] if isinstance(statement, Let) else [statement.index]
+
+
+def _mergeable(kernel: Kernel, a: Loop, b: Loop) -> bool:
+    for statement in _statements(kernel):
+        if isinstance(statement, Let) and re.search(rf"\b({a.name}|{b.name})\b", statement.text):
+            return False
+        for index in _indices(statement):
+            slow, fast = index.factor(a), index.factor(b)
+            if slow is None or fast is None or slow != fast * b.extent:
+                return False
+    return True
+
+
+def _merged(kernel: Kernel, group: str, a: Loop, b: Loop) -> Kernel:
+    both = Loop(f"{a.name}_{b.name[1:]}", a.extent * b.extent)
+
+    def moved(index: Index) -> Index:
+        """The slow loop is part of the fast one's factor."""
+        zero = Index(())
+        return substitute(substitute(index, a, zero), b, Index(((both, 1),)))
+
+    def change(statement: Statement) -> Statement:
+        if isinstance(statement, Load):
+            guards = tuple(replace(guard, index=moved(guard.index)) for guard in statement.guards)
+            return replace(statement, index=moved(statement.index), guards=guards)
+        if isinstance(statement, Accumulate):
+            return statement if statement.position is None else replace(statement, position=moved(statement.position))
+        return statement if isinstance(statement, Let) else replace(statement, index=moved(statement.index))
+
+    stages = [Stage([change(s) for s in st.before], [change(s) for s in st.inside]) for st in kernel.stages]
+    loops = [both if loop == a else loop for loop in getattr(kernel, group) if loop != b]
+    after = [change(s) for s in kernel.after]
+    return replace(kernel, **{group: loops, "stages": stages, "after": after})  # type: ignore[arg-type]
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+_START = {"sum": "0", "prod": "1", "all": "1", "any": "0"}
+_CLAUSE = {"sum": "+", "prod": "*", "max": "max", "min": "min", "all": "&", "any": "|"}
+
+
+class _Writer:
+    def __init__(self, kernel: Kernel, names: dict[str, str]) -> None:
+        self.kernel, self.names = kernel, names
+        self.lines: list[str] = []
+        self.depth = 1
+        self.widths = {a.total: self._total_type(a) for a in self._accumulated()}
+
+    def text(self) -> str:
+        """The body of the function."""
+        kernel = self.kernel
+        self.line(f"// {kernel.comment}")
+        if not kernel.inner and not any(isinstance(s, Accumulate) for s in _statements(kernel)):
+            self._elements()
+        elif kernel.inner and kernel.outer and self._crosses_lanes():
+            self._lanes()
+        elif self._is_total():
+            self._parts()
+        else:
+            self._rows()
+        return "\n".join(self.lines) + "\n"
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def _open(self, loop: Loop, pragma: str = "") -> None:
+        if pragma:
+            self.line(pragma)
+        self.line(f"for (long {loop.name} = 0; {loop.name} < {loop.extent}; {loop.name}++) {{")
+        self.depth += 1
+
+    def _close(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.depth -= 1
+            self.line("}")
+
+    # --- the three shapes -----------------------------------------------------------------------------------------
+
+    def _elements(self) -> None:
+        loops = self.kernel.outer
+        for k, loop in enumerate(loops):
+            pragma = ""
+            if k == len(loops) - 1:
+                pragma = "#pragma omp parallel for simd" if k == 0 and self._threads() else "#pragma omp simd"
+            elif k == 0 and self._threads():
+                pragma = f"#pragma omp parallel for{self._collapse(len(loops) - 1)}"
+            self._open(loop, pragma)
+        for stage in self.kernel.stages:
+            self._write([*stage.before, *stage.inside])
+        self._write(self.kernel.after)
+        self._close(len(loops))
+
+    def _rows(self) -> None:
+        kernel = self.kernel
+        for k, loop in enumerate(kernel.outer):
+            threads = k == 0 and self._threads()
+            self._open(loop, f"#pragma omp parallel for{self._collapse(len(kernel.outer))}" if threads else "")
+        for row, (dtype, length) in kernel.scratch.items():
+            self.line(f"{stored_type(dtype)} {row}[{length}];")
+        for stage in kernel.stages:
+            self._write(stage.before)
+            self._row_pass(stage, kernel.inner)
+        self._write(kernel.after)
+        self._close(len(kernel.outer))
+
+    def _row_pass(self, stage: Stage, loops: Sequence[Loop]) -> None:
+        totals = [s for s in stage.inside if isinstance(s, Accumulate)]
+        for total in totals:
+            self._begin(total, "")
+        for k, loop in enumerate(loops):
+            self._open(loop, self._simd(totals) if k == len(loops) - 1 else "")
+        self._write(stage.inside)
+        self._close(len(loops))
+        for total in totals:
+            self._finish(total, "")
+
+    def _parts(self) -> None:
+        """A reduction of everything: PARTS sums, in parallel, added up in order."""
+        stage, (loop, *rest) = self.kernel.stages[0], self.kernel.inner
+        totals = [s for s in stage.inside if isinstance(s, Accumulate)]
+        size = -(-loop.extent // PARTS)
+        for total in totals:
+            self.line(f"{self.widths[total.total]} {total.total}_parts[{PARTS}];")
+            if self._checks_nan(total):
+                self.line(f"uint8_t {total.total}_nans[{PARTS}];")
+        self._write(stage.before)
+        self._open(Loop("part", PARTS), "#pragma omp parallel for")
+        for total in totals:
+            self._begin(total, "")
+        self.line(f"long stop = (part + 1) * {size}L < {loop.extent} ? (part + 1) * {size}L : {loop.extent};")
+        if not rest:
+            self.line(self._simd(totals))
+        self.line(f"for (long {loop.name} = part * {size}L; {loop.name} < stop; {loop.name}++) {{")
+        self.depth += 1
+        for k, inner in enumerate(rest):
+            self._open(inner, self._simd(totals) if k == len(rest) - 1 else "")
+        self._write(stage.inside)
+        self._close(len(rest) + 1)
+        for total in totals:
+            self.line(f"{total.total}_parts[part] = {total.total};")
+            if self._checks_nan(total):
+                self.line(f"{total.total}_nans[part] = {total.total}_nan;")
+        self._close()
+        for total in totals:
+            self._begin(total, "")
+        self._open(Loop("part", PARTS))
+        for total in totals:
+            name = total.total
+            self.line(f"{_combine(name, total.kind, f'{name}_parts[part]')};")
+            if self._checks_nan(total):
+                self.line(f"{name}_nan |= {name}_nans[part];")
+        self._close()
+        for total in totals:
+            self._finish(total, "")
+        self._write(self.kernel.after)
+
+    def _lanes(self) -> None:
+        kernel = self.kernel
+        *outer, last = kernel.outer
+        blocks = Loop("block", -(-last.extent // LANES))
+        for k, loop in enumerate([*outer, blocks]):
+            threads = k == 0 and self._threads()
+            self._open(loop, f"#pragma omp parallel for{self._collapse(len(outer) + 1)}" if threads else "")
+        self.line(f"long start = block * {LANES}L;")
+        self.line(f"long lanes = {last.extent} - start < {LANES} ? {last.extent} - start : {LANES};")
+        rows: dict[str, str] = {}  # what has one value a lane, by name with its type
+        for stage in kernel.stages:
+            self._lane_scalars(stage.before, rows, last)
+            totals = [s for s in stage.inside if isinstance(s, Accumulate)]
+            for total in totals:
+                self._declare_lanes(total)
+            for loop in kernel.inner:
+                self._open(loop)
+            self._open_lanes(last, stage.inside, rows)
+            self._write(stage.inside, lane="[lane]")
+            self._close(1 + len(kernel.inner))
+            for total in totals:
+                self._finish_lanes(total, rows)
+        if kernel.after:
+            self._open_lanes(last, kernel.after, rows)
+            self._write(kernel.after)
+            self._close()
+        self._close(len(outer) + 1)
+
+    def _open_lanes(self, last: Loop, statements: Sequence[Statement], rows: dict[str, str]) -> None:
+        self.line("#pragma omp simd")
+        self.line("for (long lane = 0; lane < lanes; lane++) {")
+        self.depth += 1
+        self.line(f"long {last.name} = start + lane;")
+        used = set(re.findall(r"\b[vr]\d+\b", " ".join(map(_names_in, statements))))
+        for name in sorted(used & rows.keys()):
+            self.line(f"{rows[name]} {name} = {name}_lanes[lane];")
+
+    def _lane_scalars(self, before: Sequence[Statement], rows: dict[str, str], last: Loop) -> None:
+        if not before:
+            return
+        made = [s for s in before if isinstance(s, (Load, Let, Position))]
+        for statement in made:
+            self.line(f"{self._type(statement)} {statement.name}_lanes[{LANES}];")
+        self._open_lanes(last, before, rows)
+        self._write(before)
+        for statement in made:
+            self.line(f"{statement.name}_lanes[lane] = {statement.name};")
+            rows[statement.name] = self._type(statement)
+        self._close()
+
+    def _declare_lanes(self, total: Accumulate) -> None:
+        held = self._held(total)
+        for name, (kind, _) in held.items():
+            self.line(f"{kind} {name}_lanes[{LANES}];")
+        self.line("for (long lane = 0; lane < lanes; lane++) {")
+        self.depth += 1
+        for name, (_, start) in held.items():
+            self.line(f"{name}_lanes[lane] = {start};")
+        self._close()
+
+    def _held(self, total: Accumulate) -> dict[str, tuple[str, str]]:
+        """What a pass keeps of a reduction, by name: the type and what it starts from."""
+        name, kind, start = total.total, self.widths[total.total], self._start(total)
+        if _is_position(total):
+            return {f"{name}_best": (kind, start), name: ("int64_t", "0")}
+        flag = f"int{8 * total.dtype.itemsize}_t"  # as wide as the values: flags of one byte would be repacked
+        return {name: (kind, start)} | ({f"{name}_nan": (flag, "0")} if self._checks_nan(total) else {})
+
+    def _finish_lanes(self, total: Accumulate, rows: dict[str, str]) -> None:
+        name = total.total
+        if self._checks_nan(total):
+            self.line(
+                f"for (long lane = 0; lane < lanes; lane++) if ({name}_nan_lanes[lane]) {name}_lanes[lane] = NAN;"
+            )
+        rows[name] = "int64_t" if _is_position(total) else self._scalar_type(total)
+
+    # --- accumulating ---------------------------------------------------------------------------------------------
+
+    def _accumulated(self) -> list[Accumulate]:
+        return [s for stage in self.kernel.stages for s in stage.inside if isinstance(s, Accumulate)]
+
+    def _total_type(self, total: Accumulate) -> str:
+        """Long sums of floats are kept in double: the error does not grow with the length."""
+        length = math.prod(loop.extent for loop in self.kernel.inner)
+        wide = total.kind in ("sum", "prod") and total.dtype == float32 and length > 1 << 12
+        return "double" if wide else self._scalar_type(total)
+
+    def _scalar_type(self, total: Accumulate) -> str:
+        return scalar_type(total.dtype)
+
+    def _start(self, total: Accumulate) -> str:
+        if total.kind in _START:
+            return _START[total.kind]
+        biggest = total.kind in ("min", "argmin")
+        if total.dtype in (float32, float64):
+            return "INFINITY" if biggest else "-INFINITY"
+        if total.dtype == bool_:
+            return "1" if biggest else "0"
+        bits = 8 * total.dtype.itemsize
+        if total.dtype.kind == "u":
+            return f"UINT{bits}_MAX" if biggest else "0"
+        return f"INT{bits}_MAX" if biggest else f"INT{bits}_MIN"
+
+    def _checks_nan(self, total: Accumulate) -> bool:
+        return total.kind in ("max", "min") and total.dtype in (float32, float64)
+
+    def _begin(self, total: Accumulate, lane: str) -> None:
+        for name, (kind, start) in self._held(total).items():
+            self.line(f"{kind} {name} = {start};")
+
+    def _finish(self, total: Accumulate, lane: str) -> None:
+        if self._checks_nan(total):
+            self.line(f"if ({total.total}_nan) {total.total} = NAN;")
+
+    def _simd(self, totals: Sequence[Accumulate]) -> str:
+        if any(_is_position(total) for total in totals):
+            return ""
+        clauses = "".join(f" reduction({_CLAUSE[t.kind]}:{t.total})" for t in totals)
+        clauses += "".join(f" reduction(|:{t.total}_nan)" for t in totals if self._checks_nan(t))
+        return f"#pragma omp simd{clauses}"
+
+    # --- statements -----------------------------------------------------------------------------------------------
+
+    def _write(self, statements: Sequence[Statement], lane: str = "") -> None:
+        for statement in statements:
+            for text in self._lines_of(statement, lane):
+                self.line(text)
+
+    def _lines_of(self, statement: Statement, lane: str) -> list[str]:
+        if isinstance(statement, Load):
+            return [f"{self._type(statement)} {statement.name} = {self._loaded(statement)};"]
+        if isinstance(statement, Let):
+            return [f"{self._type(statement)} {statement.name} = {statement.text};"]
+        if isinstance(statement, Position):
+            return [f"{self._type(statement)} {statement.name} = ({self._type(statement)})({statement.index});"]
+        if isinstance(statement, Store):
+            target = f"{self.names[statement.buffer]}[{statement.index}]"
+            return [f"{target} = {narrowed(statement.dtype, statement.name)};"]
+        return self._accumulation(statement, lane)
+
+    def _accumulation(self, total: Accumulate, lane: str) -> list[str]:
+        name, value = total.total, total.name
+        held = {key: f"{key}_lanes{lane}" if lane else key for key in self._held(total)}
+        if _is_position(total):
+            best, at = held[f"{name}_best"], held[name]
+            better = f"{value} {'>' if total.kind == 'argmax' else '<'} {best}"
+            if total.dtype in (float32, float64):
+                better = f"({better} || {value} != {value}) && {best} == {best}"
+            first = f"({total.position}) == 0"
+            return [f"if ({first} || ({better})) {{ {best} = {value}; {at} = {total.position}; }}"]
+        lines = [f"{_combine(held[name], total.kind, value)};"]
+        if self._checks_nan(total):
+            lines.append(f"{held[f'{name}_nan']} |= ({value} != {value});")
+        return lines
+
+    def _type(self, statement: Load | Let | Position) -> str:
+        return scalar_type(statement.dtype)
+
+    def _loaded(self, load: Load) -> str:
+        text = widened(load.dtype, f"{self.names[load.buffer]}[{load.index}]")
+        return f"({' && '.join(map(guard_text, load.guards))}) ? {text} : 0" if load.guards else text
+
+    # --- choices --------------------------------------------------------------------------------------------------
+
+    def _work(self) -> int:
+        loops = math.prod(loop.extent for loop in (*self.kernel.outer, *self.kernel.inner))
+        return loops * max(1, sum(len(stage.inside) + len(stage.before) for stage in self.kernel.stages))
+
+    def _threads(self) -> bool:
+        return self._work() > WORTH_THREADS
+
+    def _collapse(self, loops: int) -> str:
+        return f" collapse({loops})" if loops > 1 else ""
+
+    def _is_total(self) -> bool:
+        kernel = self.kernel
+        arguments = any(_is_position(total) for total in self._accumulated())
+        return not kernel.outer and len(kernel.stages) == 1 and self._threads() and not arguments and bool(kernel.inner)
+
+    def _crosses_lanes(self) -> bool:
+        """Whether neighbouring elements in memory belong to different rows."""
+        if self.kernel.scratch:
+            return False  # rows are kept for later passes: one at a time
+        last_outer, last_inner = self.kernel.outer[-1], self.kernel.inner[-1]
+        across = along = 0
+        for statement in _statements(self.kernel):
+            if isinstance(statement, Load):
+                across += statement.index.factor(last_outer) == 1
+                along += statement.index.factor(last_inner) == 1
+        return across > along
+
+
+def _is_position(total: Accumulate) -> bool:
+    return total.kind in ("argmax", "argmin")
+
+
+def _combine(target: str, kind: str, value: str) -> str:
+    if kind in ("sum", "prod"):
+        return f"{target} {'+' if kind == 'sum' else '*'}= {value}"
+    if kind in ("all", "any"):
+        return f"{target} {'&' if kind == 'all' else '|'}= ({value} != 0)"
+    return f"{target} = {value} {'>' if kind == 'max' else '<'} {target} ? {value} : {target}"
+
+
+def _names_in(statement: Statement) -> str:
+    if isinstance(statement, Let):
+        return statement.text
+    return statement.name if isinstance(statement, (Store, Accumulate)) else ""

@@ -1,0 +1,323 @@
+"""From a fused group to loops: values are computed where the loops are, reductions split the work into stages.
+
+A value's stage is the number of reductions of its own group that it waits for. Stage k is one pass over the reduced
+axes: it accumulates the reductions of that stage and stores the elements that wait for no later one. What does not
+depend on the reduced axes is computed once a row, between the passes. Dear values that several passes need are kept in
+a row of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from wengert.compiler.fuse import REDUCTIONS, Group, cost, root_place
+from wengert.compiler.index import Index, flat, number, variable
+from wengert.compiler.places import MOVEMENT, Guard, Place, broadcast_place, everywhere, loops_of, moved_place
+from wengert.graph import Node
+from wengert.kernels.expressions import c_expression, c_literal
+from wengert.kernels.loops import Accumulate, DType, Kernel, Let, Load, Position, Stage, Statement, Store
+
+
+def lower(group: Group, name: str, inlined: Callable[[Node], bool], buffer_of: Callable[[Node], str]) -> Kernel:
+    """The kernel of a loop group. `buffer_of` names the memory a stored value or a leaf lies in."""
+    return _Lowering(group, name, inlined, buffer_of).kernel()
+
+
+ROW_FITS = 16_384  # elements: a row this long is kept between passes, a longer one is computed again
+KEEP_FROM = 10  # the cost from which it pays to keep a value for a later pass
+
+
+class _Lowering:
+    def __init__(
+        self, group: Group, name: str, inlined: Callable[[Node], bool], buffer_of: Callable[[Node], str]
+    ) -> None:
+        self.group, self.name, self.inlined, self.buffer_of = group, name, inlined, buffer_of
+        self.loops = loops_of(group.space)
+        self.inner = {self.loops[axis] for axis in group.axes}
+        self.own = set(group.roots)
+        self.totals = {root: f"r{i}" for i, root in enumerate(r for r in group.roots if r.op.name in REDUCTIONS)}
+        self.levels: dict[tuple[Node, Place], int] = {}
+        self.names: dict[tuple[Node, Place], str] = {}  # computed once a row, or in this pass
+        self.row_names: dict[tuple[Node, Place], str] = {}
+        self.kept: dict[tuple[Node, Place], str] = {}  # by value: the row it is kept in
+        self.to_keep: set[tuple[Node, Place]] = set()
+        self.scratch: dict[str, tuple[DType, int]] = {}
+        self.buffers: dict[str, tuple[DType, bool]] = {}
+        self.count = 0
+        self.stage = Stage()
+        self.stages: list[Stage] = []
+        self.stores: list[Statement] = []  # those of the elements of this pass
+
+    # --- stages -------------------------------------------------------------------------------------------------
+
+    def kernel(self) -> Kernel:
+        """The loops, stages and stores of the group."""
+        tasks = self._tasks()
+        self.to_keep = self._worth_keeping(tasks)
+        last = max([level for level, _ in tasks], default=0)
+        for level in range(last + 1):
+            self._begin_stage()
+            for at, root in tasks:
+                if at == level:
+                    self._do(root)
+            self.stage.inside += self.stores  # after all loads: an output may lie where an input did
+            self.stores = []
+        self._begin_stage()
+        after = self._row_stores()
+        outer = [loop for loop in self.loops if loop not in self.inner]
+        inner = [loop for loop in self.loops if loop in self.inner]
+        return Kernel(
+            self.name,
+            [loop for loop in outer if loop.extent != 1],
+            [loop for loop in inner if loop.extent != 1],
+            [stage for stage in self.stages[:-1] if stage.inside or stage.before],
+            [*self.stage.before, *after],
+            self.buffers,
+            self.scratch,
+            comment=", ".join(dict.fromkeys(root.op.name for root in self.group.roots)),
+        )
+
+    def _begin_stage(self) -> None:
+        self.stage = Stage()
+        self.stages.append(self.stage)
+        self.names = dict(self.row_names)
+
+    def _tasks(self) -> list[tuple[int, Node]]:
+        """The reductions and the stores of elements, each with the stage it belongs to."""
+        tasks = []
+        for root in self.group.roots:
+            if root.op.name in REDUCTIONS:
+                tasks.append((self.level(root.sources[0], everywhere(self.loops)), root))
+            elif root in self.group.stored and self._is_element(root):
+                tasks.append((self.level(root, self._place(root)), root))
+        return sorted(tasks, key=lambda task: (task[0], task[1].op.name not in REDUCTIONS, task[1].serial))
+
+    def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, Place]]:
+        """The dear values that more than one pass needs, if rows are short and lie along memory."""
+        axes = [axis for axis, n in enumerate(self.group.space) if n > 1]
+        if not axes or axes[-1] not in self.group.axes or self._row_length() > ROW_FITS:
+            return set()
+        passes: dict[tuple[Node, Place], set[int]] = {}
+        for level, root in tasks:
+            reduces = root.op.name in REDUCTIONS
+            stack = [(root.sources[0], everywhere(self.loops)) if reduces else (root, self._place(root))]
+            seen: set[tuple[Node, Place]] = set()
+            while stack:
+                key = stack.pop()
+                if key not in seen and key[0] not in self.totals and self._computes(key[0]):
+                    seen.add(key)
+                    passes.setdefault(key, set()).add(level)
+                    stack.extend(self._sources(*key))
+        several = [key for key, levels in passes.items() if len(levels) > 1]
+        return {key for key in several if cost(key[0]) >= KEEP_FROM and not self._is_once(*key)}
+
+    def _row_length(self) -> int:
+        return math.prod(loop.extent for loop in self.inner)
+
+    def _row_position(self) -> Index:
+        """Where along the row the inner loops are."""
+        loops = [loop for loop in self.loops if loop in self.inner]
+        return flat([variable(loop) for loop in loops], [loop.extent for loop in loops])
+
+    def _place(self, root: Node) -> Place:
+        place = root_place(root, self.group.space, self.group.axes)
+        assert place is not None
+        return place
+
+    def _is_element(self, root: Node) -> bool:
+        """Whether a root has an element for each step of the loops rather than one for each row."""
+        return root.op.name not in REDUCTIONS and (not self.group.axes or root.shape == self.group.space)
+
+    def level(self, node: Node, place: Place) -> int:
+        """How many passes a value waits for."""
+        stack = [(node, place)]
+        while stack:
+            key = stack[-1]
+            if key in self.levels:
+                stack.pop()
+                continue
+            at, where = key
+            if at in self.totals:
+                operand = (at.sources[0], everywhere(self.loops))
+                if operand in self.levels:
+                    self.levels[key] = self.levels[operand] + 1
+                else:
+                    stack.append(operand)
+                continue
+            if not self._computes(at):
+                self.levels[key] = 0
+                continue
+            parts = self._sources(at, where)
+            missing = [part for part in parts if part not in self.levels]
+            if missing:
+                stack.extend(missing)
+            else:
+                self.levels[key] = max([self.levels[part] for part in parts], default=0)
+        return self.levels[node, place]
+
+    def _computes(self, node: Node) -> bool:
+        """Whether a value is computed here rather than loaded."""
+        return node in self.own or self.inlined(node)
+
+    def _sources(self, node: Node, place: Place) -> list[tuple[Node, Place]]:
+        if node.op.name in MOVEMENT:
+            return [(node.sources[0], moved_place(node, place))]
+        if node.op.name == "random_bits":
+            return []
+        return [(source, broadcast_place(place, node.shape, source.shape)) for source in node.sources]
+
+    def _do(self, root: Node) -> None:
+        """Accumulate a reduction, or store an element."""
+        if root.op.name in REDUCTIONS:
+            value = self.value(root.sources[0], everywhere(self.loops))
+            axes = self.group.axes
+            along = variable(self.loops[axes[0]]) if root.op.name in ("argmax", "argmin") else None
+            total = Accumulate(self.totals[root], root.op.name, root.dtype, value, along)
+            if along is not None:  # the running extreme is of the operand's dtype
+                total = Accumulate(self.totals[root], root.op.name, root.sources[0].dtype, value, along)
+            self.stage.inside.append(total)
+            return
+        self.store(root, self._place(root), self.stores)
+
+    def _row_stores(self) -> list[Statement]:
+        stores: list[Statement] = []
+        for root in self.group.stored:
+            if not self._is_element(root):
+                self.store(root, self._place(root), stores)
+        return stores
+
+    def store(self, root: Node, place: Place, into: list[Statement]) -> None:
+        """Store a root's element."""
+        name = self.totals[root] if root in self.totals else self.value(root, place)
+        buffer = self.buffer_of(root)
+        self.buffers[buffer] = (root.dtype, True)
+        into.append(Store(buffer, root.dtype, place.flat(root.shape), name))
+
+    # --- values -------------------------------------------------------------------------------------------------
+
+    def value(self, node: Node, place: Place) -> str:
+        """The name of a value at a place; records what computes it, here or once a row."""
+        stack = [(node, place)]
+        while stack:
+            key = stack[-1]
+            if key in self.names:
+                stack.pop()
+                continue
+            at, where = key
+            if key in self.kept:
+                name = self._fresh()
+                self._emit(Load(name, self.kept[key], at.dtype, self._row_position()), False)
+                self._give(key, name, False)
+                continue
+            if at in self.totals or at.op.name == "literal" or not self._computes(at):
+                self._leaf(at, where)
+                stack.pop()
+                continue
+            parts = self._sources(at, where)
+            missing = [part for part in parts if part not in self.names]
+            if missing:
+                stack.extend(missing)
+                continue
+            self._compute(at, where, [self.names[part] for part in parts])
+            stack.pop()
+        return self.names[node, place]
+
+    def _leaf(self, node: Node, place: Place) -> None:
+        key = (node, place)
+        if node in self.totals:
+            self._give(key, self.totals[node], once=True)
+        elif node.op.name == "literal":
+            text = c_literal(node.attrs["value"], node.dtype)
+            assert text is not None
+            self._give(key, text, once=True)
+        else:
+            name = self._fresh()
+            buffer = self.buffer_of(node)
+            self.buffers.setdefault(buffer, (node.dtype, False))
+            index = place.flat(node.shape)
+            once = not self._depends(index, place.guards)
+            self._emit(Load(name, buffer, node.dtype, index, place.guards), once)
+            self._give(key, name, once)
+
+    def _compute(self, node: Node, place: Place, operands: Sequence[str]) -> None:
+        key = (node, place)
+        name, op = self._fresh(), node.op.name
+        once = self._is_once(node, place)
+        if op in MOVEMENT:
+            self._give(key, self._guarded(node, place, operands[0], once), once)
+            return
+        if op == "iota":
+            self._emit(Position(name, node.dtype, place.along(node.shape)[0]), once)
+        elif op == "random_bits":
+            self._random(name, node, place, once)
+        else:
+            text = c_expression(node.op, node.sources[-1].dtype, operands, node.attrs)
+            assert text is not None
+            self._emit(Let(name, node.dtype, text), once)
+        self._give(key, name, once)
+        if key in self.to_keep:
+            row = f"row{len(self.kept)}"
+            self.kept[key], self.scratch[row] = row, (node.dtype, self._row_length())
+            self._emit(Store(row, node.dtype, self._row_position(), name), False)
+
+    def _random(self, name: str, node: Node, place: Place, once: bool) -> None:
+        """A word of Philox: a function of the key, the counter and the logical index."""
+        key, counter = node.sources
+        words = []
+        for i in (0, 1):
+            word = self._fresh()
+            self.buffers.setdefault(self.buffer_of(key), (key.dtype, False))
+            self._emit(Load(word, self.buffer_of(key), key.dtype, number(i)), True)
+            words.append(word)
+        count = self._fresh()
+        self.buffers.setdefault(self.buffer_of(counter), (counter.dtype, False))
+        self._emit(Load(count, self.buffer_of(counter), counter.dtype, number(0)), True)
+        position = self._fresh()
+        self._emit(Position(position, counter.dtype, place.flat(node.shape)), once)
+        text = f"wg_philox({words[0]}, {words[1]}, {count}, {node.attrs['stream']}u, {position})"
+        self._emit(Let(name, node.dtype, text), once)
+
+    def _guarded(self, node: Node, place: Place, operand: str, once: bool) -> str:
+        """What was laid into zeros is 0 outside."""
+        if node.op.name != "place":
+            return operand
+        inner = moved_place(node, place)
+        new = [guard for guard in inner.guards if guard not in place.guards]
+        if not new:
+            return operand
+        name = self._fresh()
+        dtype = node.dtype
+        text = f"({' && '.join(guard_text(g) for g in new)}) ? {operand} : {c_literal(0, dtype)}"
+        self._emit(Let(name, dtype, text), once)
+        return name
+
+    def _is_once(self, node: Node, place: Place) -> bool:
+        return all(not (i.loops() & self.inner) for i in place.along(node.shape)) and bool(self.group.axes)
+
+    def _depends(self, index: Index, guards: Sequence[Guard]) -> bool:
+        """Whether an index changes within a pass."""
+        if not self.group.axes:
+            return True
+        loops = set(index.loops())
+        for guard in guards:
+            loops |= guard.index.loops()
+        return bool(loops & self.inner)
+
+    def _emit(self, statement: Statement, once: bool) -> None:
+        (self.stage.before if once and self.group.axes else self.stage.inside).append(statement)
+
+    def _give(self, key: tuple[Node, Place], name: str, once: bool) -> None:
+        self.names[key] = name
+        if once:
+            self.row_names[key] = name
+
+    def _fresh(self) -> str:
+        self.count += 1
+        return f"v{self.count}"
+
+
+def guard_text(guard: Guard) -> str:
+    """A guard as a C condition."""
+    text = f"{guard.index} >= {guard.low} && {guard.index} < {guard.high}"
+    return text if guard.step == 1 else f"{text} && ({guard.index} - {guard.low}) % {guard.step} == 0"

@@ -1,0 +1,108 @@
+"""Layers, losses and initial values: what models are built from, with PyTorch's names and PyTorch's numbers.
+
+A torch `state_dict` loads as it is. Everything here uses only Wengert's public functions, as a user's own layers would.
+"""
+
+from wengert.nn import init
+from wengert.nn.activation import (
+    CELU,
+    ELU,
+    GELU,
+    GLU,
+    SELU,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    PReLU,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Softsign,
+    Tanh,
+    Tanhshrink,
+)
+from wengert.nn.attention import MultiheadAttention, RotaryEmbedding
+from wengert.nn.cells import GRUCell, LSTMCell, RNNCell
+from wengert.nn.container import Flatten, Identity, ModuleDict, ModuleList, ParameterList, Sequential, Unflatten
+from wengert.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from wengert.nn.distance import CosineSimilarity, PairwiseDistance
+from wengert.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d
+from wengert.nn.linear import Bilinear, Embedding, Linear
+from wengert.nn.loss import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CosineEmbeddingLoss,
+    CrossEntropyLoss,
+    GaussianNLLLoss,
+    HingeEmbeddingLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MarginRankingLoss,
+    MSELoss,
+    NLLLoss,
+    PoissonNLLLoss,
+    SmoothL1Loss,
+    TripletMarginLoss,
+)
+from wengert.nn.module import Module
+from wengert.nn.normalization import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    LocalResponseNorm,
+    RMSNorm,
+)
+from wengert.nn.parameter import Parameter
+from wengert.nn.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    MaxPool1d,
+    MaxPool2d,
+)
+from wengert.nn.recurrent import GRU, LSTM, RNN
+from wengert.nn.shape import (
+    CircularPad1d,
+    CircularPad2d,
+    CircularPad3d,
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
+    PixelShuffle,
+    PixelUnshuffle,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
+    Upsample,
+    ZeroPad1d,
+    ZeroPad2d,
+    ZeroPad3d,
+)
+from wengert.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
+
+__all__ = sorted(name for name, value in globals().items() if isinstance(value, type)) + ["init"]

@@ -1,0 +1,282 @@
+"""Activations as modules. Values have no views: `inplace`, which PyTorch's take, is accepted and says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import wengert as wg
+from wengert.nn import init
+from wengert.nn.linear import new_parameter
+from wengert.nn.module import Module
+
+
+class _Plain(Module):
+    """An activation without settings."""
+
+    _function: Callable[[wg.Tensor], wg.Tensor]
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        return type(self)._function(input)
+
+
+class _PlainInplace(_Plain):
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        """`inplace`, if it was asked for."""
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_PlainInplace):
+    """`x` where it is positive, 0 elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.nn.ReLU()(wg.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+
+    _function = staticmethod(wg.relu)
+
+
+class ReLU6(_PlainInplace):
+    """`x` held between 0 and 6."""
+
+    _function = staticmethod(wg.relu6)
+
+
+class SiLU(_PlainInplace):
+    """`x * sigmoid(x)`."""
+
+    _function = staticmethod(wg.silu)
+
+
+class SELU(_PlainInplace):
+    """The self-normalising `elu`."""
+
+    _function = staticmethod(wg.selu)
+
+
+class Mish(_PlainInplace):
+    """`x * tanh(softplus(x))`."""
+
+    _function = staticmethod(wg.mish)
+
+
+class Hardswish(_PlainInplace):
+    """`x * hardsigmoid(x)`."""
+
+    _function = staticmethod(wg.hardswish)
+
+
+class Hardsigmoid(_PlainInplace):
+    """The logistic function in three straight pieces."""
+
+    _function = staticmethod(wg.hardsigmoid)
+
+
+class Sigmoid(_Plain):
+    """`1 / (1 + exp(-x))`."""
+
+    _function = staticmethod(wg.sigmoid)
+
+
+class LogSigmoid(_Plain):
+    """`log(sigmoid(x))`."""
+
+    _function = staticmethod(wg.logsigmoid)
+
+
+class Tanh(_Plain):
+    """The hyperbolic tangent."""
+
+    _function = staticmethod(wg.tanh)
+
+
+class Tanhshrink(_Plain):
+    """`x - tanh(x)`."""
+
+    _function = staticmethod(wg.tanhshrink)
+
+
+class Softsign(_Plain):
+    """`x / (1 + |x|)`."""
+
+    _function = staticmethod(wg.softsign)
+
+
+class GELU(Module):
+    """`x` times the normal distribution function; `approximate="tanh"` for the formula with tanh."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        return wg.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        """The formula."""
+        return f"approximate={self.approximate!r}"
+
+
+class _Exponential(Module):
+    """An activation with an `alpha`."""
+
+    _function: Callable[..., wg.Tensor]
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        return type(self)._function(input, self.alpha)
+
+    def extra_repr(self) -> str:
+        """The setting."""
+        return f"alpha={self.alpha}"
+
+
+class ELU(_Exponential):
+    """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere."""
+
+    _function = staticmethod(wg.elu)
+
+
+class CELU(_Exponential):
+    """`x` where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere."""
+
+    _function = staticmethod(wg.celu)
+
+
+class LeakyReLU(Module):
+    """`x` where it is positive, `negative_slope * x` elsewhere."""
+
+    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
+        super().__init__()
+        self.negative_slope = negative_slope
+        self.inplace = inplace
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        return wg.leaky_relu(input, self.negative_slope)
+
+    def extra_repr(self) -> str:
+        """The slope."""
+        return f"negative_slope={self.negative_slope}"
+
+
+class PReLU(Module):
+    """`x` where it is positive, `weight * x` elsewhere, with a learned weight for all or for each channel (axis 1)."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = new_parameter((num_parameters,), dtype, device)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The initial slope."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if self.num_parameters not in (1, channels):
+            raise wg.errors.ShapeError(
+                f"PReLU: {self.num_parameters} slopes for {channels} channels (axis 1 of shape {input.shape})"
+            )
+        rest = (1,) * (input.ndim - 2)
+        weight = self.weight if self.num_parameters == 1 else self.weight.reshape((self.num_parameters, *rest))
+        return wg.where(input > 0, input, weight * input)
+
+    def extra_repr(self) -> str:
+        """The number of slopes."""
+        return f"num_parameters={self.num_parameters}"
+
+
+class Hardtanh(Module):
+    """`x` held between two bounds."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.min_val = min_val
+        self.max_val = max_val
+        self.inplace = inplace
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        return wg.hardtanh(input, self.min_val, self.max_val)
+
+    def extra_repr(self) -> str:
+        """The bounds."""
+        return f"min_val={self.min_val}, max_val={self.max_val}"
+
+
+class Softplus(Module):
+    """`log(1 + exp(beta * x)) / beta`, and `x` itself where `beta * x` is above the threshold."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        return wg.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class _AlongAxis(Module):
+    _function: Callable[..., wg.Tensor]
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation along `dim`; without one along axis 0 of 1 or 3 axes, else along axis 1, as in PyTorch."""
+        axis = self.dim if self.dim is not None else 0 if input.ndim in (0, 1, 3) else 1
+        return type(self)._function(input, axis)
+
+    def extra_repr(self) -> str:
+        """The axis."""
+        return f"dim={self.dim}"
+
+
+class Softmax(_AlongAxis):
+    """Positive numbers with sum 1 along an axis, in proportion to `exp(x)`."""
+
+    _function = staticmethod(wg.softmax)
+
+
+class LogSoftmax(_AlongAxis):
+    """`log(softmax(x))`."""
+
+    _function = staticmethod(wg.log_softmax)
+
+
+class GLU(Module):
+    """The first half of an axis times the sigmoid of the second."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """Half as many elements."""
+        return wg.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """The axis."""
+        return f"dim={self.dim}"

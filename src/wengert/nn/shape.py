@@ -1,0 +1,195 @@
+"""Padding, and layers that change the size of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wengert as wg
+from wengert.nn.module import Module
+
+
+class _Pad(Module):
+    axes: int
+    mode: str
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        self.padding = (padding,) * (2 * self.axes) if isinstance(padding, int) else tuple(padding)
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The input with elements put around it."""
+        return wg.pad(input, self.padding, mode=self.mode)
+
+    def extra_repr(self) -> str:
+        """The numbers before and after, from the last axis to the first."""
+        return str(self.padding)
+
+
+class _ConstantPad(_Pad):
+    mode = "constant"
+
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The input with a number put around it."""
+        return wg.pad(input, self.padding, mode=self.mode, value=self.value)
+
+    def extra_repr(self) -> str:
+        """The numbers before and after, from the last axis to the first, and the value."""
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPad):
+    """A number around the last axis."""
+
+    axes = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """A number around the last two axes: `padding` is (left, right, top, bottom), or one number for all."""
+
+    axes = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """A number around the last three axes."""
+
+    axes = 3
+
+
+class ZeroPad1d(_Pad):
+    """Zeros around the last axis."""
+
+    axes, mode = 1, "constant"
+
+
+class ZeroPad2d(_Pad):
+    """Zeros around the last two axes: `padding` is (left, right, top, bottom), or one number for all.
+
+    >>> import wengert as wg
+    >>> wg.nn.ZeroPad2d((1, 0, 0, 0))(wg.ones((1, 1, 2))).tolist()
+    [[[0.0, 1.0, 1.0]]]
+    """
+
+    axes, mode = 2, "constant"
+
+
+class ZeroPad3d(_Pad):
+    """Zeros around the last three axes."""
+
+    axes, mode = 3, "constant"
+
+
+class ReflectionPad1d(_Pad):
+    """The last axis mirrored at its ends."""
+
+    axes, mode = 1, "reflect"
+
+
+class ReflectionPad2d(_Pad):
+    """The last two axes mirrored at their ends."""
+
+    axes, mode = 2, "reflect"
+
+
+class ReflectionPad3d(_Pad):
+    """The last three axes mirrored at their ends."""
+
+    axes, mode = 3, "reflect"
+
+
+class ReplicationPad1d(_Pad):
+    """The last axis with its end elements repeated."""
+
+    axes, mode = 1, "replicate"
+
+
+class ReplicationPad2d(_Pad):
+    """The last two axes with their end elements repeated."""
+
+    axes, mode = 2, "replicate"
+
+
+class ReplicationPad3d(_Pad):
+    """The last three axes with their end elements repeated."""
+
+    axes, mode = 3, "replicate"
+
+
+class CircularPad1d(_Pad):
+    """The last axis continued from its other end."""
+
+    axes, mode = 1, "circular"
+
+
+class CircularPad2d(_Pad):
+    """The last two axes continued from their other ends."""
+
+    axes, mode = 2, "circular"
+
+
+class CircularPad3d(_Pad):
+    """The last three axes continued from their other ends."""
+
+    axes, mode = 3, "circular"
+
+
+class Upsample(Module):
+    """(N, C, *spatial) resized to `size`, or by `scale_factor`: `mode` "nearest", "linear", "bilinear", "trilinear".
+
+    >>> import wengert as wg
+    >>> wg.nn.Upsample(scale_factor=2)(wg.tensor([[[1.0, 2.0]]])).tolist()
+    [[[1.0, 1.0, 2.0, 2.0]]]
+    """
+
+    def __init__(
+        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.scale_factor = scale_factor
+        self.mode = mode
+        self.align_corners = align_corners
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The resized input."""
+        return wg.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
+
+    def extra_repr(self) -> str:
+        """The size or the factor, and the mode."""
+        by = f"scale_factor={self.scale_factor}" if self.size is None else f"size={self.size}"
+        return f"{by}, mode={self.mode!r}"
+
+
+class PixelShuffle(Module):
+    """Channels become pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r)."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The larger image."""
+        return wg.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        """The factor."""
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """Pixels become channels: (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The smaller image."""
+        return wg.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        """The factor."""
+        return f"downscale_factor={self.downscale_factor}"

@@ -1,0 +1,178 @@
+"""How elementwise ops are recorded and differentiated: one derivative an operand gives both modes.
+
+An elementwise op states `derivative(y, *operands)` for each operand. `1` and `-1` pass the cotangent on; `None` says
+that the derivative is zero. Multiplying a cotangent with a derivative is `weigh`, which takes 0 times anything as 0.
+It, `add` and `negative` are what every rule is made of, and stand here; the others are the table in `elementwise`.
+
+`table` maps the dtype in which the operands meet to the dtype they are computed in and that of the result. `c` is the
+op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype; see kernels/expressions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.dtypes import COMPLEX, bool_, promote
+from wengert.errors import DTypeError, GradientError
+from wengert.graph import NO_ATTRS, Node, recording
+from wengert.location import here
+from wengert.ops.broadcasting import broadcast, broadcast_shapes, with_rank
+from wengert.ops.core import cast, operand, operands
+from wengert.ops.op import Op, Precision, Template, at_precision, common_device
+from wengert.ops.tables import ARITHMETIC, Table
+
+
+class Elementwise(Op):
+    """An op that works element by element; see the module's head."""
+
+    def __init__(
+        self,
+        name: str,
+        numpy: Callable[..., Any],
+        derivative: Sequence[Any] | None,
+        table: Table,
+        doc: str,
+        *,
+        c: Template = None,
+        precision: Precision = None,
+    ) -> None:
+        rules = None if derivative is None else tuple(map(_cotangent_rule, derivative))
+        super().__init__(
+            name,
+            infer=self._infer,
+            numpy=numpy,
+            vjp=rules,
+            jvp=self._tangent if derivative is not None else None,
+            batch=self._batch,
+            differentiable=derivative is not None,
+            c=c,
+            precision=precision,
+        )
+        self.derivative = derivative
+        self.table = table
+        self.__name__ = name
+        self.__doc__ = doc
+
+    def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
+        """The dtype computed in and that of the result, for operands that meet in `dtype`."""
+        found = self.table.get(dtype)
+        if found is None:
+            takes = ", ".join(known.name for known in self.table)
+            raise DTypeError(f"{self.name} does not take {dtype}; it takes {takes}")
+        return found
+
+    def _infer(self, *sources: Node) -> tuple[Any, Any]:
+        shape = broadcast_shapes(self.name, *[source.shape for source in sources])
+        return shape, self.dtypes(sources[-1].dtype)[1]
+
+    def _tangent(self, tangents: Sequence[Node | None], y: Node, *sources: Node) -> Node | None:
+        total: Node | None = None
+        for i, tangent in enumerate(tangents):
+            term = None if tangent is None else self.vjp[i](tangent, y, *sources)
+            if term is not None:
+                total = term if total is None else add(total, term)
+        return total
+
+    def _batch(self, y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+        rank = len(y.shape)
+        return self(*[with_rank(s, rank) if b else s for s, b in zip(sources, batched)])
+
+
+def _cotangent_rule(derivative: Any) -> Callable[..., Node | None]:
+    if derivative is None:
+        return lambda g, y, *sources: None
+    if callable(derivative):
+        return lambda g, y, *sources: weigh(g, _factor(derivative(y, *sources), g, y))
+    return (lambda g, y, *sources: g) if derivative == 1 else (lambda g, y, *sources: negative(g))
+
+
+def _factor(derivative: Node, g: Node, y: Node) -> Node:
+    if derivative.dtype is g.dtype:
+        return derivative
+    if derivative.dtype in COMPLEX:
+        raise GradientError(f"{y.op.name} of complex values has no derivative yet, and one was asked for", y.location)
+    return cast(derivative, g.dtype)
+
+
+class Unary(Elementwise):
+    """An elementwise op of one operand."""
+
+    def __call__(self, x: Any) -> Node:  # type: ignore[override]
+        return self.record(x)
+
+    def record(self, x: Any) -> Node:
+        """What a call does; calling the method by name spares the hot paths a tenth of a microsecond."""
+        if type(x) is not Node:
+            x = operand(x, None)
+        if self.precision is not None and recording.autocast is not None:
+            (x,) = at_precision(self.precision, (x,))
+        compute, result = self.table.get(x.dtype) or self.dtypes(x.dtype)
+        if x.dtype is not compute:
+            x = cast(x, compute)
+        tracked = x.tracked and self.differentiable and recording.grad
+        return Node(self, (x,), NO_ATTRS, x.shape, result, x.device, tracked, recording.location or here())
+
+
+class Binary(Elementwise):
+    """An elementwise op of two operands."""
+
+    def __call__(self, a: Any, b: Any) -> Node:  # type: ignore[override]
+        return self.record(a, b)
+
+    def record(self, a: Any, b: Any) -> Node:
+        """What a call does; see Unary.record."""
+        if self.precision is not None and recording.autocast is not None:
+            a, b = at_precision(self.precision, (a, b))
+        if type(a) is not Node:
+            a, b = operands(a, b) if type(b) is not Node else (operand(a, b.dtype, b.device), b)
+        elif type(b) is not Node:
+            b = operand(b, a.dtype, a.device)
+        meet = a.dtype if a.dtype is b.dtype else promote(a.dtype, b.dtype)
+        compute, result = self.table.get(meet) or self.dtypes(meet)
+        if a.dtype is not compute:
+            a = cast(a, compute)
+        if b.dtype is not compute:
+            b = cast(b, compute)
+        shape = a.shape if a.shape == b.shape else broadcast(a.shape, b.shape, self.name)
+        device = a.device if a.device == b.device else common_device(self.name, (a, b))
+        tracked = (a.tracked or b.tracked) and self.differentiable and recording.grad
+        return Node(self, (a, b), NO_ATTRS, shape, result, device, tracked, recording.location or here())
+
+
+def wrapping(operator: str) -> dict[str, str]:
+    """An operator in C. Integers wrap around, which C promises of the unsigned ones only."""
+    return {"f": f"({{0}} {operator} {{1}})", "iu": f"(({{T}})(({{U}}){{0}} {operator} ({{U}}){{1}}))"}
+
+
+def weigh_arrays(g: Any, d: Any) -> Any:
+    """`g * d`, and 0 where `g` is 0 whatever `d` is. The slow way is taken only where a NaN shows it is needed."""
+    product = np.multiply(g, d)
+    if not np.isfinite(product.sum()):
+        product = np.where(np.equal(g, 0), np.zeros((), product.dtype), product)
+    return product
+
+
+weigh = Binary(
+    "weigh",
+    weigh_arrays,
+    (lambda y, g, d: d, lambda y, g, d: g),
+    ARITHMETIC,
+    "A cotangent times a derivative: `g * d`, and 0 where `g` is 0, even if `d` is infinite or NaN.",
+    c="weigh",
+)
+# also where the derivative moves: its change, which may be infinite too, counts for nothing where `g` is 0
+weigh.vjp = (weigh.vjp[0], lambda change, y, g, d: weigh(g, change))
+add = Binary(
+    "add",
+    np.add,
+    (1, 1),
+    ARITHMETIC | {bool_: (bool_, bool_)},
+    "The sum `a + b`.",
+    c=wrapping("+") | {"b": "({0} | {1})"},
+)
+negative: Unary = Unary(
+    "negative", np.negative, (-1,), ARITHMETIC, "The negative `-x`.", c={"f": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"}
+)

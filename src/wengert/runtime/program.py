@@ -1,0 +1,100 @@
+"""Programs: a closed graph made ready to run on arrays, any number of times.
+
+In: a Graph whose inputs are placeholders; whatever else its nodes read and that is not among them is a constant, with
+its array in `buffer`. Out: a Program, called with arrays for the graph's inputs, giving arrays for its outputs. An
+output may share memory with an input or a constant, never with what another call gave.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Container, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from wengert.backends import cpu, toolchain
+from wengert.backends.checked import Checked
+from wengert.backends.numpy import apply_here
+from wengert.compiler.passes import optimize
+from wengert.graph import Graph, Node
+from wengert.runtime.config import config
+
+Array = np.ndarray[Any, Any]
+
+
+class Program(Protocol):
+    """What runs a graph."""
+
+    def __call__(self, arrays: Sequence[Array], owned: Container[int] = ()) -> list[Array]:
+        """The arrays of the graph's outputs, from those of its inputs; the numbers in `owned` may be overwritten."""
+        ...
+
+
+def build(graph: Graph, pairs: Sequence[tuple[int, int]] = ()) -> Program:
+    """The program of a closed graph: optimised and compiled, or interpreted where there is no C compiler.
+
+    `pairs` are inputs and the outputs that take their place, by number: they may share memory.
+    """
+    if config.tier == "interpret" or not has_compiler():
+        return Interpreter(graph)
+    optimized, reports = optimize(graph, off=config.passes_off, fuel=config.fuel)
+    return (Checked if config.check else cpu.Program)(optimized, reports, pairs)
+
+
+@functools.cache
+def has_compiler() -> bool:
+    """Whether there is a C compiler; says once if there is none."""
+    if toolchain.compiler() is None:
+        warnings.warn(
+            "no C compiler was found, so programs run on the slower NumPy references. Install gcc or clang, or name "
+            "one in WENGERT_CC",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+class Interpreter:
+    """A program that applies the references one by one and lets go of every array after its last use."""
+
+    def __init__(self, graph: Graph) -> None:
+        places: dict[Node, int] = {}
+        self.constants: list[Any] = []
+        for node in graph.inputs:
+            places.setdefault(node, len(places))
+        self.inputs = [places[node] for node in graph.inputs]
+        for node in graph.captured():
+            places[node] = len(places)
+            self.constants.append(node.buffer)
+        self.first_constant = len(places) - len(self.constants)
+        for node in graph.nodes:
+            places[node] = len(places)
+        self.outputs = [places[node] for node in graph.outputs]
+        self.size = len(places)
+        last = {node: node for node in graph.nodes}
+        last.update((source, node) for node in graph.nodes for source in node.sources)
+        ends: dict[Node, list[int]] = {}
+        kept = set(graph.outputs)
+        for value, reader in last.items():
+            if value not in kept:
+                ends.setdefault(reader, []).append(places[value])
+        self.steps = [
+            (node, places[node], [places[source] for source in node.sources], ends.get(node, []))
+            for node in graph.nodes
+        ]
+
+    def __call__(self, arrays: Sequence[Array], owned: Container[int] = ()) -> list[Array]:
+        """The arrays of the outputs. Nothing is overwritten."""
+        values: list[Any] = [None] * self.size
+        for place, array in zip(self.inputs, arrays):
+            values[place] = array
+        values[self.first_constant : self.first_constant + len(self.constants)] = self.constants
+        with np.errstate(all="ignore"):
+            for node, place, sources, ends in self.steps:
+                values[place] = apply_here(node, [values[source] for source in sources])
+                for end in ends:
+                    values[end] = None
+        return [values[place] for place in self.outputs]

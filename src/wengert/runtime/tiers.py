@@ -1,0 +1,114 @@
+"""Tiers: a structure runs through the interpreter the first times, and is compiled when it comes back.
+
+In: the nodes of a flush in order, and which of them are to have their values afterwards. What is the same in two
+flushes is their *structure*: ops, attributes, shapes, dtypes, who reads whom; leaves count by position, so a learning
+rate that changes is an argument of one program. The switch is by count, never by the clock.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.errors import CompilerError
+from wengert.graph import Graph, Node, now, recorded_as, recording
+from wengert.ops.core import LITERAL, placeholder
+from wengert.runtime.config import config
+from wengert.runtime.program import Interpreter, Program, build, has_compiler
+from wengert.runtime.signature import frozen
+
+STEP_AFTER = 2  # a training step (a flush by `backward`) is compiled when it comes for the third time
+LOOK_AFTER = 30  # what is only looked at is small, as a rule, and comes in many forms
+BOUND = 128  # structures remembered; the one not used for longest goes first
+
+
+class Structure:
+    """A structure that was seen: how often, and its program once it has one."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.program: Program | None = None
+
+
+structures: OrderedDict[Hashable, Structure] = OrderedDict()
+
+
+def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
+    """Run the nodes as a compiled program if their structure came back often enough; whether that was done."""
+    if config.tier == "interpret" or not has_compiler():
+        return False
+    key, leaves, kept = _structure(order, keep)
+    if any(type(leaf.buffer) is not np.ndarray for leaf in leaves):
+        return False  # one that failed, or several results in one
+    structure = structures.get(key)
+    if structure is None:
+        structure = structures[key] = Structure()
+        if len(structures) > BOUND:
+            structures.popitem(last=False)
+    structures.move_to_end(key)
+    structure.seen += 1
+    if structure.seen <= (STEP_AFTER if is_step else LOOK_AFTER) and config.tier != "compile":
+        return False
+    if structure.program is None:
+        structure.program = build(_apart(Graph(leaves, kept, 0)))
+    if isinstance(structure.program, Interpreter):
+        return False
+    try:
+        arrays = structure.program([leaf.buffer for leaf in leaves])
+    except CompilerError:
+        raise  # `wg.config.check` found a kernel that is wrong
+    except Exception:
+        return False  # the interpreter finds the node that failed, and poisons it alone
+    for node, array in zip(kept, arrays):
+        node.buffer = array
+    return True
+
+
+def _structure(order: Sequence[Node], keep: set[Node]) -> tuple[Hashable, list[Node], list[Node]]:
+    """The structure of a flush as a key, its leaves, and what is kept, in order."""
+    places: dict[Node, int] = {}
+    leaves: dict[Node, int] = {}
+    entries: list[Any] = []
+    kept: list[Node] = []
+    for number, node in enumerate(order):
+        sources = []
+        for source in node.sources:
+            place = places.get(source)
+            if place is None:
+                place = leaves.get(source)
+                if place is None:
+                    place = leaves[source] = -1 - len(leaves)
+            sources.append(place)
+        places[node] = number
+        is_kept = node in keep
+        if is_kept:
+            kept.append(node)
+        entries.append((node.op, _attributes(node), tuple(sources), node.shape, node.dtype, is_kept))
+    types = tuple([(leaf.shape, leaf.dtype) for leaf in leaves])
+    return (tuple(entries), types, config.version), list(leaves), kept
+
+
+def _apart(graph: Graph) -> Graph:
+    """The graph over placeholders and nodes of its own, so that a program that is kept holds on to no values."""
+    since = now()
+    with recorded_as(recording.location, False):
+        inputs = [placeholder(leaf.shape, leaf.dtype, leaf.device) for leaf in graph.inputs]
+        return Graph(inputs, graph.inline(*inputs), since)
+
+
+def _attributes(node: Node) -> Hashable:
+    """Attributes as something to compare: 0.0 and -0.0 differ, as do 1 and True where it matters."""
+    attrs = node.attrs
+    if not attrs:
+        return ()
+    if node.op is LITERAL:
+        return repr(attrs["value"])
+    items = tuple([(name, value) for name, value in attrs.items() if name != "slot"])
+    try:
+        hash(items)
+    except TypeError:
+        return frozen(dict(items))
+    return items

@@ -1,0 +1,89 @@
+"""Every op the core's suite samples: compiled equals reference, forward and backward; many graphs to a C unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.ops.suite import Call, collect, identifier
+from wengert import tree
+from wengert.backends.cpu import Program
+from wengert.backends.toolchain import compiler
+from wengert.errors import WengertError
+from wengert.graph import Graph, Node, now
+from wengert.ops.core import placeholder
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
+
+CASES = collect()
+UNIT = 60  # graphs to a C unit
+
+
+def outputs_of(call: Call, inputs: list[Node]) -> list[Node]:
+    """The floating-point and other results of a case, and the cotangents of its inputs, as nodes over placeholders."""
+    tensors = [wg.Tensor(node) for node in inputs]
+    result = call(*tensors)
+    nodes = [leaf.node for leaf in tree.flatten(result)[0] if isinstance(leaf, wg.Tensor)]
+    if call.case.differentiable and inputs:
+        nodes += [leaf.node for leaf in tree.flatten(_gradient(call, tensors))[0]]
+    return nodes
+
+
+def _gradient(call: Call, tensors: list[wg.Tensor]) -> Any:
+    def loss(*values: wg.Tensor) -> wg.Tensor:
+        parts = [leaf for leaf in tree.flatten(call.invariant(*values))[0] if isinstance(leaf, wg.Tensor)]
+        total = wg.tensor(0.0, dtype=wg.float64)
+        for part in parts:
+            if part.dtype == wg.float64:
+                total = total + wg.sin(part * 0.7).sum()
+        return total
+
+    return wg.grad(loss, tuple(range(len(tensors))))(*tensors)
+
+
+def record(case: Any) -> tuple[list[Node], list[np.ndarray], list[Node]] | None:
+    """The inputs, their values and the outputs of a case; None for one that looks at values while recording."""
+    call = Call(case)
+    arrays = [np.ascontiguousarray(call.leaves[i]).reshape(call.leaves[i].shape) for i in call.floating]
+    inputs = [placeholder(a.shape, a.dtype) for a in arrays]
+    try:
+        outputs = outputs_of(call, inputs)
+    except WengertError as error:
+        if isinstance(error, wg.errors.AbstractValueError):
+            return None
+        raise
+    return inputs, arrays, outputs
+
+
+@pytest.mark.parametrize("start", range(0, len(CASES), UNIT))
+def test_compiled_equals_reference(start: int) -> None:
+    wg.synchronize()  # a generator's counter is read as a constant: it must have a value
+    since = now()
+    recorded = [(case, record(case)) for case in CASES[start : start + UNIT]]
+    kept = [(case, parts) for case, parts in recorded if parts is not None]
+    inputs = [node for _, (nodes, _, _) in kept for node in nodes]
+    arrays = [array for _, (_, values, _) in kept for array in values]
+    graph = Graph(inputs, [node for _, (_, _, outputs) in kept for node in outputs], since)
+    found = iter(Program(graph)(arrays))
+    for case, (nodes, values, outputs) in kept:
+        one = Graph(nodes, outputs, since)
+        constants = {n: n.buffer for n in one.captured()}
+        with np.errstate(all="ignore"):
+            expected = _reference(one, dict(zip(nodes, values)), constants)
+        for node, want in zip(outputs, expected):
+            got = next(found)
+            assert got.dtype == want.dtype and got.shape == want.shape, identifier(case)
+            if want.dtype.kind in "fc":
+                np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11, err_msg=f"{identifier(case)}: {node}")
+            else:
+                np.testing.assert_array_equal(got, want, err_msg=f"{identifier(case)}: {node}")
+
+
+def _reference(graph: Graph, inputs: dict[Node, Any], constants: dict[Node, Any]) -> list[Any]:
+    values = {**constants, **inputs}
+    for node in graph.nodes:
+        values[node] = node.op.run([values[source] for source in node.sources], node)
+    return [values[node] for node in graph.outputs]

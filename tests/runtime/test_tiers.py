@@ -1,0 +1,117 @@
+"""Tiers: a training step is one compiled program from its third coming on; what does not come back never pays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert import nn, optim
+from wengert.backends.toolchain import compiler
+from wengert.runtime import tiers
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    wg.synchronize()  # what earlier tests left pending
+    tiers.structures.clear()
+    yield
+    wg.config.tier = "auto"
+    tiers.structures.clear()
+
+
+def programs() -> int:
+    return sum(structure.program is not None for structure in tiers.structures.values())
+
+
+def train(steps: int, tier: str, schedule: bool = False) -> list[float]:
+    wg.config.tier = tier
+    wg.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.LayerNorm(16), nn.Linear(16, 4)).to(wg.float64)
+    opt = optim.AdamW(net.parameters(), lr=0.01)
+    rng = np.random.default_rng(0)
+    x, y = wg.tensor(rng.standard_normal((12, 8))), wg.tensor(rng.integers(0, 4, 12))
+    losses = []
+    for step in range(steps):
+        loss = wg.cross_entropy(net(x), y)
+        loss.backward()
+        if schedule:
+            opt.param_groups[0]["lr"] = 0.01 / (1 + step)
+        opt.step()
+        opt.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_training_step_is_one_program_and_gives_the_references_numbers():
+    expected = train(10, "interpret")
+    tiers.structures.clear()
+    found = train(10, "auto")
+    assert programs() == 1
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_a_learning_rate_that_changes_every_step_never_compiles_again():
+    expected = train(10, "interpret", schedule=True)
+    tiers.structures.clear()
+    found = train(10, "auto", schedule=True)
+    assert programs() == 1
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_floats_beside_tensors_are_arguments_of_the_program():
+    wg.config.tier = "compile"
+    x = wg.tensor(np.arange(3.0))
+    assert [(x * rate + 1.0).tolist() for rate in (0.5, 2.0)] == [[1.0, 1.5, 2.0], [1.0, 3.0, 5.0]]
+    assert programs() == 1
+
+
+def test_signs_of_zero_and_types_of_numbers_are_different_structures():
+    wg.config.tier = "compile"
+    x = wg.tensor(np.array([0.0]))
+    assert np.signbit(wg.where(x > 1, x, -0.0).numpy()).tolist() == [True]
+    assert np.signbit(wg.where(x > 1, x, 0.0).numpy()).tolist() == [False]
+
+
+def test_interpret_never_compiles():
+    train(6, "interpret")
+    assert not tiers.structures
+
+
+def test_what_does_not_come_back_is_not_compiled():
+    wg.config.tier = "auto"
+    for n in range(1, 12):
+        wg.exp(wg.ones(n)).numpy()
+    assert programs() == 0
+
+
+def test_structures_remembered_are_bounded():
+    wg.config.tier = "auto"
+    for n in range(1, tiers.BOUND + 20):
+        wg.exp(wg.ones(n)).numpy()
+    assert len(tiers.structures) == tiers.BOUND
+
+
+def test_a_failure_in_a_compiled_structure_poisons_only_its_own():
+    wg.config.tier = "compile"
+    bad, good = wg.tensor(-np.eye(2)), wg.tensor([1.0, 2.0])
+    failed, fine = wg.linalg.cholesky(bad), good * 2.0
+    assert fine.tolist() == [2.0, 4.0]
+    with pytest.raises(wg.errors.ComputationError, match="cholesky"):
+        failed.numpy()
+
+
+def test_a_kept_program_holds_no_values():
+    import gc
+    import weakref
+
+    wg.config.tier = "compile"
+    x = wg.tensor(np.ones(1000))
+    y = wg.exp(x) * 2.0
+    y.numpy()
+    node = weakref.ref(y.node)
+    del y
+    gc.collect()
+    assert node() is None and programs() == 1

@@ -1,0 +1,24 @@
+"""What the README and the documentation show runs, in order, page by page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = {page: re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M) for page in PAGES}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS[page]], ids=lambda page: page.name)
+def test_the_python_of_a_page_runs(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {}
+    for number, block in enumerate(BLOCKS[page], 1):
+        exec(compile(block, f"{page.name} block {number}", "exec"), scope)
+
+
+def test_pages_were_found():
+    assert sum(map(len, BLOCKS.values())) >= 8
