@@ -20,7 +20,7 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs wheel bench soak clean
+.PHONY: help demo test test-all lint format docs wheel bench bench-cpu soak clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ wheel: $(CORE_STAMP)  ## build the wheel into dist/
 
 bench: $(TEST_STAMP)  ## measure the cost of recording (EXTRAS=oracle to compare)
 	$(BIN)/python benchmarks/recording.py
+
+bench-cpu: $(TEST_STAMP)  ## measure training steps on the CPU beside PyTorch (EXTRAS=oracle; a quiet machine, half an hour)
+	$(BIN)/python benchmarks/cpu.py --json
 
 soak: $(CORE_STAMP)  ## train 100,000 tiny steps and watch the memory
 	$(BIN)/python benchmarks/soak.py

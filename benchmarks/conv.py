@@ -2,8 +2,8 @@
 
     python benchmarks/conv.py [rounds]
 
-Prints GFLOP/s of the forward pass and of both gradients, Wengert / PyTorch, best of the rounds, and the time of all of a
-network's convolutions in one training step. The ceiling is a square sgemm by PyTorch in the same run. With
+Prints GFLOP/s of the forward pass and of both gradients, Wengert / PyTorch, best of the rounds, and the time of all
+convolutions of a training step. The ceiling is a square sgemm by PyTorch in the same run. With
 OMP_NUM_THREADS=1 the time of the processor is measured, which other work on the machine disturbs less.
 """
 
@@ -124,7 +124,8 @@ def table(name: str, layers: list[Layer], rounds: int) -> None:
     totals = [0.0, 0.0]
     for i, layer in enumerate(layers):
         work, times = measure(layer, rounds)
-        text = f"{layer.ins:4d} -> {layer.outs:3d}, {layer.kernel} x {layer.kernel} / {layer.stride}, {layer.size} x {layer.size}"
+        kind = f"{layer.kernel} x {layer.kernel} / {layer.stride}"
+        text = f"{layer.ins:4d} -> {layer.outs:3d}, {kind}, {layer.size} x {layer.size}"
         print(f"  {text:32s}" + "".join(f"{work / a:9.0f} /{work / b:5.0f}" for a, b in times), flush=True)
         needed = times if i else [times[0], times[2]]  # nobody asks for the images' gradient
         totals[0] += layer.times * sum(a for a, _ in needed)

@@ -63,10 +63,10 @@ def wengert_step(row: str, compiled: bool) -> tuple[Step, Any, tuple[Any, ...]]:
     import wengert as wg
 
     wg.manual_seed(0)
-    function, args = (_wengert_training if row in _TRAINED else _wengert_expression)(wg, row)
+    function, args = (_wengert_training if row in TRAINED else _wengert_expression)(wg, row)
     if compiled:
         function = wg.compile(function)
-    if row in _TRAINED:
+    if row in TRAINED:
         return lambda: function(*args).item(), function, args
 
     def step() -> Any:
@@ -77,7 +77,7 @@ def wengert_step(row: str, compiled: bool) -> tuple[Step, Any, tuple[Any, ...]]:
     return step, function, args
 
 
-_TRAINED = ("micrograd", "mlp", "convnet", "resnet18", "gpt")
+TRAINED = ("micrograd", "mlp", "convnet", "resnet18", "gpt")
 
 
 def _wengert_training(wg: Any, row: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -142,7 +142,7 @@ def torch_step(row: str, compiled: bool) -> Step:
     import torch
 
     torch.manual_seed(0)
-    return (_torch_training if row in _TRAINED else _torch_expression)(torch, row, compiled)
+    return (_torch_training if row in TRAINED else _torch_expression)(torch, row, compiled)
 
 
 def _torch_training(torch: Any, row: str, compiled: bool) -> Step:
@@ -153,8 +153,8 @@ def _torch_training(torch: Any, row: str, compiled: bool) -> Step:
     make |= {"resnet18": torch_models.resnet18, "gpt": lambda: torch_models.GPT(VOCABULARY, LENGTH, 128, 4, 4)}
     model = make[row]()
     if row in ("micrograd", "resnet18"):
-        momentum = {"micrograd": 0.0, "resnet18": 0.9}[row]
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=momentum, fused=True)
+        rate, momentum = {"micrograd": (1e-4, 0.0), "resnet18": (0.01, 0.9)}[row]
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum, fused=True)
     else:
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
 

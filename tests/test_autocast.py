@@ -51,6 +51,7 @@ NEUTRAL_OPS = {  # why an op is computed in the dtype its operands meet in
     ),
     "takes no floats": _names(
         "bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift iota random_bits",
+        "checked_index",
     ),
     "gives complex64 from half precision anyway": _names("fft ifft rfft irfft"),
     "carries a graph whose ops have theirs": _names("checkpoint cond while_loop scan custom_vjp custom_jvp"),

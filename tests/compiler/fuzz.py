@@ -90,7 +90,7 @@ def _joined(samples: Sequence[Sample]) -> Sample:
     inputs = [node for sample in samples for node in sample.graph.inputs]
     outputs = [node for sample in samples for node in sample.graph.outputs]
     nodes = [node for sample in samples for node in sample.graph.nodes]
-    arrays, expected, allowed = (sum((list(s[k]) for s in samples), []) for k in (1, 2, 3))
+    arrays, expected, allowed = ([item for sample in samples for item in sample[k]] for k in (1, 2, 3))
     return Sample(Graph(inputs, outputs, nodes=nodes), arrays, expected, allowed)
 
 

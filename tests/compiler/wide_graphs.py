@@ -189,7 +189,7 @@ class WideBuilder(Builder):
             return
         sources = node.sources
         work = node.sources[0].shape[-1] if node.op.name == "matmul" else 1
-        _require(isinstance(node.dtype, tuple) or node.size <= LARGEST and node.size * work <= 1_000_000)
+        _require(isinstance(node.dtype, tuple) or (node.size <= LARGEST and node.size * work <= 1_000_000))
         value = node.op.run([self.values[s] for s in sources], node)
         shadow = self._shadow(node, value)
         self.values[node], self.shadows[node] = value, shadow
@@ -205,7 +205,8 @@ class WideBuilder(Builder):
             self._require_tame(node, one, two)
 
     def _shadow(self, node: Node, value: Any) -> Any:
-        if node.op.name in ("scan", "random_bits") or (node.dtype not in FLOATING and not isinstance(node.dtype, tuple)):
+        several = isinstance(node.dtype, tuple)
+        if node.op.name in ("scan", "random_bits") or (node.dtype not in FLOATING and not several):
             return value
         if node.op.name == "cast":
             return np.asarray(self.shadows[node.sources[0]], float64)

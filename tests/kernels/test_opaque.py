@@ -154,22 +154,23 @@ def _integers(seed: int, low: int, high: int, *shape: int, dtype: Any = np.int64
     return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
 
 
+# shape, axis, and the shapes of the indices
+_GATHERS: list[tuple[tuple[int, ...], int, list[tuple[int, ...]]]] = [
+    ((5, 7), 0, [(4,)]),
+    ((5, 7), 1, [(2, 3)]),
+    ((300, 130), 0, [(200,)]),
+    ((3, 5, 7, 2), 1, [(4, 1), (6,)]),
+    ((3, 5, 4), 0, [(), (2,), (3, 1)]),
+    ((5,), 0, [(0,)]),
+    ((4, 1), 1, [(9,)]),
+    ((4, 0), 0, [(3,)]),
+]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int32])
 def test_gather_and_scatter(dtype: Any) -> None:
     cases = Cases()
-    shapes: list[tuple[tuple[int, ...], int, list[tuple[int, ...]]]]
-    for i, (shape, axis, sizes) in enumerate(
-        shapes := [
-            ((5, 7), 0, [(4,)]),
-            ((5, 7), 1, [(2, 3)]),
-            ((300, 130), 0, [(200,)]),
-            ((3, 5, 7, 2), 1, [(4, 1), (6,)]),
-            ((3, 5, 4), 0, [(), (2,), (3, 1)]),
-            ((5,), 0, [(0,)]),
-            ((4, 1), 1, [(9,)]),
-            ((4, 0), 0, [(3,)]),
-        ]
-    ):
+    for i, (shape, axis, sizes) in enumerate(_GATHERS):
         x = cases.input((10 * random(i, *shape)).astype(dtype))
         kinds = itertools.cycle((np.int64, np.int32))
         indices = [

@@ -61,6 +61,19 @@ def test_a_learning_rate_that_changes_every_step_never_compiles_again():
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
+def test_the_batches_of_an_epoch_are_one_structure():
+    wg.config.tier = "auto"
+    data = wg.tensor(np.arange(60.0).reshape(20, 3))
+    w = wg.tensor(np.ones(3), requires_grad=True)
+    order = wg.tensor(np.random.default_rng(0).permutation(20))
+    for first in [0, 4, 8, 12, 16] * 2:
+        loss = (data[order[first : first + 4]] @ w).sum() + (data[first] * w).sum()
+        loss.backward()
+    assert len(tiers.structures) == 2 and programs() == 1  # the first step has no gradient to add to
+    expected = 2 * data.numpy().sum(0) + 2 * data.numpy()[::4].sum(0)
+    np.testing.assert_allclose(w.grad.numpy(), expected)
+
+
 def test_floats_beside_tensors_are_arguments_of_the_program():
     wg.config.tier = "compile"
     x = wg.tensor(np.arange(3.0))

@@ -13,7 +13,7 @@ from typing import Any
 from wengert.errors import GradientError
 from wengert.graph import RELEASED, Node, ancestors, recorded_as, recording, watchers
 from wengert.location import Backward
-from wengert.ops.core import VARIABLE, placeholder
+from wengert.ops.core import VARIABLE, placeholder, variable
 from wengert.ops.elementwise import add
 from wengert.ops.reduce import sum_to
 
@@ -115,6 +115,8 @@ def pull_back(node: Node, g: Cotangent, wanted: Iterable[Node]) -> Sequence[Cota
         return rule(g, node)
     if node.op.jvp is not None:
         return _transposed_jvp(node, g, wanted)
+    if node.op.composition is not None:
+        return _through_composition(node, g)
     raise GradientError(f"{node.op.name} has no derivative yet, and one was asked for", node.location)
 
 
@@ -129,6 +131,17 @@ def _transposed_jvp(node: Node, g: Cotangent, wanted: Any) -> Sequence[Cotangent
     pairs = [(i, s) for i, s in zip(images, seeds) if i is not None and s is not None]
     results = dict(zip(live, reverse([i for i, _ in pairs], [s for _, s in pairs], live)))
     return [None if t is None else results[t] for t in tangents]
+
+
+def _through_composition(node: Node, g: Cotangent) -> Sequence[Cotangent | None]:
+    """The cotangents from the smaller ops that the op is made of, recorded on variables: the way back ends at them."""
+    with recorded_as(recording.location, True):
+        inputs = [variable(source) if source.tracked else source for source in node.sources]
+        made = node.op.composition(*inputs, **node.attrs)  # type: ignore[misc]
+    results, seeds = (list(made), list(g)) if isinstance(g, list) else ([made], [g])
+    variables = [node for node, source in zip(inputs, node.sources) if node is not source]
+    found = dict(zip(variables, reverse(results, seeds, variables)))
+    return [found.get(node) for node in inputs]
 
 
 def leaves_of(order: Iterable[Node]) -> list[Node]:

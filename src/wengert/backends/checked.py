@@ -1,9 +1,10 @@
 """A program that checks itself: every kernel is replayed against its references, step by step (`wg.config.check`).
 
 Before a step the memory it reads must still hold what was stored there; after it, what it stored must be what the NumPy
-references make of that memory. References are computed twice, as they are and in float64: how far the two are apart
-says what rounding makes of each element, so kernels that round differently pass and those that are wrong do not. The
-first that differs raises, naming the kernel, the node, the user's line and the difference.
+references make of that memory. References are computed three times: as they are, in float64, and in float64 with every
+value shaken by as much as rounding it would. How far these are apart says what rounding makes of each element, so
+kernels that round differently pass and those that are wrong do not. The first that differs raises, naming the kernel,
+the node, the user's line and the difference.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import numpy as np
 
 from wengert.backends.cpu import Program, Step
 from wengert.compiler.fuse import storage
-from wengert.dtypes import FLOATING, HALF, bfloat16, float64
+from wengert.dtypes import FLOATING, HALF, bfloat16, float32, float64
 from wengert.errors import CompilerError
-from wengert.graph import Node, describe_type
+from wengert.graph import Graph, Node, describe_type
+from wengert.ops.recorders import Elementwise
 
 Array = np.ndarray[Any, Any]
 
@@ -91,16 +93,20 @@ def _fail(number: int, step: Step, node: Node, problem: str) -> NoReturn:
 
 
 class Reference(NamedTuple):
-    """What a value must be: by the references as they are and in float64, and the largest number met on the way."""
+    """What a value must be: by the references as they are, in float64, and in float64 with rounding errors."""
 
     value: Any
     wide: Any
-    scale: float
+    shaken: Any
 
 
 def references(step: Step, view: Callable[[Node], Array]) -> list[tuple[Node, Reference]]:
     """What a step must store, from the memory that it reads."""
-    if step.writes and step.writes[0].op.name == "pick" and step.reads == [r for r in step.reads if r.op.name == "pick"]:
+    if (
+        step.writes
+        and step.writes[0].op.name == "pick"
+        and step.reads == [r for r in step.reads if r.op.name == "pick"]
+    ):
         return [(node, _read(view(step.reads[0]))) for node in step.writes if step.reads]
     reads, found = set(step.reads), dict[Node, Reference]()
     needed: set[Node] = set()
@@ -119,45 +125,71 @@ def references(step: Step, view: Callable[[Node], Array]) -> list[tuple[Node, Re
     return [(node, found[node]) for node in step.writes]
 
 
+def references_of(graph: Graph, arrays: Sequence[Array]) -> list[Reference]:
+    """What a whole graph must give."""
+    found = {node: _read(array) for node, array in zip(graph.inputs, arrays)}
+    found.update((node, _read(node.buffer)) for node in graph.captured() if node not in found)
+    with np.errstate(all="ignore"):
+        for node in graph.nodes:
+            found[node] = _computed(node, [found[source] for source in node.sources])
+    return [found[node] for node in graph.outputs]
+
+
 def _read(array: Array) -> Reference:
     copy = array.copy()  # the step may write over what it reads
     wide = copy.astype(float64) if copy.dtype in FLOATING else copy
-    return Reference(copy, wide, _largest(wide))
+    return Reference(copy, wide, wide)
 
 
 def _computed(node: Node, sources: Sequence[Reference]) -> Reference:
     value = node.op.run([source.value for source in sources], node)
+    if node.op.name == "cast" and node.dtype in FLOATING:
+        return Reference(value, *[np.asarray(part, float64) for part in sources[0][1:]])
     try:
         wide = node.op.numpy(*[source.wide for source in sources], **node.attrs)
+        shaken = node.op.numpy(*[source.shaken for source in sources], **node.attrs)
     except Exception:  # one that insists on its dtypes
-        wide = value
-    if node.op.name == "cast" and node.dtype in FLOATING:
-        wide = sources[0].wide.astype(float64)
-    parts = wide if isinstance(wide, tuple) else (wide,)
-    return Reference(value, wide, max([s.scale for s in sources] + [_largest(np.asarray(part)) for part in parts]))
+        wide = shaken = value
+    if not node.op.moves and not isinstance(node.dtype, tuple) and node.dtype in FLOATING:
+        shaken = shaken + _rounding(node, np.asarray(wide), [source.wide for source in sources])
+    return Reference(value, wide, shaken)
 
 
-def _largest(array: Array) -> float:
-    if array.dtype.kind != "f":
-        return 1.0
-    finite = np.abs(array[np.isfinite(array)])
-    return float(finite.max(initial=0))
+def _rounding(node: Node, wide: Array, sources: Sequence[Any]) -> Array:
+    """An error of the size that rounding makes: of the result, and in sums and the like of what is added up."""
+    noise = np.random.default_rng(node.serial).uniform(-1, 1, wide.shape)
+    size = np.abs(wide)
+    if not isinstance(node.op, Elementwise):
+        terms = [_largest(source) * (source.size / max(wide.size, 1)) ** 0.5 for source in sources if np.ndim(source)]
+        size = size + max(terms, default=0)
+    return np.nan_to_num(2 * _epsilon(node.dtype) * size, nan=0, posinf=0) * noise
+
+
+def _largest(array: Any) -> float:
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        return 0.0
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0))
+
+
+def _epsilon(dtype: np.dtype[Any]) -> float:
+    """Half precision is computed in float32 and rounded at the end."""
+    return float(np.finfo(float64 if dtype is float64 else float32).eps)
 
 
 def difference(found: Array, reference: Reference) -> str | None:
     """How what was stored is not its reference, in words; None where rounding explains it."""
-    value, wide = reference.value, np.asarray(reference.wide)
+    value, wide, shaken = map(np.asarray, reference)
     if found.dtype not in FLOATING:
-        wrong = (found != value) & (found != wide)
+        wrong = (found != value) & (found != wide) & (found != shaken)
         if not wrong.any():
             return None
         at = np.unravel_index(int(wrong.argmax()), wrong.shape)
         return f"{int(wrong.sum())} of {wrong.size} elements differ, {found[at]} instead of {value[at]} first"
-    f, v, w = (array.astype(float64) for array in (found, value, wide))
+    f, v, w, s = (array.astype(float64) for array in (found, value, wide, shaken))
     if not f.size:
         return None
-    rounding = np.nan_to_num(np.abs(v - w), nan=0, posinf=0)
-    allowed = np.asarray(_unit(found.dtype) * reference.scale + 8 * (rounding + rounding.mean()))
+    rounding = np.nan_to_num(np.abs(v - w) + np.abs(s - w), nan=0, posinf=0)
+    allowed = _unit(found.dtype) * _largest(v) + 16 * (rounding + rounding.mean())
     wrong = ~(_agree(f, v, allowed) | _agree(f, w, allowed))
     if not wrong.any():
         return None
@@ -172,6 +204,6 @@ def _agree(a: Array, b: Array, allowed: Array) -> Array:
 
 
 def _unit(dtype: np.dtype[Any]) -> float:
-    """The error of a kernel relative to the largest number it meets; half precision is rounded once, at the end."""
+    """What storing a value rounds, and a few units in the last place of a function's own."""
     precision = 2.0**-8 if dtype is bfloat16 else float(np.finfo(dtype).eps)
-    return (2 if dtype in HALF else 64) * precision
+    return (2 if dtype in HALF else 8) * precision

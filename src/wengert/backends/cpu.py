@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn
 
@@ -26,8 +27,9 @@ from wengert.dtypes import COMPLEX
 from wengert.errors import OutOfRangeError
 from wengert.graph import Graph, Node
 from wengert.kernels import opaque
-from wengert.kernels.c import Function, write
+from wengert.kernels.c import Function, write, write_rows
 from wengert.kernels.expressions import c_expression
+from wengert.kernels.loops import Kernel
 from wengert.kernels.lower import lower
 from wengert.kernels.threads import thread_count
 
@@ -82,9 +84,10 @@ class Program:
         self.reports = list(reports)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
-        self.plan: Plan = fuse(graph, inlines, opaque.operands)
+        self.plan: Plan = fuse(graph, inlines, opaque.operands, opaque.absorbs)
         self.seconds["fuse"] = perf_counter() - start
         self.functions: dict[Function, str] = {}
+        self.names_of_ops = {node.op.name for node in graph.nodes}
         self.taken = self._donations(pairs)
         self._name_buffers()
         self._find_picks()
@@ -103,11 +106,25 @@ class Program:
 
     def _donations(self, pairs: Sequence[tuple[int, int]]) -> dict[Node, Node]:
         """By output: the input it is written over, of the pairs (number of an input, number of an output)."""
-        fallible = [
-            number for number, group in enumerate(self.plan.groups) if group.opaque and may_fail(group.roots[0])
-        ]
+        fallible = [number for number, group in enumerate(self.plan.groups) if self._may_fail(group)]
         nodes = [(self.graph.inputs[i], self.graph.outputs[k]) for i, k in pairs]
         return donations(self.graph, self.plan, nodes, max(fallible, default=-1))
+
+    def _may_fail(self, group: Group) -> bool:
+        """Whether running a group may raise: an opaque op that may, or a loop that checks an index."""
+        if group.opaque and may_fail(group.roots[0]):
+            return True
+        if "checked_index" not in self.names_of_ops:
+            return False
+        agenda, seen = list(group.roots), set(group.roots)
+        while agenda:
+            node = agenda.pop()
+            if node.op.name == "checked_index":
+                return True
+            new = [s for s in node.sources if s not in seen and (s not in self.plan.roots and inlines(s))]
+            seen.update(new)
+            agenda += new
+        return False
 
     def _name_buffers(self) -> None:
         self.external: list[Node] = list(self.graph.inputs)
@@ -139,6 +156,8 @@ class Program:
         reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
         if not group.opaque:
             return self._loop_step(group, reads)
+        if group.epilogue:
+            return self._product_step(group, reads)
         node = group.roots[0]
         if node.op.name == "pick":
             return self._pick_step(node, reads)
@@ -173,7 +192,30 @@ class Program:
                     index = node.attrs["index"]
                     found[index] = node if found[index] is None else found[index]
 
+    def _product_step(self, group: Group, reads: list[Node]) -> Step:
+        """A matrix product with its epilogue: row by row if the rows are one loop, else one after the other."""
+        node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
+        rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
+        kernel, by_name = self._lowered(rest)
+        function = write_rows(kernel, f"i{len(group.space) - 1}")
+        if function is None:
+            step = self._loop_step(rest, reads)
+            return Step(f"{opaque.matmul(node, self.pointer)}\n    {step.text}", None, reads, list(group.stored))
+        text = opaque.matmul_with(node, self.pointer, self._called(function, by_name, ["first", "last"]))
+        return Step(text, None, reads, list(group.stored))
+
+    def _called(self, function: Function, by_name: dict[str, Node], more: Sequence[str] = ()) -> str:
+        """The statement that calls a kernel; equal kernels are one function."""
+        name = self.functions.setdefault(function, f"kernel{len(self.functions)}")
+        arguments = [f"(void *){self.pointer(by_name[a])}" for a in function.arguments]
+        return f"{name}({', '.join([*arguments, *more])});"
+
     def _loop_step(self, group: Group, reads: list[Node]) -> Step:
+        kernel, by_name = self._lowered(group)
+        return Step(self._called(write(kernel), by_name), None, reads, list(group.stored))
+
+    def _lowered(self, group: Group) -> tuple[Kernel, dict[str, Node]]:
+        """The kernel of a loop group, and what its buffers are."""
         by_name: dict[str, Node] = {}
 
         def buffer_of(node: Node) -> str:
@@ -183,11 +225,7 @@ class Program:
             return f"n{place.serial}"
 
         roots = self.plan.roots
-        kernel = lower(group, "kernel", lambda n: n not in roots and inlines(n), buffer_of)
-        function = write(kernel)
-        name = self.functions.setdefault(function, f"kernel{len(self.functions)}")
-        arguments = ", ".join(f"(void *){self.pointer(by_name[a])}" for a in function.arguments)
-        return Step(f"{name}({arguments});", None, reads, list(group.stored))
+        return lower(group, "kernel", lambda n: n not in roots and inlines(n), buffer_of), by_name
 
     # --- memory ---------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ def _narrowed(graph: Graph) -> Graph:
         current = over(node, replacing)
         if node in picked:
             indices = _results_to_keep(node, picked[node])
-            if len(indices) < len(node.shape) and spend():
+            if len(indices) < len(node.shape) and _narrows(node, indices):
                 current = _with_results(current, indices)
                 kept[node] = indices
         elif node.op is PICK and node.sources[0] in kept:
@@ -89,6 +89,10 @@ def _narrowed(graph: Graph) -> Graph:
             replacing[node] = current
         nodes.append(current)
     return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
+
+
+def _narrows(node: Node, indices: list[int]) -> bool:
+    return spend(node, lambda: f"{node.op.name} keeps {len(indices)} of its {len(node.shape)} results")
 
 
 def _results_to_keep(node: Node, picked: set[int]) -> list[int]:

@@ -35,7 +35,7 @@ def donations(graph: Graph, plan: Plan, pairs: Iterable[tuple[Node, Node]], last
 
 def _reads_own(group: Group, source: Node, result: Node) -> bool:
     """Whether a group reads a value only at the element at which it writes another, and before it does."""
-    if group.opaque:
+    if group.opaque and result not in group.epilogue:
         return False
     passes = any(read.leaf in group.roots and read.leaf.op.name in REDUCTIONS for read in group.reads)
     if passes and result.shape == group.space:

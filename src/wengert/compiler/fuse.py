@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wengert.compiler.index import Loop, variable
+from wengert.compiler.needs import Needs
 from wengert.compiler.places import MOVEMENT, Place, broadcast_place, everywhere, loops_of, moved_place
 from wengert.graph import Graph, Node, Shape
 from wengert.ops.reduce import reduced
@@ -59,6 +60,7 @@ class Group:
     opaque: bool = False
     reads: list[Read] = field(default_factory=list)
     stored: list[Node] = field(default_factory=list)  # the roots that somebody outside reads
+    epilogue: list[Node] = field(default_factory=list)  # of an opaque op: the elementwise roots on its result
 
     @property
     def reduces(self) -> bool:
@@ -94,9 +96,14 @@ class _Fusion:
     """The state of one fusion."""
 
     def __init__(
-        self, graph: Graph, inlines: Callable[[Node], bool], operands: Callable[[Node], Iterable[Node]]
+        self,
+        graph: Graph,
+        inlines: Callable[[Node], bool],
+        operands: Callable[[Node], Iterable[Node]],
+        absorbs: Callable[[Node], bool],
     ) -> None:
         self.graph = graph
+        self.absorbs = absorbs
         self.inlined = {node for node in graph.nodes if inlines(node)}
         self.operands = operands
         self.outside = set(graph.inputs)
@@ -104,7 +111,7 @@ class _Fusion:
         self.roots = self._roots()
         self.home: dict[Node, Group] = {}
         self.groups: dict[int, Group] = {}
-        self.before: dict[int, int] = {}  # by group: the groups it needs, directly or not, as bits
+        self.needs = Needs(len(self.roots))
         for number, node in enumerate(node for node in graph.nodes if node in self.roots):
             self._found(number, node)
 
@@ -144,10 +151,7 @@ class _Fusion:
             group.reads = [Read(storage(s), Place(None)) for s in self.operands(node)]
         else:
             group.reads = self.reads_of(node, group.space, group.axes)
-        needs = 0
-        for producer in self.producers(group):
-            needs |= self.before[producer.number] | 1 << producer.number
-        self.before[number] = needs
+        self.needs.add(number, [producer.number for producer in self.producers(group)])
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -223,10 +227,9 @@ class _Fusion:
 
     def _way_around(self, first: Group, second: Group) -> bool:
         """Whether a third group needs one of the two and is needed by the other."""
-        pair = 1 << first.number | 1 << second.number
-        for group in (first, second):
+        for group, other in ((first, second), (second, first)):
             for producer in self.producers(group):
-                if not pair >> producer.number & 1 and self.before[producer.number] & pair:
+                if producer is not other and self.needs(producer.number, other.number):
                     return True
         return False
 
@@ -240,14 +243,13 @@ class _Fusion:
         second.reads = list(reads)
         for root in second.roots:
             self.home[root] = second
-        del self.groups[first.number]
-        pair = 1 << first.number | 1 << second.number
-        needs = (self.before[first.number] | self.before[second.number]) & ~pair
-        self.before[second.number] = needs
-        for number in self.groups:
-            if number != second.number and self.before[number] & pair:
-                self.before[number] |= needs | pair
+        self._join(first, second)
         return second
+
+    def _join(self, first: Group, second: Group) -> None:
+        """The first group is part of the second from now on."""
+        del self.groups[first.number]
+        self.needs.join(first.number, second.number)
 
     def run(self) -> None:
         """Merge producers into consumers, then neighbours that read the same."""
@@ -259,6 +261,35 @@ class _Fusion:
                     break
                 group = self.merge(partner, group)
         self._merge_neighbours()
+        self._absorb_epilogues()
+
+    def _absorb_epilogues(self) -> None:
+        """A matrix product takes in the elementwise group that reads it: bias, activation, an update of its weight."""
+        readers: dict[Node, dict[Group, None]] = {}
+        for reader in self.groups.values():
+            for read in reader.reads:
+                readers.setdefault(read.leaf, {})[reader] = None
+        for group in [group for group in self.groups.values() if group.opaque and self.absorbs(group.roots[0])]:
+            found = readers.get(group.roots[0], {})
+            taken = next((g for g in found if self._is_epilogue(group, g)), None)
+            if taken is not None:
+                self._absorb(group, taken)
+
+    def _is_epilogue(self, group: Group, reader: Group) -> bool:
+        node = group.roots[0]
+        if reader.opaque or reader.reduces or reader.space != node.shape or self._way_around(group, reader):
+            return False
+        own = everywhere(loops_of(reader.space))
+        return all(read.place == own for read in reader.reads if read.leaf is node)
+
+    def _absorb(self, group: Group, reader: Group) -> None:
+        """Make an elementwise group the epilogue of an opaque one; the pair stands where it stood."""
+        reader.epilogue, reader.opaque = list(reader.roots), True
+        reader.roots = [group.roots[0], *reader.roots]
+        reader.reads = list(dict.fromkeys([*group.reads, *reader.reads]))
+        for root in reader.roots:
+            self.home[root] = reader
+        self._join(group, reader)
 
     def _merges(self, first: Group, second: Group) -> bool:
         reason = self.may_merge(first, second) or worth_merging(first, second)
@@ -268,41 +299,42 @@ class _Fusion:
 
     def _merge_neighbours(self) -> None:
         """Groups over the same space that read the same value become one: it is read once."""
-        by_space: dict[tuple[Shape, tuple[int, ...]], list[Group]] = {}
+        peers: dict[tuple[Shape, tuple[int, ...], Node], dict[Group, None]] = {}  # by space and by what they read
         for group in list(self.groups.values()):
             if group.opaque:
                 continue
-            peers = by_space.setdefault((group.space, group.axes), [])
-            leaves = {read.leaf for read in group.reads if read.leaf.size > 1}
-            for peer in peers:
-                shared = any(read.leaf in leaves for read in peer.reads)
-                apart = not (
-                    self.before[group.number] >> peer.number & 1 or self.before[peer.number] >> group.number & 1
-                )
-                if shared and apart and self.may_merge(peer, group) is None:
-                    peers.remove(peer)
-                    self.merge(peer, group)
-                    break
-            peers.append(group)
+            leaves = list(dict.fromkeys(read.leaf for read in group.reads if read.leaf.size > 1))
+            around = {peer: None for leaf in leaves for peer in peers.get((group.space, group.axes, leaf), ())}
+            partner = next((peer for peer in around if self._is_apart(peer, group)), None)
+            if partner is not None:
+                for leaf in {read.leaf for read in partner.reads}:
+                    peers.get((group.space, group.axes, leaf), {}).pop(partner, None)
+                leaves = list(dict.fromkeys(read.leaf for read in self.merge(partner, group).reads if read.leaf.size > 1))
+            for leaf in leaves:
+                peers.setdefault((group.space, group.axes, leaf), {})[group] = None
+
+    def _is_apart(self, peer: Group, group: Group) -> bool:
+        """Whether two groups of which neither needs the other may be one."""
+        needed = self.needs(group.number, peer.number) or self.needs(peer.number, group.number)
+        return not needed and self.may_merge(peer, group) is None
 
     def ordered(self) -> list[Group]:
         """The groups, each after those it needs, in the order of the user's program where that leaves a choice."""
-        waiting = {number: self.before[number] for number in self.groups}
-        alive = sum(1 << number for number in self.groups)
+        producers = {number: [p.number for p in self.producers(group)] for number, group in self.groups.items()}
         order: list[Group] = []
-        done = 0
-        ready = sorted(waiting)
-        while ready:
+        done: set[int] = set()
+        waiting = sorted(producers)
+        while waiting:
             later = []
-            for number in ready:
-                if waiting[number] & alive & ~done:
-                    later.append(number)
-                else:
-                    done |= 1 << number
+            for number in waiting:
+                if done.issuperset(producers[number]):
+                    done.add(number)
                     order.append(self.groups[number])
-            if len(later) == len(ready):
+                else:
+                    later.append(number)
+            if len(later) == len(waiting):
                 raise AssertionError("the groups need each other in a circle")
-            ready = later
+            waiting = later
         return order
 
     def settle_stores(self) -> None:
@@ -314,7 +346,8 @@ class _Fusion:
                 if self.home.get(leaf) is not group:
                     needed.add(leaf)
         for group in self.groups.values():
-            group.stored = [root for root in group.roots if root in needed]
+            product = group.roots[:1] if group.epilogue else []  # an epilogue reads it from memory
+            group.stored = [root for root in group.roots if root in needed or root in product]
 
 
 def common_space(first: Group, second: Group) -> tuple[Shape | None, tuple[int, ...]]:
@@ -357,9 +390,18 @@ def _row_place(shape: Shape, loops: Sequence[Loop], space: Shape, axes: tuple[in
     return None
 
 
-def fuse(graph: Graph, inlines: Callable[[Node], bool], operands: Callable[[Node], Iterable[Node]]) -> Plan:
-    """The groups of a graph. `inlines` says which ops are expressions in a loop; `operands` what an opaque op reads."""
-    fusion = _Fusion(graph, inlines, operands)
+def fuse(
+    graph: Graph,
+    inlines: Callable[[Node], bool],
+    operands: Callable[[Node], Iterable[Node]],
+    absorbs: Callable[[Node], bool] = lambda node: False,
+) -> Plan:
+    """The groups of a graph.
+
+    `inlines` says which ops are expressions in a loop, `operands` what an opaque op reads, `absorbs` whether it takes
+    in an elementwise epilogue.
+    """
+    fusion = _Fusion(graph, inlines, operands, absorbs)
     fusion.run()
     fusion.settle_stores()
     return Plan(fusion.ordered(), fusion.roots, fusion.refusals)

@@ -7,11 +7,14 @@ get places that do not; the largest are placed first, each into the smallest gap
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
 
 Value = TypeVar("Value", bound=Hashable)
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Life(NamedTuple):
@@ -33,29 +36,27 @@ def lives(steps: Sequence[tuple[Sequence[Value], Sequence[Value]]]) -> dict[Valu
 def place(alive: Mapping[Value, Life], sizes: Mapping[Value, int]) -> tuple[dict[Value, int], int]:
     """An offset for each value, and the size of the arena."""
     offsets: dict[Value, int] = {}
-    total = 0
-    for value in sorted(alive, key=lambda v: (-sizes[v], alive[v].first)):
-        life = alive[value]
-        taken = sorted(
-            (offset, offset + _rounded(sizes[other]))
-            for other, offset in offsets.items()
-            if alive[other].first <= life.last and life.first <= alive[other].last
-        )
-        offsets[value] = _best_gap(taken, _rounded(sizes[value]))
-        total = max(total, offsets[value] + _rounded(sizes[value]))
-    return offsets, total
+    placed = np.zeros((4, len(alive)), np.int64)  # of the values so far: first and last step, start and end in memory
+    for count, value in enumerate(sorted(alive, key=lambda v: (-sizes[v], alive[v].first))):
+        life, size = alive[value], _rounded(sizes[value])
+        firsts, lasts, starts, ends = placed[:, :count]
+        beside = (firsts <= life.last) & (life.first <= lasts)
+        offset = offsets[value] = _best_gap(starts[beside], ends[beside], size)
+        placed[:, count] = life.first, life.last, offset, offset + size
+    return offsets, int(placed[3].max(initial=0))
 
 
 def _rounded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
+def _best_gap(starts: Numbers, ends: Numbers, size: int) -> int:
     """The start of the smallest gap between taken stretches that is large enough, or the end of them."""
-    best, width, end = -1, -1, 0
-    for start, stop in taken:
-        gap = start - end
-        if gap >= size and (best < 0 or gap < width):
-            best, width = end, gap
-        end = max(end, stop)
-    return best if best >= 0 else end
+    if not starts.size:
+        return 0
+    order = np.argsort(starts, kind="stable")
+    reached = np.maximum.accumulate(ends[order])
+    openings = np.concatenate([[0], reached[:-1]])
+    gaps = starts[order] - openings
+    fits = np.flatnonzero(gaps >= size)
+    return int(openings[fits[gaps[fits].argmin()]]) if fits.size else int(reached[-1])

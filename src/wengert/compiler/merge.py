@@ -30,8 +30,12 @@ SMALL = 1 << 16
 def merge(graph: Graph) -> Graph:
     """The graph with equal small products merged; the graph itself where there are none."""
     depths = _depths(graph)
-    groups = [group for group in _equals(graph, depths) if spend()]
+    groups = [group for group in _equals(graph, depths) if _merges(group)]
     return _merged(graph, depths, groups) if groups else graph
+
+
+def _merges(group: list[Node]) -> bool:
+    return spend(group[0], lambda: f"{len(group)} products become one")
 
 
 def _depths(graph: Graph) -> dict[Node, int]:

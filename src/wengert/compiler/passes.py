@@ -15,6 +15,7 @@ from typing import Any
 from wengert.compiler.cse import cse
 from wengert.compiler.dce import dce
 from wengert.compiler.merge import merge
+from wengert.compiler.onehot import onehot
 from wengert.compiler.rewrite import limited, over, scope, with_attrs
 from wengert.compiler.simplify import simplify
 from wengert.compiler.verify import verify
@@ -22,7 +23,7 @@ from wengert.graph import Graph, Node
 
 Pass = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (simplify, cse, merge, simplify, cse, dce)
+PASSES: tuple[Pass, ...] = (simplify, cse, merge, simplify, cse, onehot, dce)
 """In the order they run. The second round is for what merging and the first `cse` brought together."""
 
 
@@ -69,6 +70,7 @@ def _through(graph: Graph, passes: Sequence[Pass], check: bool) -> tuple[Graph, 
     graph = _with_bodies_optimized(graph, passes, check)
     reports = []
     for one in passes:
+        scope.name, scope.rule = one.__name__, ""
         rewrites, start = scope.rewrites, perf_counter()
         result = one(graph)
         seconds = perf_counter() - start

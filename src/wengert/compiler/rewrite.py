@@ -14,10 +14,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from wengert.errors import CompilerError
 from wengert.graph import Graph, Node, describe_type, now, recorded_as, recording
+from wengert.location import Location
 from wengert.ops.core import DATA, LITERAL
 from wengert.ops.op import Op
 
@@ -27,6 +28,15 @@ _IN_CIRCLES = 1000
 """Rewrites of one node after which the rules are taken to go in circles."""
 
 
+class Rewrite(NamedTuple):
+    """One rewrite: the pass and the rule that made it, what it did in words, and the user's line it is about."""
+
+    name: str
+    rule: str
+    what: str
+    location: Location
+
+
 class Scope(threading.local):
     """What this thread's walk may look into, and how many rewrites it may still make."""
 
@@ -34,6 +44,9 @@ class Scope(threading.local):
         self.outside: frozenset[Node] = frozenset()
         self.fuel: int | None = None  # None: no limit
         self.rewrites = 0
+        self.name = ""  # the pass that runs
+        self.rule = ""  # of `simplify`: the one that was followed last
+        self.last: Rewrite | None = None  # the one that took the last fuel
 
 
 scope = Scope()
@@ -49,12 +62,14 @@ def limited(fuel: int | None) -> Iterator[None]:
         scope.fuel = before
 
 
-def spend() -> bool:
-    """Take the fuel for one rewrite; whether there was any."""
+def spend(node: Node, what: Callable[[], str]) -> bool:
+    """Take the fuel for one rewrite, of a node and described by `what`; whether there was any."""
     if scope.fuel == 0:
         return False
     if scope.fuel is not None:
         scope.fuel -= 1
+        if scope.fuel == 0:
+            scope.last = Rewrite(scope.name, scope.rule, what(), node.location)
     scope.rewrites += 1
     return True
 
@@ -86,6 +101,11 @@ def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:
 def with_attrs(node: Node, attrs: dict[str, Any]) -> Node:
     """A copy of a node with other attributes that give the same type."""
     return Node(node.op, node.sources, attrs, node.shape, node.dtype, node.device, node.tracked, node.location)
+
+
+def _described(node: Node, better: Node) -> str:
+    sources = ", ".join(source.op.name for source in better.sources)
+    return f"{node.op.name} {describe_type(node)} becomes {better.op.name}({sources})"
 
 
 def rewrite(graph: Graph, rule: Rule) -> Graph:
@@ -129,7 +149,7 @@ class _Walk:
     def _accepts(self, node: Node, better: Node) -> bool:
         if better.shape != node.shape or better.dtype != node.dtype or better.device != node.device:
             raise CompilerError(f"a rule replaces {node!r} by {better.op.name} {describe_type(better)}", node.location)
-        return better is not node and spend()
+        return better is not node and spend(node, lambda: _described(node, better))
 
     def _settled(self, recorded: Node) -> Node:
         """What stands in the new graph for a node that a rule returned, after rewriting what it recorded for it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from wengert.compiler.algebra import ALGEBRA, broadcast_by_itself
 from wengert.compiler.constants import fold
 from wengert.compiler.moves import MOVES
-from wengert.compiler.rewrite import Rule, rewrite
+from wengert.compiler.rewrite import Rule, rewrite, scope
 from wengert.graph import Graph, Node
 from wengert.ops.op import Op
 from wengert.ops.recorders import Elementwise
@@ -29,6 +29,7 @@ def simpler(node: Node) -> Node | None:
     for rule in _table.get(node.op) or _rules_for(node.op):
         found = rule(node)
         if found is not None:
+            scope.rule = rule.__name__
             return found
     return None
 

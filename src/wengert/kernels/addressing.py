@@ -149,6 +149,7 @@ def put_slice(node: Node, pointer: Pointer) -> Call | None:
         source.append(f"i{axis} * {step_from}L")
         loops.append(f"for (long i{axis} = 0; i{axis} < {values.shape[axis]}; i{axis}++)")
         step_to, step_from = step_to * node.shape[axis], step_from * values.shape[axis]
-    store = f"(({kind} *){pointer(node)})[{' + '.join(to) or 0}] = (({kind} *){pointer(values)})[{' + '.join(source) or 0}];"
+    written, read = " + ".join(to) or "0", " + ".join(source) or "0"
+    store = f"(({kind} *){pointer(node)})[{written}] = (({kind} *){pointer(values)})[{read}];"
     copy = f"memcpy({pointer(node)}, {pointer(x)}, {node.size * node.dtype.itemsize}L);"
     return Call(f"{copy}\n    {' '.join(reversed(loops))} {store}")

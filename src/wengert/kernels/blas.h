@@ -31,13 +31,13 @@ void wg_connect(void *sgemm, void *dgemm, int threads)
         long lda = ta ? m : k, ldb = tb ? k : n;                                                                       \
         int wide = n > m;                                                                                              \
         long side = wide ? n : m;                                                                                      \
-        long parts = 2.0 * m * n * k < 200000.0 ? 1 : batch >= wg_threads ? 1 : wg_threads;                            \
+        long parts = 2.0 * m * n * k < 4000000.0 ? 1 : batch >= wg_threads ? 1 : wg_threads;                            \
         long part = ((side + parts - 1) / parts + 15) / 16 * 16;                                                       \
         if (k == 0) {                                                                                                  \
             for (long i = 0; i < batch * m * n; i++) c[i] = 0;                                                         \
             return;                                                                                                    \
         }                                                                                                              \
-        _Pragma("omp parallel for collapse(2) if (2.0 * batch * m * n * k > 200000.0)") for (long i = 0; i < batch;    \
+        _Pragma("omp parallel for collapse(2) if (2.0 * batch * m * n * k > 4000000.0)") for (long i = 0; i < batch;    \
                                                                                              i++) for (long p = 0;     \
                                                                                                        p < parts;      \
                                                                                                        p++)            \
@@ -54,5 +54,16 @@ void wg_connect(void *sgemm, void *dgemm, int threads)
                      x + (ta ? start : start * lda), lda, y, ldb, 0, z + start * n, n);                                \
         }                                                                                                              \
     }
+// The rows from `first` to `last` of one product, on the thread that asks.
+#define WG_MATMUL_ROWS(suffix, type, gemm)                                                                             \
+    static void wg_matmul_rows_##suffix(const type *a, const type *b, type *c, long m, long n, long k, int ta, int tb, \
+                                        long first, long last)                                                         \
+    {                                                                                                                  \
+        long lda = ta ? m : k, ldb = tb ? k : n;                                                                       \
+        gemm(ROW_MAJOR, ta ? TRANSPOSED : AS_IS, tb ? TRANSPOSED : AS_IS, last - first, n, k, 1,                       \
+             a + (ta ? first : first * lda), lda, b, ldb, 0, c + first * n, n);                                        \
+    }
+WG_MATMUL_ROWS(f32, float, wg_sgemm)
+WG_MATMUL_ROWS(f64, double, wg_dgemm)
 WG_MATMUL(f32, float, wg_sgemm)
 WG_MATMUL(f64, double, wg_dgemm)

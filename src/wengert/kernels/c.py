@@ -28,7 +28,10 @@ from wengert.kernels.lower import guard_text
 
 LANES = 128
 PARTS = 32
-WORTH_THREADS = 40_000  # statements executed: below, waking the other threads costs more than it saves
+BLOCK = 4096  # elements that a long sum adds up in its own dtype before it goes on in double
+WORTH_THREADS = (
+    600_000  # statements executed (about 20 us): below, waking the other threads may cost more than it saves
+)
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,31 @@ class Function:
 def write(kernel: Kernel) -> Function:
     """The C of a kernel."""
     kernel = merge_loops(kernel)
+    names, parameters = _parameters(kernel)
+    return Function(_Writer(kernel, names).text(), parameters, tuple(kernel.buffers))
+
+
+def _parameters(kernel: Kernel) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What the buffers are called in C, and how they are declared."""
     names = {buffer: f"b{i}" for i, buffer in enumerate(kernel.buffers)}
-    parameters = [
+    declared = tuple(
         f"{'' if written else 'const '}{stored_type(dtype)} *restrict {names[buffer]}"
         for buffer, (dtype, written) in kernel.buffers.items()
-    ]
-    names |= {row: row for row in kernel.scratch}
-    return Function(_Writer(kernel, names).text(), tuple(parameters), tuple(kernel.buffers))
+    )
+    return names | {row: row for row in kernel.scratch}, declared
+
+
+def write_rows(kernel: Kernel, columns: str) -> Function | None:
+    """The C of an elementwise kernel for the rows from `first` to `last`; None where its rows are not one loop.
+
+    `columns` names the loop over the last axis. It is what runs on the rows of a matrix product that a thread has made.
+    """
+    inner = [loop for loop in kernel.outer if loop.name == columns]
+    kernel = merge_loops(replace(kernel, outer=[loop for loop in kernel.outer if loop.name != columns], inner=inner))
+    if len(kernel.outer) != 1:
+        return None
+    names, parameters = _parameters(kernel)
+    return Function(_Writer(kernel, names).rows_text(), (*parameters, "long first", "long last"), tuple(kernel.buffers))
 
 
 # --- merging loops --------------------------------------------------------------------------------------------------
@@ -134,6 +155,7 @@ class _Writer:
         self.lines: list[str] = []
         self.depth = 1
         self.widths = {a.total: self._total_type(a) for a in self._accumulated()}
+        self.summed: set[str] = set()  # the totals that the innermost loop sums on the side
 
     def text(self) -> str:
         """The body of the function."""
@@ -147,6 +169,20 @@ class _Writer:
             self._parts()
         else:
             self._rows()
+        return "\n".join(self.lines) + "\n"
+
+    def rows_text(self) -> str:
+        """The body of a function of some rows."""
+        (rows,), columns = self.kernel.outer, self.kernel.inner
+        self.line(f"// {self.kernel.comment}")
+        self.line(f"for (long {rows.name} = first; {rows.name} < last; {rows.name}++) {{")
+        self.depth += 1
+        for loop in columns:
+            self._open(loop, "#pragma omp simd")
+        for stage in self.kernel.stages:
+            self._write([*stage.before, *stage.inside])
+        self._write(self.kernel.after)
+        self._close(1 + len(columns))
         return "\n".join(self.lines) + "\n"
 
     def line(self, text: str) -> None:
@@ -196,12 +232,37 @@ class _Writer:
         totals = [s for s in stage.inside if isinstance(s, Accumulate)]
         for total in totals:
             self._begin(total, "")
-        for k, loop in enumerate(loops):
-            self._open(loop, self._simd(totals) if k == len(loops) - 1 else "")
-        self._write(stage.inside)
-        self._close(len(loops))
+        *slow, fast = loops or [Loop("once", 1)]
+        for loop in slow:
+            self._open(loop)
+        self._vector_loop(fast, "0", str(fast.extent), totals, stage.inside)
+        self._close(len(slow))
         for total in totals:
             self._finish(total, "")
+
+    def _vector_loop(
+        self, loop: Loop, first: str, last: str, totals: Sequence[Accumulate], statements: Sequence[Statement]
+    ) -> None:
+        """The innermost loop, vectorised. Long sums are made of sums of BLOCK elements, added up in double."""
+        wide = {total.total: total for total in totals if self.widths[total.total] != self._scalar_type(total)}
+        blocked = bool(wide) and loop.extent > BLOCK
+        if blocked:
+            self.line(f"for (long block = {first}; block < {last}; block += {BLOCK}) {{")
+            self.depth += 1
+            self.line(f"long end = block + {BLOCK} < {last} ? block + {BLOCK} : {last};")
+            first, last = "block", "end"
+        for name, total in wide.items():
+            self.line(f"{self._scalar_type(total)} {name}_sum = {self._start(total)};")
+        self.summed = set(wide)
+        self.line(self._simd(totals))
+        self.line(f"for (long {loop.name} = {first}; {loop.name} < {last}; {loop.name}++) {{")
+        self.depth += 1
+        self._write(statements)
+        self._close()
+        self.summed = set()
+        for name, total in wide.items():
+            self.line(f"{_combine(name, total.kind, f'{name}_sum')};")
+        self._close(int(blocked))
 
     def _parts(self) -> None:
         """A reduction of everything: PARTS sums, in parallel, added up in order."""
@@ -217,14 +278,15 @@ class _Writer:
         for total in totals:
             self._begin(total, "")
         self.line(f"long stop = (part + 1) * {size}L < {loop.extent} ? (part + 1) * {size}L : {loop.extent};")
-        if not rest:
-            self.line(self._simd(totals))
-        self.line(f"for (long {loop.name} = part * {size}L; {loop.name} < stop; {loop.name}++) {{")
-        self.depth += 1
-        for k, inner in enumerate(rest):
-            self._open(inner, self._simd(totals) if k == len(rest) - 1 else "")
-        self._write(stage.inside)
-        self._close(len(rest) + 1)
+        if rest:
+            self.line(f"for (long {loop.name} = part * {size}L; {loop.name} < stop; {loop.name}++) {{")
+            self.depth += 1
+            for inner in rest[:-1]:
+                self._open(inner)
+            self._vector_loop(rest[-1], "0", str(rest[-1].extent), totals, stage.inside)
+            self._close(len(rest))
+        else:
+            self._vector_loop(Loop(loop.name, size), f"part * {size}L", "stop", totals, stage.inside)
         for total in totals:
             self.line(f"{total.total}_parts[part] = {total.total};")
             if self._checks_nan(total):
@@ -325,7 +387,10 @@ class _Writer:
         return [s for stage in self.kernel.stages for s in stage.inside if isinstance(s, Accumulate)]
 
     def _total_type(self, total: Accumulate) -> str:
-        """Long sums of floats are kept in double: the error does not grow with the length."""
+        """Long sums of floats go on in double: the error does not grow with the length.
+
+        Only from block to block: gcc 12 makes wrong code of AVX-512 loops that add floats to doubles under a mask.
+        """
         length = math.prod(loop.extent for loop in self.kernel.inner)
         wide = total.kind in ("sum", "prod") and total.dtype == float32 and length > 1 << 12
         return "double" if wide else self._scalar_type(total)
@@ -357,10 +422,14 @@ class _Writer:
         if self._checks_nan(total):
             self.line(f"if ({total.total}_nan) {total.total} = NAN;")
 
+    def _inside_name(self, total: Accumulate) -> str:
+        """What the innermost loop calls a total."""
+        return f"{total.total}_sum" if total.total in self.summed else total.total
+
     def _simd(self, totals: Sequence[Accumulate]) -> str:
         if any(_is_position(total) for total in totals):
             return ""
-        clauses = "".join(f" reduction({_CLAUSE[t.kind]}:{t.total})" for t in totals)
+        clauses = "".join(f" reduction({_CLAUSE[t.kind]}:{self._inside_name(t)})" for t in totals)
         clauses += "".join(f" reduction(|:{t.total}_nan)" for t in totals if self._checks_nan(t))
         return f"#pragma omp simd{clauses}"
 
@@ -393,7 +462,8 @@ class _Writer:
                 better = f"({better} || {value} != {value}) && {best} == {best}"
             first = f"({total.position}) == 0"
             return [f"if ({first} || ({better})) {{ {best} = {value}; {at} = {total.position}; }}"]
-        lines = [f"{_combine(held[name], total.kind, value)};"]
+        target = held[name] if lane else self._inside_name(total)
+        lines = [f"{_combine(target, total.kind, value)};"]
         if self._checks_nan(total):
             lines.append(f"{held[f'{name}_nan']} |= ({value} != {value});")
         return lines
@@ -409,7 +479,7 @@ class _Writer:
 
     def _work(self) -> int:
         loops = math.prod(loop.extent for loop in (*self.kernel.outer, *self.kernel.inner))
-        return loops * max(1, sum(len(stage.inside) + len(stage.before) for stage in self.kernel.stages))
+        return loops * max(1, sum(_effort(s) for stage in self.kernel.stages for s in stage.inside))
 
     def _threads(self) -> bool:
         return self._work() > WORTH_THREADS
@@ -433,6 +503,11 @@ class _Writer:
                 across += statement.index.factor(last_outer) == 1
                 along += statement.index.factor(last_inner) == 1
         return across > along
+
+
+def _effort(statement: Statement) -> int:
+    """What a statement costs; an addition is 1, a call of a mathematical function 8."""
+    return 8 if isinstance(statement, Let) and "wg_" in statement.text else 1
 
 
 def _is_position(total: Accumulate) -> bool:

@@ -1,7 +1,7 @@
 """What a hand-written kernel's Python side gives: the C statement that calls it, and what it needs.
 
-A statement may use `(arena + scratch)`: memory for it alone while it runs, of the size it asks for. Headers are found by
-the functions' names, `wg_NAME_f32(...)`: HEADERS says which file has them.
+A statement may use `(arena + scratch)`: memory for it alone while it runs, of the size it asks for. Headers are found
+by the functions' names, `wg_NAME_f32(...)`: HEADERS says which file has them.
 """
 
 from __future__ import annotations

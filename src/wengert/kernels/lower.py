@@ -293,7 +293,9 @@ class _Lowering:
         return name
 
     def _is_once(self, node: Node, place: Place) -> bool:
-        return all(not (i.loops() & self.inner) for i in place.along(node.shape)) and bool(self.group.axes)
+        """Whether a value is the same in a whole pass. One behind a guard is loaded where the guard holds."""
+        indices = [*place.along(node.shape), *[guard.index for guard in place.guards]]
+        return all(not (index.loops() & self.inner) for index in indices) and bool(self.group.axes)
 
     def _depends(self, index: Index, guards: Sequence[Guard]) -> bool:
         """Whether an index changes within a pass."""

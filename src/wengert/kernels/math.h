@@ -1034,4 +1034,11 @@ WG uint32_t wg_philox(uint32_t key0, uint32_t key1, uint64_t counter, uint64_t s
     return index & 1 ? odd : even;
 }
 
+/* --- an index that is compared with: what checked_index computes. The program looks at wg_error and raises ---------- */
+extern int wg_error;
+WG int64_t wg_checked_index(int64_t index, int64_t size) {
+    if (index < -size || index >= size) wg_error = 1;
+    return index < 0 ? index + size : index;
+}
+
 #endif

@@ -5,7 +5,9 @@ An op that is neither here nor an expression in a loop is computed by its NumPy 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from wengert.dtypes import float32, float64
 from wengert.graph import Node
@@ -13,8 +15,11 @@ from wengert.kernels import addressing, attention, pooling
 from wengert.kernels.call import Call, Pointer, includes
 from wengert.kernels.convolution import convolve
 from wengert.kernels.expressions import stored_type, suffix
+from wengert.kernels.threads import thread_count
 
-__all__ = ["call", "includes", "operands"]
+__all__ = ["absorbs", "call", "includes", "matmul_with", "operands"]
+
+WORTH_THREADS = 4_000_000  # floating-point operations (about 40 us): below, a product stays on one thread
 
 
 def _untransposed(x: Node) -> tuple[Node, bool]:
@@ -61,21 +66,66 @@ def _batch_step(source: Node, node: Node) -> int | None:
     return source.shape[-1] * source.shape[-2] if count == total else None
 
 
-def matmul(node: Node, pointer: Pointer) -> str:
-    """A matrix product by BLAS, transposes absorbed."""
+class Product(NamedTuple):
+    """A matrix product as BLAS takes it: operands as they lie in memory, sizes, transposes, steps between batches."""
+
+    x: Node
+    y: Node
+    batch: int
+    m: int
+    n: int
+    k: int
+    turned_x: bool
+    turned_y: bool
+    step_x: int
+    step_y: int
+
+
+def product(node: Node) -> Product:
+    """What a matmul node multiplies, with transposes and broadcasts absorbed."""
     (a, b), (m, n) = node.sources, node.shape[-2:]
-    k = a.shape[-1]
-    batch = 1
-    for size in node.shape[:-2]:
-        batch *= size
+    k, batch = a.shape[-1], math.prod(node.shape[:-2])
     (x, turned_x), (y, turned_y) = _untransposed(a), _untransposed(b)
     x, y = _unbatched(x), _unbatched(y)
     step_x = 0 if x.size == m * k else m * k
     step_y = 0 if y.size == k * n else k * n
-    if batch > 1 and step_y == 0 and not turned_x:  # one matrix for all batches: one taller product
+    if batch > 1 and step_x and not step_y and not turned_x:  # one matrix for all batches: one taller product
         m, batch = m * batch, 1
-    numbers = f"{batch}, {m}, {n}, {k}, {int(turned_x)}, {int(turned_y)}, {step_x}, {step_y}"
-    return f"wg_matmul_{suffix(node.dtype)}({pointer(x)}, {pointer(y)}, {pointer(node)}, {numbers});"
+    return Product(x, y, batch, m, n, k, turned_x, turned_y, step_x, step_y)
+
+
+def absorbs(node: Node) -> bool:
+    """Whether an op takes in an elementwise epilogue: a single matrix product."""
+    return node.op.name == "matmul" and _multiplies(node) and product(node).batch == 1
+
+
+def matmul(node: Node, pointer: Pointer) -> str:
+    """A matrix product by BLAS."""
+    p = product(node)
+    numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, {p.step_x}, {p.step_y}"
+    return f"wg_matmul_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
+
+
+def matmul_with(node: Node, pointer: Pointer, epilogue: str) -> str:
+    """A matrix product and, on the rows a thread has just made, a call of `epilogue` (it ends in `first, last`)."""
+    p = product(node)
+    threads = thread_count() if 2 * p.m * p.n * p.k > WORTH_THREADS else 1
+    rows_each = -(-p.m // threads)
+    part = -(-rows_each // 16) * 16
+    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, first, last"
+    rows = f"wg_matmul_rows_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
+    whole = ""
+    if p.n > p.m or not p.k:  # cut along the columns instead: the epilogue comes after all of it
+        whole, rows = matmul(node, pointer), ""
+    lines = [
+        whole,
+        f"#pragma omp parallel for if ({threads} > 1)",
+        f"for (long part = 0; part < {threads}; part++) {{",
+        f"    long first = part * {part}L, last = first + {part} < {p.m} ? first + {part} : {p.m};",
+        f"    if (first < last) {{ {rows} {epilogue} }}",
+        "}",
+    ]
+    return "\n    ".join(line for line in lines if line)
 
 
 def concat(node: Node, pointer: Pointer) -> str:

@@ -35,7 +35,7 @@ def max_pool(node: Node, pointer: Pointer, results: Sequence[Node | None]) -> Ca
     """The largest element of each window, and where it is."""
     x = node.sources[0]
     windows = _windows(x, node.shape[0], node)
-    if windows is None:
+    if windows is None or math.prod(x.shape[-len(node.attrs["kernel"]) :]) >= 1 << 31:
         return None
     values, places = (*results, None, None)[:2]
     return Call(f"wg_max_pool_{suffix(x.dtype)}({pointer(x)}, {pointer(values)}, {pointer(places)}, {windows});")

@@ -270,3 +270,22 @@ def check_range(index: Node, size: int, name: str) -> None:
         wrong = low if low < -size else high
         there = f"there are {-size} to {size - 1}" if size else "it has no elements"
         raise OutOfRangeError(f"{name}: index {wrong} is out of range for an axis of size {size}; {there}")
+
+
+def _checked_index(index: Any, size: int) -> Any:
+    wrong = index[(index < -size) | (index >= size)]
+    if wrong.size:
+        raise IndexError(f"index {int(wrong[0])} is out of range for an axis of size {size}")
+    return np.where(index < 0, index + index.dtype.type(size), index)
+
+
+CHECKED_INDEX: Op = Op(
+    "checked_index",
+    infer=lambda index, size: (index.shape, index.dtype),
+    numpy=_checked_index,
+    differentiable=False,
+    batch=lambda y, sources, batched: CHECKED_INDEX(sources[0], **y.attrs),
+    c={"i": "wg_checked_index({0}, {size})"},
+)
+"""An index counted from the front; one out of range raises. The compiler records it where it turns a gather into a
+comparison."""

@@ -22,7 +22,7 @@ from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeErro
 from wengert.graph import Node, Shape
 from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import as_node, cast, data, operands, require_floating, stop_gradient
-from wengert.ops.elementwise import equal, exp, greater_equal, isfinite, positive, where
+from wengert.ops.elementwise import equal, exp, greater_equal, isfinite, where
 from wengert.ops.gather import take
 from wengert.ops.linalg import matmul, over_lanes
 from wengert.ops.movement import matrix_transpose, reshape
@@ -118,22 +118,17 @@ def _backward(g: Any, query: Any, key: Any, value: Any, *mask: Any, causal: bool
     return np.matmul(scores, key) * scale, by_key, np.matmul(np.swapaxes(p, -1, -2), g)
 
 
-def _backward_vjp(cotangents: list[Node | None], y: Node) -> list[Node | None]:
-    """The derivative of the same written out in smaller ops."""
-    from wengert.autodiff.reverse import reverse
-
-    g, query, key, value = inputs = [positive.record(source) for source in y.sources[:4]]  # the way back ends at them
-    results = _composed(g, query, key, value, y.sources[4] if len(y.sources) > 4 else None, **y.attrs)
-    pairs = [(r, c) for r, c in zip(results, cotangents) if c is not None]
-    found = reverse([r for r, _ in pairs], [c for _, c in pairs], inputs)
-    return [*found, *[None] * (len(y.sources) - 4)]
+def _backward_composed(
+    g: Node, query: Node, key: Node, value: Node, *mask: Node, causal: bool, scale: float
+) -> Sequence[Node]:
+    return _composed(g, query, key, value, mask[0] if mask else None, causal, scale)[:3]
 
 
 ATTENTION_BACKWARD = Op(
     "attention_backward",
     infer=_backward_infer,
     numpy=_backward,
-    vjp=_backward_vjp,
+    composition=_backward_composed,
     batch=over_lanes,
     expensive=True,
 )

@@ -9,6 +9,7 @@ An op is recorded by calling it on nodes. Its rules:
     jvp   rule(tangents, y, *sources) -> tangent; a tangent is None where it is zero
     linear        positions of the sources in which the op is jointly linear: its tangent is itself
     multilinear   positions of the sources in each of which it is linear: its tangent is a sum over them
+    composition(*sources, **attrs) -> node(s)      the same value in smaller ops, to be differentiated in its place
     batch(y, sources, batched) -> node             the op over lanes: sources[i] has them as axis 0 where batched[i]
     precision     what `autocast` makes of floating sources: "low" (its own dtype, bfloat16 or float16), "full" (float32
                   instead of those two) or None (nothing: the op is computed in the dtype its operands meet in)
@@ -47,6 +48,7 @@ class Op:
         jvp: Callable[..., Any] | None = None,
         linear: Container[int] = (),
         multilinear: tuple[int, ...] = (),
+        composition: Callable[..., Any] | None = None,
         batch: Callable[..., Node] | None = None,
         differentiable: bool = True,
         expensive: bool = False,
@@ -61,6 +63,7 @@ class Op:
         self.jvp = jvp
         self.linear = linear
         self.multilinear = multilinear
+        self.composition = composition
         self.batch = batch
         self.differentiable = differentiable
         self.expensive = expensive  # its value is kept for a later backward rather than computed again

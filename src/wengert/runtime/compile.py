@@ -190,8 +190,8 @@ class Compiled:
         """Print what the compiler made of the latest call's recording, and return the text.
 
         Without an argument the table of its passes: nodes, kernels, bytes moved, operations, peak memory, time. With
-        the name of a pass (`recorded`, `simplify`, `cse`, `merge`, `dce`, `fuse`) the graph after it, as Python that
-        runs; `refusals`: why groups of values are kernels apart; `memory` and `build`: the timeline, the C.
+        the name of a row of that table, such as `recorded`, `cse` or `fuse`, the graph after that pass as Python that
+        runs; `memory` and `build`: the timeline, the C. `refusals`: why groups of values are kernels apart.
         """
         replay = self._newest("explain")
         text = text_of(replay.graph, replay.program, what)

@@ -205,9 +205,9 @@ def table(graph: Graph, program: Program) -> str:
             f"{bytes_text(row.peak):>12} {taken}".rstrip()
         )
     references = [step.node.op.name for step in program.steps if step.node is not None and step.node.op.name != "pick"]
-    lines.append(f"{len(program.functions)} loop nests in C: equal kernels are written once")
+    lines.append(f"loop nests in C: {len(program.functions)} (equal kernels are written once)")
     if references:
-        lines.append(f"{len(references)} kernels have no C and run by their references: {', '.join(set(references))}")
+        lines.append(f"without C, run by their references: {', '.join(dict.fromkeys(references))}")
     return "\n".join(lines)
 
 
@@ -233,11 +233,15 @@ def fused(program: Program) -> str:
     for number, (group, step) in enumerate(zip(program.plan.groups, program.steps)):
         notes.update((root, f"kernel {number}") for root in group.roots)
         kind = "a call" if group.opaque else f"over {group.space}" + (f" reducing {group.axes}" if group.axes else "")
-        names = ", ".join(f"{root.op.name} {list(root.shape)}" for root in group.roots)
+        names = ", ".join(f"{root.op.name} {_shapes(root)}" for root in group.roots)
         where = "; ".join(dict.fromkeys(describe(root.location) for root in group.roots))
         parts.append(f"# kernel {number}: {kind}: {names}\n#   stores {len(step.writes)}, from {where}")
     parts.append("# a value without a kernel is computed where it is read")
     return "\n".join(parts) + "\n" + IMPORTS + as_python(program.graph, notes=notes)
+
+
+def _shapes(node: Node) -> str:
+    return ", ".join(str(list(s)) for s in node.shape) if isinstance(node.dtype, tuple) else str(list(node.shape))
 
 
 def refusals(program: Program) -> str:
@@ -270,7 +274,7 @@ def timeline(program: Program) -> Timeline:
     moments = Timeline()
     for number in range(len(program.steps)):
         held = [node for node, life in alive.items() if life.first <= number <= life.last]
-        values = [(size_of(n), f"{n.op.name} {list(n.shape)}", _line(n)) for n in held]
+        values = [(size_of(n), f"{n.op.name} {_shapes(n)}", _line(n)) for n in held]
         moments.append(Moment(number, sum(v[0] for v in values), sorted(values, reverse=True)))
     return moments
 

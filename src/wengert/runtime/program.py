@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from wengert.backends import cpu, toolchain
-from wengert.backends.checked import Checked
 from wengert.backends.numpy import apply_here
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, Node
@@ -40,7 +39,11 @@ def build(graph: Graph, pairs: Sequence[tuple[int, int]] = ()) -> Program:
     if config.tier == "interpret" or not has_compiler():
         return Interpreter(graph)
     optimized, reports = optimize(graph, off=config.passes_off, fuel=config.fuel)
-    return (Checked if config.check else cpu.Program)(optimized, reports, pairs)
+    if config.check:
+        from wengert.runtime.checking import CheckedProgram  # which needs what records, and so this
+
+        return CheckedProgram(graph, optimized, reports, pairs)
+    return cpu.Program(optimized, reports, pairs)
 
 
 @functools.cache

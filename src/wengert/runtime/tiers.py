@@ -16,6 +16,7 @@ import numpy as np
 from wengert.errors import CompilerError
 from wengert.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.core import LITERAL, placeholder
+from wengert.ops.movement import RESHAPE, SLICE
 from wengert.runtime.config import config
 from wengert.runtime.program import Interpreter, Program, build, has_compiler
 from wengert.runtime.signature import frozen
@@ -40,6 +41,7 @@ def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
     """Run the nodes as a compiled program if their structure came back often enough; whether that was done."""
     if config.tier == "interpret" or not has_compiler():
         return False
+    order = _with_slices_taken(order)
     key, leaves, kept = _structure(order, keep)
     if any(type(leaf.buffer) is not np.ndarray for leaf in leaves):
         return False  # one that failed, or several results in one
@@ -65,6 +67,23 @@ def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
     for node, array in zip(kept, arrays):
         node.buffer = array
     return True
+
+
+def _with_slices_taken(order: Sequence[Node]) -> list[Node]:
+    """The nodes without the slices of values that are there: a slice is a view, and where it begins is no structure.
+
+    So the batches of an epoch, `images[i : i + 64]`, are inputs of one program.
+    """
+    rest, taken = [], set()
+    for node in order:
+        source = node.sources[0] if node.sources else None
+        is_slice = node.op is SLICE and type(source.buffer) is np.ndarray  # type: ignore[union-attr]
+        if is_slice or (node.op is RESHAPE and source in taken):
+            node.buffer = node.op.run([source.buffer], node)  # type: ignore[union-attr]
+            taken.add(node)
+        else:
+            rest.append(node)
+    return rest
 
 
 def _structure(order: Sequence[Node], keep: set[Node]) -> tuple[Hashable, list[Node], list[Node]]:

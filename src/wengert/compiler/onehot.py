@@ -1,0 +1,107 @@
+"""One-hot: a gather of one element a row, from a row that is read anyway, becomes a comparison inside its loops.
+
+In: a graph. Out: the graph with `take_along(x, index)` of one index a row as the sum over the row of
+`where(place == index, x, 0)`, and what adds one element a row into zeros as `where(place == index, value, 0)`: neither
+is a kernel of its own any more, and rows need not be stored for them. So cross-entropy reads its scores once forward
+and once backward. Only where the row is computed from a reduction over it, as the log-probabilities of cross-entropy
+are: a row that nobody else reads is better gathered from.
+
+An index out of range raises as before: the first comparison with it checks it.
+"""
+
+from __future__ import annotations
+
+from wengert.compiler.rewrite import Rule, made_by, rewrite
+from wengert.dtypes import FLOATING, int32, int64
+from wengert.graph import Graph, Node
+from wengert.ops import elementwise as e
+from wengert.ops.addressing import ADD_ALONG, CHECKED_INDEX, TAKE_ALONG
+from wengert.ops.core import LITERAL, literal
+from wengert.ops.creation import iota
+from wengert.ops.movement import BROADCAST, RESHAPE, reshape
+from wengert.ops.op import Op
+from wengert.ops.recorders import Elementwise
+from wengert.ops.reduce import SUM
+
+_STEPS = 8  # how many elementwise ops back a reduction over the row is looked for
+
+
+def onehot(graph: Graph) -> Graph:
+    """The graph with gathers of one element a row as comparisons, where the row is read anyway.
+
+    >>> import wengert as wg
+    >>> from wengert.ops.core import placeholder
+    >>> x, index = placeholder((4, 9), wg.float32), placeholder((4, 1), wg.int64)
+    >>> y = TAKE_ALONG(x - SUM(x, axes=(1,), keepdims=True), index, axis=1)
+    >>> [node.op.name for node in onehot(Graph([x, index], [y])).nodes if node.sources][2:]
+    ['checked_index', 'reshape', 'equal', 'where', 'sum']
+    """
+    checked = {node.sources[1] for node in graph.nodes if node.op is TAKE_ALONG and _reads_row(node)}
+    return rewrite(graph, _rule(checked)) if checked else graph
+
+
+def _rule(checked: set[Node]) -> Rule:
+    def rule(node: Node) -> Node | None:
+        if node.op is TAKE_ALONG and node.sources[1] in checked and _reads_row(node):
+            return _picked(node)
+        if node.op is ADD_ALONG and node.sources[2] in checked and _adds_one_a_row(node):
+            return _laid(node)
+        return None
+
+    return rule
+
+
+def _is_one_a_row(index: Node, row: Node, axis: int) -> bool:
+    shape = (*row.shape[:axis], 1, *row.shape[axis + 1 :])
+    return index.shape == shape and index.dtype in (int32, int64) and row.dtype in FLOATING and row.shape[axis] > 0
+
+
+def _reads_row(node: Node) -> bool:
+    x, index = node.sources
+    axis = node.attrs["axis"]
+    return _is_one_a_row(index, x, axis) and _comes_from_reduction(x, axis)
+
+
+def _comes_from_reduction(x: Node, axis: int) -> bool:
+    """Whether a value is an elementwise function of a reduction over its rows."""
+    agenda = [x]
+    for _ in range(_STEPS):
+        agenda = [source for node in agenda if _is_pointwise(node.op) for source in node.sources]
+        for node in agenda:
+            axes = node.attrs.get("axes") if node.sources else None
+            if made_by(node, node.op) and axes == (axis,) and node.sources[0].shape == x.shape:
+                return True
+    return False
+
+
+def _is_pointwise(op: Op) -> bool:
+    return isinstance(op, Elementwise) or op.name in ("cast", "reshape", "broadcast_to")
+
+
+def _adds_one_a_row(node: Node) -> bool:
+    zeros, values, index = node.sources
+    while made_by(zeros, BROADCAST) or made_by(zeros, RESHAPE):
+        zeros = zeros.sources[0]
+    is_zero = made_by(zeros, LITERAL) and zeros.attrs["value"] == 0
+    return is_zero and values.shape == index.shape and _is_one_a_row(index, node, node.attrs["axis"])
+
+
+def _places(row: Node, index: Node, axis: int) -> Node:
+    """The numbers along a row, to compare an index with."""
+    n = row.shape[axis]
+    return reshape(iota(n, index.dtype), tuple(n if i == axis else 1 for i in range(row.ndim)))
+
+
+def _picked(node: Node) -> Node:
+    x, index = node.sources
+    axis = node.attrs["axis"]
+    hit = e.equal(_places(x, index, axis), CHECKED_INDEX(index, size=x.shape[axis]))
+    return SUM(e.where(hit, x, literal(0, x.dtype, x.device)), axes=(axis,), keepdims=True)
+
+
+def _laid(node: Node) -> Node:
+    _, values, index = node.sources
+    axis = node.attrs["axis"]
+    size = literal(node.shape[axis], index.dtype, index.device)
+    front = e.where(e.less(index, literal(0, index.dtype, index.device)), e.add(index, size), index)
+    return e.where(e.equal(_places(node, index, axis), front), values, literal(0, node.dtype, node.device))

@@ -1,0 +1,468 @@
+"""Seeded faults: each pass, each lowering rule and each part of the C is broken once, and something must notice.
+
+FAULTS lists what notices which: `verify` (the graph is malformed), `check` (a kernel is not its reference, a value was
+written over, the outputs are not what was recorded), `build` (the compiler of C, or fusion itself, refuses).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.autodiff.reverse import reverse
+from wengert.backends import cpu, toolchain
+from wengert.compiler import cse, dce, fuse, index, merge, onehot, passes, places, simplify
+from wengert.compiler.memory import Life
+from wengert.compiler.passes import optimize
+from wengert.compiler.places import Place
+from wengert.dtypes import HALF
+from wengert.errors import CompilerError
+from wengert.graph import Graph, Node, now
+from wengert.kernels import c, lower, opaque
+from wengert.kernels.call import Call
+from wengert.ops import elementwise as e
+from wengert.ops import movement as m
+from wengert.ops.core import cast, data, literal, placeholder
+from wengert.ops.random import from_zero, random_bits
+from wengert.runtime.checking import CheckedProgram
+
+pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="there is no C compiler to build kernels with")
+
+Patch = pytest.MonkeyPatch
+N = 12
+
+
+class Fault(NamedTuple):
+    """What is broken and how, on which values it shows, and what notices."""
+
+    name: str
+    breaks: Callable[[Patch], None]
+    probe: Callable[..., Any]  # the outputs, from x[N, N], y[N, N] and row[N] of float32
+    notices: str
+    pairs: tuple[tuple[int, int], ...] = ()
+
+
+def caught_by(fault: Fault) -> str | None:
+    """What notices that the compiled outputs of a fault's probe are wrong, if anything does."""
+    since = now()
+    inputs = [placeholder(shape, wg.float32) for shape in ((N, N), (N, N), (N,))]
+    outputs = fault.probe(*map(wg.Tensor, inputs))
+    outputs = [out.node for out in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
+    graph = Graph(inputs, outputs, since)
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=node.shape).astype(np.float32) for node in inputs]
+    try:
+        optimized, reports = optimize(graph)
+    except CompilerError as error:
+        return "verify" if "after" in str(error) else str(error)
+    try:
+        program = CheckedProgram(graph, optimized, reports, fault.pairs)
+    except (toolchain.CompilerError, AssertionError, KeyError):
+        return "build"
+    try:
+        program(arrays)
+    except CompilerError as error:
+        return "check" if "check:" in str(error) else str(error)
+    return None
+
+
+# --- ways to break things -------------------------------------------------------------------------------------------
+
+
+def nothing(patch: Patch) -> None:
+    """No fault at all."""
+
+
+def rule(op: Any, instead: Callable[[Node], Node | None]) -> Callable[[Patch], None]:
+    """`simplify` has this rule for an op."""
+    return lambda patch: patch.setitem(simplify._table, op, (instead,))
+
+
+def attribute(where: Any, name: str, instead: Any) -> Callable[[Patch], None]:
+    """A function, method or constant is another."""
+    return lambda patch: patch.setattr(where, name, instead)
+
+
+def around(where: Any, name: str, change: Callable[..., Any]) -> Callable[[Patch], None]:
+    """A function gives `change(what it gave, *its arguments)`."""
+    original = getattr(where, name)
+    return lambda patch: patch.setattr(where, name, lambda *args: change(original(*args), *args))
+
+
+def text(old: str, new: str) -> Callable[[Patch], None]:
+    """The C has something else in a line."""
+    line = c._Writer.line
+    return lambda patch: patch.setattr(c._Writer, "line", lambda self, text: line(self, re.sub(old, new, text)))
+
+
+def moved(name: str) -> Callable[[Patch], None]:
+    """A movement op reads the element that the loops are at."""
+
+    def wrong(node: Node, place: Place) -> Place:
+        if node.op.name != name:
+            return original(node, place)
+        rank = len(node.sources[0].shape)
+        indices = place.along(node.shape)[-rank:] if rank else ()
+        return Place(tuple(indices), None, place.guards)
+
+    original = places.moved_place
+
+    def apply(patch: Patch) -> None:
+        for module in (fuse, lower):
+            patch.setattr(module, "moved_place", wrong)
+
+    return apply
+
+
+def call_is_zeros(name: str) -> Callable[[Patch], None]:
+    """An op that is a kernel of its own gives zeros."""
+
+    def zeros(node: Node, pointer: Any, results: Any = ()) -> Call:
+        several = isinstance(node.dtype, tuple)
+        made = [one for one in results if one is not None] if several else [node]
+        return Call(" ".join(f"memset({pointer(n)}, 0, {n.size * n.dtype.itemsize});" for n in made))
+
+    return lambda patch: patch.setitem(opaque._CALLS, name, zeros)
+
+
+def overlapping(alive: Any, sizes: Any) -> tuple[dict[Any, int], int]:
+    return dict.fromkeys(alive, 0), max(sizes.values(), default=0)
+
+
+def swapped(text: str | None, op: Any, dtype: Any, operands: Any, *attrs: Any) -> str | None:
+    return c_expression(op, dtype, operands[::-1], *attrs) if op is e.subtract else text
+
+
+c_expression, random_number = lower.c_expression, lower._Lowering._random
+
+
+def one_number(self: Any, name: str, node: Node, place: Place, once: bool) -> None:
+    random_number(self, name, node, Place((index.ZERO,) * node.ndim), once)
+
+
+def guards(change: Callable[[str], str]) -> Callable[[Patch], None]:
+    """The conditions outside of which a value is 0 are others."""
+    original = lower.guard_text
+
+    def apply(patch: Patch) -> None:
+        for module in (c, lower):
+            patch.setattr(module, "guard_text", lambda guard: change(original(guard)))
+
+    return apply
+
+
+def reversed_broadcast(patch: Patch) -> None:
+    """A value of another shape is read along the wrong axes."""
+    original = places.broadcast_place
+
+    def wrong(place: Place, shape: Any, source: Any) -> Place:
+        found = original(place, shape, source)
+        return found if source == shape else Place(tuple(reversed(found.indices or ())), None, found.guards)
+
+    for module in (fuse, lower):
+        patch.setattr(module, "broadcast_place", wrong)
+
+
+# --- probes: small graphs in which a fault shows --------------------------------------------------------------------
+
+
+def softmax(x: Any, y: Any, row: Any) -> Any:
+    return wg.softmax(x * y, axis=1)
+
+
+def layernorm(x: Any, y: Any, row: Any) -> Any:
+    centred = wg.exp(x) - wg.exp(x).mean(axis=1, keepdims=True)
+    return centred / wg.sqrt((centred * centred).mean(axis=1, keepdims=True) + 0.1)
+
+
+def down_columns(x: Any, y: Any, row: Any) -> Any:
+    return wg.sum(x * y + row, axis=0)
+
+
+def wide_columns(x: Any, y: Any, row: Any) -> Any:
+    return wg.sum(wg.stack([wg.reshape(x, (N * N,)), wg.reshape(y, (N * N,))]) * 2.0, axis=0)
+
+
+def large_total(x: Any, y: Any, row: Any) -> Any:
+    wide = wg.reshape(x, (N, N, 1, 1)) * wg.reshape(y, (1, 1, N, N))
+    return wg.sum(wg.sin(wide) + wg.cos(wide))
+
+
+def extreme(x: Any, y: Any, row: Any) -> Any:
+    return wg.max(-wg.abs(x) - 1.0, axis=1)
+
+
+def not_a_number(x: Any, y: Any, row: Any) -> Any:
+    return wg.max(wg.sqrt(x), axis=1)
+
+
+def position(x: Any, y: Any, row: Any) -> Any:
+    return wg.argmax(x, axis=1)
+
+
+def pointwise(x: Any, y: Any, row: Any) -> Any:
+    return wg.where(x > 0, x - y * row, wg.tanh(y) - 3.0)
+
+
+def across_rows(x: Any, y: Any, row: Any) -> Any:
+    return wg.sum(wg.exp(x), axis=1) * x  # the sum of row j, at column j
+
+
+def through(move: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda x, y, row: move(x) * 2.0
+
+
+def in_a_sum(move: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda x, y, row: wg.sum(wg.exp(move(x)), axis=1) + row
+
+
+def broadcast_down(x: Any, y: Any, row: Any) -> Any:
+    return wg.broadcast_to(wg.reshape(row, (N, 1)), (N, N)) + x
+
+
+def padded(x: Any, y: Any, row: Any) -> Any:
+    return wg.Tensor(m.place(x.node, (N + 3, N + 5), (1, 2), (1, 1))) * 2.0
+
+
+def spread(x: Any, y: Any, row: Any) -> Any:
+    return wg.Tensor(m.place(x.node, (2 * N, N), (0, 0), (2, 1))) * 2.0
+
+
+def halves(x: Any, y: Any, row: Any) -> Any:
+    return wg.sin(x).astype(wg.bfloat16), wg.sin(y).astype(wg.float16)
+
+
+def counted(x: Any, y: Any, row: Any) -> Any:
+    return wg.arange(N) * 2 + (x > 0).sum(axis=0)
+
+
+def drawn(x: Any, y: Any, row: Any) -> Any:
+    key, counter = data(np.array([1, 2], np.uint32)), cast(wg.round(wg.abs(row[0]) + 5).node, wg.uint64)
+    return wg.Tensor(from_zero(random_bits(key, counter, (N, N)))) + x
+
+
+def products(x: Any, y: Any, row: Any) -> Any:
+    return wg.tanh(x) @ y, x @ wg.cos(y), (x * y) @ x
+
+
+def turned(x: Any, y: Any, row: Any) -> Any:
+    return wg.sin(x) @ y.T
+
+
+def chain(x: Any, y: Any, row: Any) -> Any:
+    a = wg.cumsum(x, axis=0)
+    b = wg.cumsum(y, axis=1)
+    return wg.cumsum(a * 2, axis=1) + b, wg.cumsum(b + 1, axis=0) * wg.cumsum(a, axis=1)
+
+
+def around_the_product(x: Any, y: Any, row: Any) -> Any:
+    a = wg.sum(wg.exp(x), axis=1, keepdims=True)
+    return (a @ wg.reshape(row, (1, N))).sum(axis=1, keepdims=True) * wg.exp(x) + a
+
+
+def several_sums(x: Any, y: Any, row: Any) -> Any:
+    z = wg.exp(x) * y
+    return z.sum(axis=0), z.sum(axis=1), x[0:4, 1:5] * 2, x[1:5, 0:4] * 2
+
+
+def differences(x: Any, y: Any, row: Any) -> Any:
+    return wg.exp(x - y), wg.exp(y - x)
+
+
+def constants(x: Any, y: Any, row: Any) -> Any:
+    return x * (wg.tensor(2.0) * wg.tensor(3.0)) + wg.tensor([1.0] * N)
+
+
+def negated(x: Any, y: Any, row: Any) -> Any:
+    return wg.exp(-x) + y
+
+
+def cond(x: Any, y: Any, row: Any) -> Any:
+    first, _, third = wg.cond(row[0] > 0, lambda: (x * 1, y + 1, x - y), lambda: (y * 2, x, y))
+    return first * 2 + third
+
+
+def updated(x: Any, y: Any, row: Any) -> Any:
+    return wg.cumsum(x, axis=1) + y, x - 0.1 * y
+
+
+def picked(x: Any, y: Any, row: Any) -> Any:
+    return wg.take_along_axis(wg.log_softmax(x, axis=1), wg.argmax(y, axis=1, keepdims=True), axis=1)
+
+
+def convolved(x: Any, y: Any, row: Any) -> Any:
+    image, filters = wg.reshape(x, (1, 1, N, N)), wg.reshape(y[:3, :3], (1, 1, 3, 3))
+    result = wg.conv2d(image, filters, padding=1)
+    return [result, *_gradients(result, [image, filters])]
+
+
+def pooled(x: Any, y: Any, row: Any) -> Any:
+    image = wg.reshape(x, (1, 1, N, N))
+    return wg.max_pool2d(image, 2) + wg.avg_pool2d(image, 2)
+
+
+def attended(x: Any, y: Any, row: Any) -> Any:
+    q, k = wg.reshape(x, (1, 1, N, N)), wg.reshape(y, (1, 1, N, N))
+    result = wg.scaled_dot_product_attention(q, k, k)
+    return [result, *_gradients(result, [q])]
+
+
+def addressed(name: str) -> Callable[..., Any]:
+    where = wg.tensor([[3], [0], [11]] * 4)
+
+    def probe(x: Any, y: Any, row: Any) -> Any:
+        if name == "gather":
+            return wg.take(x, wg.tensor([2, 5, 5]), axis=0)
+        if name == "take_along":
+            return wg.take_along_axis(x, wg.concat([where, where], axis=1), axis=1)
+        if name in ("put_along", "add_along"):
+            op = wg.scatter if name == "put_along" else wg.scatter_add
+            return op(x, 1, wg.concat([where, where], axis=1), y[:, :2])
+        if name == "put_slice":
+            return wg.Tensor(x.node).at[2:5].set(1.0) if hasattr(x, "at") else _with_slice(x, y)
+        op = wg.index_add if name == "scatter_add" else None
+        return op(x, 0, wg.tensor([2, 5, 5]), y[:3]) if op else wg.index_put(x, (wg.tensor([2, 5]),), y[:2])
+
+    return probe
+
+
+def _with_slice(x: Any, y: Any) -> Any:
+    from wengert.ops.addressing import put_slice
+
+    return wg.Tensor(put_slice(x.node, y[:3, :2].node, (1, 4), (2, 3)))
+
+
+def _gradients(result: Any, inputs: Any) -> list[Any]:
+    found = reverse([result.node], [wg.cos(result).node], [x.node for x in inputs])
+    return [wg.Tensor(node) for node in found if node is not None]
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+def _drop_one(graph: Graph) -> Graph:
+    return Graph(graph.inputs, graph.outputs, nodes=graph.nodes[:-2] + graph.nodes[-1:])
+
+
+def _fewer(operands: Any) -> Any:
+    return m.stack(operands[::-1]) if any(o is not operands[0] for o in operands) else operands[0]
+
+
+FAULTS = [
+    # passes
+    Fault("simplify: a minus is dropped", rule(e.negative, lambda n: n.sources[0]), negated, "check"),
+    Fault("simplify: a sum takes one operand", rule(e.add, lambda n: n.sources[0]), negated, "check"),
+    Fault("simplify: constants are not multiplied", rule(e.multiply, lambda n: n.sources[0]), constants, "check"),
+    Fault("simplify: a transpose is dropped", rule(m.PERMUTE, lambda n: n.sources[0]), turned, "check"),
+    Fault("cse: attributes do not count", attribute(cse, "_attributes", lambda attrs: None), several_sums, "check"),
+    Fault("cse: x - y is y - x", attribute(cse, "COMMUTATIVE", {e.subtract}), differences, "check"),
+    Fault("merge: products in another order", attribute(merge, "_joined", _fewer), products, "check"),
+    Fault("dce: a node too many goes", around(dce, "live", lambda g, _: _drop_one(g)), cond, "verify"),
+    Fault("dce: other results are picked", around(dce, "with_attrs", lambda copy, node, attrs: type(copy)(
+          copy.op, copy.sources, {"index": 0}, copy.shape, copy.dtype, copy.device, False, None)), cond, "check"),
+    Fault("onehot: places are not counted", attribute(onehot, "iota", lambda n, dtype: m.broadcast_to(
+          literal(0, dtype), (n,))), picked, "check"),
+    # fusion
+    Fault("fuse: merged across a transpose", attribute(fuse._Fusion, "_reads_own_element", lambda *a: True),
+          across_rows, "check"),
+    Fault("fuse: merged around a product", attribute(fuse._Fusion, "_way_around", lambda *a: False),
+          around_the_product, "build"),
+    Fault("fuse: an order of its own", around(fuse._Fusion, "ordered", lambda order, _: order[::-1]), chain, "check"),
+    Fault("fuse: a value is not stored", around(cpu, "fuse", lambda plan, *a: plan.groups[0].stored.clear() or plan),
+          lambda x, y, row: wg.exp(wg.sum(x, axis=1)) @ y, "check"),
+    # memory
+    Fault("memory: values lie over each other", attribute(cpu, "place", overlapping), chain, "check"),
+    Fault("memory: lives end too early", around(cpu, "lives", lambda found, _: {
+          v: Life(life.first, life.first) for v, life in found.items()}), chain, "check"),
+    Fault("memory: an input is written over too early", attribute(cpu, "donations", lambda g, plan, pairs, last: {
+          out: source for source, out in pairs}), lambda x, y, row: (wg.cumsum(y, axis=0), wg.cumsum(x, axis=1) + y),
+          "check", ((0, 0),)),
+    # lowering
+    Fault("lower: operands swapped", around(lower, "c_expression", swapped), pointwise, "check"),
+    Fault("lower: all in one stage", attribute(lower._Lowering, "level", lambda *a: 0), softmax, "check"),
+    Fault("lower: everything once a row", attribute(lower._Lowering, "_is_once", lambda self, n, p: bool(
+          self.group.axes)), softmax, "build"),
+    Fault("lower: kept rows at one place", attribute(lower._Lowering, "_row_position", lambda self: index.ZERO),
+          softmax, "check"),
+    Fault("lower: literals are 1", attribute(lower, "c_literal", lambda value, dtype: "1"), pointwise, "check"),
+    Fault("lower: positions start at 1", around(lower, "Position", lambda p, name, dtype, i: type(p)(
+          name, dtype, index.add(i, index.number(1)))), counted, "check"),
+    Fault("lower: one random number for all", attribute(lower._Lowering, "_random", one_number), drawn, "check"),
+    Fault("lower: guards too wide", guards(lambda text: text.replace(" < ", " <= ")), padded, "check"),
+    Fault("lower: guards without step", guards(lambda text: text.split(" && (")[0]), spread, "check"),
+    Fault("lower: a transpose reads its element", moved("permute_dims"), through(lambda x: x.T), "check"),
+    Fault("lower: a flip reads its element", moved("flip"), through(wg.flip), "check"),
+    Fault("lower: a slice begins at 0", moved("slice"), through(lambda x: x[2:8, 1:7]), "check"),
+    Fault("lower: a broadcast along another axis", reversed_broadcast, broadcast_down, "check"),
+    Fault("lower: a transpose inside a sum", moved("permute_dims"), in_a_sum(lambda x: x.T), "check"),
+    Fault("lower: a flip inside a sum", moved("flip"), in_a_sum(lambda x: wg.flip(x, axis=0)), "check"),
+    # the C
+    Fault("c: a step of a loop is dropped", text(r"(for \(long i\w+ = 0; i\w+ < \d+)", r"\1 - 1"), pointwise, "check"),
+    Fault("c: a step of a row is dropped", text(r"(for \(long i1 = 0; i1 < \d+)", r"\1 - 1"), softmax, "check"),
+    Fault("c: sums begin at 1", lambda patch: patch.setitem(c._START, "sum", "1"), softmax, "check"),
+    Fault("c: maxima begin at 0", around(c._Writer, "_start", lambda t, self, total: "0"), extreme, "check"),
+    Fault("c: maxima are minima", around(c, "_combine", lambda t, target, kind, v: t.replace(">", "<")), extreme,
+          "check"),
+    Fault("c: maxima do not see NaN", text(r"= NAN", "= 0"), not_a_number, "check"),
+    Fault("c: the first maximum is the last", text(r"(v\d+) > (\w+_best)", r"\1 >= 0 * \2"), position, "check"),
+    Fault("c: loops merged that are not one", attribute(c, "_mergeable", lambda *a: True),
+          through(lambda x: x.T), "check"),
+    Fault("c: lanes at one column", text(r"= start \+ lane;", "= start;"), down_columns, "check"),
+    Fault("c: blocks of lanes at one place", text(r"long start = block \* \d+L;", "long start = 0;"), wide_columns,
+          "check"),
+    Fault("c: most parts are left out", text(r"part < 32;", "part < 3;"), large_total, "check"),
+    Fault("c: half precision is cut off", attribute(c, "narrowed", lambda dtype, v: f"(uint16_t)({v})"
+          if dtype in HALF else v), halves, "check"),
+    # kernels of their own
+    Fault("opaque: transposes do not count", around(opaque, "_untransposed", lambda found, x: (found[0], False)),
+          turned, "check"),
+    Fault("opaque: batches start at the first", around(opaque, "matmul", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
+          "0, 0);", t)), lambda x, y, row: wg.reshape(x, (3, 4, N)) @ wg.reshape(wg.sin(y), (3, N, 4)), "check"),
+    *[Fault(f"opaque: {name} gives zeros", call_is_zeros(name), probe, "check") for name, probe in (
+        ("matmul", turned), ("concat", lambda x, y, row: wg.concat([x, y])), ("convolve", convolved),
+        ("convolve_input", convolved), ("convolve_weight", convolved), ("max_pool", pooled), ("sum_pool", pooled),
+        ("cumsum", chain), ("attention", attended), ("attention_backward", attended),
+        *((name, addressed(name)) for name in (
+            "gather", "scatter", "scatter_add", "take_along", "put_along", "add_along", "put_slice")))],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_fault_is_noticed(fault: Fault, monkeypatch: Patch) -> None:
+    fault.breaks(monkeypatch)
+    assert caught_by(fault) == fault.notices
+
+
+PROBES = list(dict.fromkeys((fault.probe, fault.pairs) for fault in FAULTS))
+
+
+@pytest.mark.parametrize("start", range(0, len(PROBES), 8))
+def test_without_a_fault_nothing_is_noticed(start: int) -> None:
+    for probe, pairs in PROBES[start : start + 8]:
+        assert caught_by(Fault("none", nothing, probe, "", pairs)) is None, probe
+
+
+def test_every_pass_and_every_kernel_of_its_own_has_a_fault() -> None:
+    names = " ".join(fault.name for fault in FAULTS)
+    assert all(f"{one.__name__}: " in names for one in passes.PASSES)
+    assert all(f"opaque: {name} gives zeros" in names for name in opaque._CALLS)
+
+
+def test_two_structures_taken_for_one_are_noticed(monkeypatch: Patch) -> None:
+    """Programs that are right, run for another graph: only comparing with the interpreted values tells."""
+    from wengert.runtime import tiers
+
+    monkeypatch.setattr(tiers, "_attributes", lambda node: ())
+    monkeypatch.setattr(tiers, "structures", type(tiers.structures)())
+    wg.config.tier = "compile"
+    try:
+        x = wg.tensor([1.0, 2.0, 3.0])
+        doubled, trebled = (x * 2).tolist(), (x * 3).tolist()
+        assert doubled == [2.0, 4.0, 6.0] and trebled != [3.0, 6.0, 9.0]
+    finally:
+        wg.config.tier = "auto"

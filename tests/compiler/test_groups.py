@@ -1,0 +1,160 @@
+"""Fused groups: how many kernels the usual building blocks become, and that one-hot comparisons are what they replace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.autodiff.reverse import reverse
+from wengert.backends import cpu
+from wengert.backends.toolchain import compiler
+from wengert.compiler.fuse import Group, fuse
+from wengert.compiler.passes import optimize
+from wengert.graph import Graph, now
+from wengert.kernels import opaque
+from wengert.ops.core import placeholder
+
+ROWS = (64, 256)
+IMAGES = (8, 16, 10, 10)
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
+
+
+def graph_of(function: Callable[..., Any], *shapes: Any) -> Graph:
+    """The optimised graph of a function of float32 values (and int64 ones, for shapes given as lists)."""
+    since = now()
+    inputs = [placeholder(tuple(s), wg.int64 if isinstance(s, list) else wg.float32) for s in shapes]
+    results = function(*map(wg.Tensor, inputs))
+    outputs = [one.node for one in (results if isinstance(results, (list, tuple)) else [results])]
+    return optimize(Graph(inputs, outputs, since))[0]
+
+
+def groups(function: Callable[..., Any], *shapes: Any) -> list[Group]:
+    """The groups that a function is fused into."""
+    return fuse(graph_of(function, *shapes), cpu.inlines, opaque.operands).groups
+
+
+def backward(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The gradients of a function by its arguments, from those and a cotangent."""
+
+    def pulled(*values: Any) -> list[Any]:
+        *xs, g = values
+        found = reverse([function(*xs).node], [g.node], [x.node for x in xs])
+        return [wg.Tensor(node) for node in found if node is not None]
+
+    return pulled
+
+
+def softmax(x: Any) -> Any:
+    return wg.softmax(x, axis=-1)
+
+
+def layernorm(x: Any, scale: Any, shift: Any) -> Any:
+    return wg.layer_norm(x, (256,), scale, shift)
+
+
+def batchnorm(x: Any, scale: Any, shift: Any) -> Any:
+    return wg.batch_norm(x, None, None, scale, shift, training=True)
+
+
+def cross_entropy(x: Any, targets: Any) -> Any:
+    loss = wg.cross_entropy(x, targets)
+    return [loss, *[wg.Tensor(node) for node in reverse([loss.node], [wg.ones(()).node], [x.node])]]
+
+
+def test_softmax_is_one_kernel_and_one_back() -> None:
+    assert len(groups(softmax, ROWS)) == 1
+    assert len(groups(backward(softmax), ROWS, ROWS)) == 1
+
+
+def test_layernorm_is_one_kernel_and_two_back() -> None:
+    """The second: the gradients of scale and shift are sums down the columns."""
+    assert len(groups(layernorm, ROWS, (256,), (256,))) == 1
+    assert len(groups(backward(layernorm), ROWS, (256,), (256,), ROWS)) == 2
+
+
+def test_batchnorm_is_one_kernel_and_one_back() -> None:
+    assert len(groups(batchnorm, IMAGES, (16,), (16,))) == 1
+    assert len(groups(backward(batchnorm), IMAGES, (16,), (16,), IMAGES)) == 1
+
+
+def test_cross_entropy_with_gradient_is_three_kernels() -> None:
+    """Row by row forward, the mean over the rows (how many count is known only then), row by row backward."""
+    found = groups(cross_entropy, ROWS, [64])
+    assert [group.space for group in found] == [ROWS, (64,), ROWS]
+    assert not any(group.opaque for group in found)
+
+
+# --- one-hot comparisons --------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_nobody_else_reads_is_gathered_from() -> None:
+    (only,) = groups(lambda x, i: wg.take_along_axis(x, i, axis=1), ROWS, [64, 1])
+    assert only.opaque and only.roots[0].op.name == "take_along"
+
+
+@needs_compiler
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_comparisons_pick_what_the_gather_did(axis: int) -> None:
+    shape = (5, 129, 3)
+    index_shape = [1 if i == axis else n for i, n in enumerate(shape)]
+    rng = np.random.default_rng(axis)
+    x = rng.normal(size=shape).astype(np.float32)
+    index = rng.integers(-shape[axis], shape[axis], index_shape)
+    weights = rng.normal(size=index_shape).astype(np.float32)
+
+    def function(x: Any, index: Any, weights: Any) -> Any:
+        picked = wg.take_along_axis(wg.log_softmax(x, axis=axis), index, axis=axis)
+        found = reverse([picked.node], [weights.node], [x.node])
+        return [picked, *map(wg.Tensor, found)]
+
+    graph = graph_of(function, shape, index_shape, tuple(index_shape))
+    names = {node.op.name for node in graph.nodes}
+    assert "checked_index" in names and not names & {"take_along", "add_along"}
+    found = cpu.Program(graph)([x, index, weights])
+    shifted = x - x.max(axis, keepdims=True)
+    expected = shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+    np.testing.assert_allclose(found[0], np.take_along_axis(expected, index, axis), rtol=1e-5, atol=1e-6)
+    ones = np.zeros(shape, np.float32)
+    np.put_along_axis(ones, index, weights, axis)
+    np.testing.assert_allclose(found[1], ones - np.exp(expected) * weights, rtol=1e-4, atol=1e-6)
+
+
+@needs_compiler
+@pytest.mark.parametrize("wrong", [9, -10])
+def test_an_index_out_of_range_still_raises(wrong: int) -> None:
+    @wg.compile
+    def picked(x: Any, index: Any) -> Any:
+        return wg.take_along_axis(wg.log_softmax(x, axis=1), index, axis=1)
+
+    x = wg.ones((4, 9))
+    np.testing.assert_allclose(picked(x, wg.tensor([[8], [0], [-9], [3]])).numpy(), -np.log(9), rtol=1e-5)
+    with pytest.raises(wg.errors.ComputationError, match=f"index {wrong} is out of range for an axis of size 9"):
+        picked(x, wg.tensor([[1], [wrong], [2], [3]]))
+
+
+@needs_compiler
+def test_a_step_that_fails_at_a_wrong_class_changes_no_parameter() -> None:
+    weight = wg.nn.Parameter(np.ones((3, 4), np.float32))
+    optimizer = wg.optim.SGD([weight], lr=0.1)
+
+    @wg.compile
+    def step(x: Any, targets: Any) -> Any:
+        loss = wg.cross_entropy(x @ weight, targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    x = wg.tensor(np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32))
+    for _ in range(3):
+        step(x, wg.tensor([1, 3]))
+    before = weight.numpy().copy()
+    with pytest.raises(wg.errors.ComputationError):
+        step(x, wg.tensor([1, 4]))
+    assert (weight.numpy() == before).all()
+    step(x, wg.tensor([1, 3]))
+    assert (weight.numpy() != before).any()
