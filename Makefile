@@ -4,10 +4,13 @@
 #   PYTHON=python3.12   the interpreter a new .venv is made with
 #   EXTRAS=oracle       further extras for the tests (several with commas): the libraries to compare with
 #   JOBS=2              test processes
+#   N=1000 SEED=0       how many random graphs to fuzz with, and the first one's seed
 
 PYTHON ?= python3
 EXTRAS ?=
 JOBS   ?= 2
+N      ?= 1000
+SEED   ?= 0
 
 comma := ,
 VENV  := .venv
@@ -20,10 +23,10 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs wheel bench bench-cpu soak clean
+.PHONY: help demo test test-all lint format docs wheel bench bench-cpu soak soak-shapes fuzz clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: $(CORE_STAMP)  ## train a small network on handwritten digits
 	@$(BIN)/python examples/digits.py
@@ -59,6 +62,12 @@ bench-cpu: $(TEST_STAMP)  ## measure training steps on the CPU beside PyTorch (E
 
 soak: $(CORE_STAMP)  ## train 100,000 tiny steps and watch the memory
 	$(BIN)/python benchmarks/soak.py
+
+soak-shapes: $(CORE_STAMP)  ## compile a thousand shapes and watch memory and caches
+	$(BIN)/python benchmarks/soak_shapes.py
+
+fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on and compare with the references
+	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

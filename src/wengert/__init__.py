@@ -1,6 +1,6 @@
 """Wengert: automatic differentiation for Python that trains at the speed of the machine.
 
-    import wengert as wg
+import wengert as wg
 """
 
 from importlib import import_module as _import_module
@@ -16,6 +16,7 @@ from wengert.autodiff.scan import scan
 from wengert.autodiff.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from wengert.autodiff.vectorize import vmap
 from wengert.backends.numpy import debug_nans
+from wengert.construct import asarray, tensor
 from wengert.dtypes import (
     bfloat16,
     complex64,
@@ -40,7 +41,6 @@ from wengert.habits import module_attribute as _module_attribute
 from wengert.interop import from_dlpack
 from wengert.namespace import (
     __array_namespace_info__,
-    asarray,
     astype,
     broadcast_shapes,
     can_cast,
@@ -59,15 +59,13 @@ from wengert.random import manual_seed
 from wengert.runtime.compile import compile
 from wengert.runtime.config import config
 from wengert.runtime.realize import eager, synchronize
-from wengert.stateful import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d
-from wengert.tensor import Tensor, tensor
+from wengert.tensor import Tensor
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 __all__ = [
     *_functions,
     "Tensor",
-    "alpha_dropout",
     "autocast",
     "autodiff",
     "bfloat16",
@@ -76,10 +74,6 @@ __all__ = [
     "complex64",
     "complex128",
     "debug_nans",
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
     "eager",
     "enable_grad",
     "fft",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.construct import asarray, tensor
 from wengert.dtypes import HALF, bool_, float32
 from wengert.errors import AbstractValueError, DTypeError, ShapeError
 from wengert.lift import lift
@@ -18,7 +19,7 @@ from wengert.ops import rearrange
 from wengert.ops.addressing import GATHER
 from wengert.ops.core import as_node
 from wengert.ops.movement import broadcast_to, normalize_axis, reshape
-from wengert.tensor import Tensor, engine, tensor
+from wengert.tensor import Tensor, engine
 
 
 class UniqueAll(NamedTuple):
@@ -55,10 +56,6 @@ def _look(x: Tensor, name: str, instead: str) -> Any:
     return array.astype(float32) if array.dtype in HALF else array
 
 
-def _as_tensor(x: Any) -> Tensor:
-    return x if isinstance(x, Tensor) else tensor(x)
-
-
 def _taken(x: Tensor, indices: Any, axis: int = 0) -> Tensor:
     return Tensor(GATHER(x.node, as_node(indices), axis=axis))
 
@@ -70,7 +67,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     >>> [i.tolist() for i in wg.nonzero(wg.tensor([[0, 1], [2, 0]]))]
     [[0, 1], [1, 0]]
     """
-    x = _as_tensor(x)
+    x = asarray(x)
     if x.ndim == 0:
         raise ShapeError("nonzero: a 0-d value has no indices; take reshape(x, (1,))")
     array = _look(x, "nonzero", "Keep the size: wg.where(x != 0, a, b), or wg.count_nonzero(x)")
@@ -84,7 +81,7 @@ def masked_select(x: Any, mask: Any, /) -> Tensor:
     >>> wg.masked_select(wg.tensor([1, 2, 3]), wg.tensor([True, False, True])).tolist()
     [1, 3]
     """
-    x, mask = _as_tensor(x), _as_tensor(mask)
+    x, mask = asarray(x), asarray(mask)
     if mask.dtype is not bool_:
         raise DTypeError(f"masked_select: the mask is boolean, not {mask.dtype}; compare first, as in x > 0")
     chosen = _look(mask, "masked_select", "Keep the size: wg.where(mask, x, 0)")
@@ -115,7 +112,7 @@ _KEEP_THE_SIZE = "Keep the size: wg.sort(x), and compare neighbours"
 
 
 def _unique(x: Any, name: str, axis: int | None = None, equal_nan: bool = False) -> UniqueAll:
-    x = _as_tensor(x)
+    x = asarray(x)
     array = _look(x, name, _KEEP_THE_SIZE)
     if axis is None:
         flat, at, shape = Tensor(reshape(x.node, (-1,))), 0, x.shape

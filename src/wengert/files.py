@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from wengert.construct import tensor
 from wengert.dtypes import complex128
 from wengert.errors import ArgumentError, DTypeError, FileError
-from wengert.tensor import Tensor, tensor
+from wengert.tensor import Tensor
 
 VERSION = 1
 _RESERVED = "__metadata__"  # safetensors' own entry

@@ -6,7 +6,7 @@ The last section makes some of them methods. Names and argument names are the Ar
 from __future__ import annotations
 
 from wengert import datadependent as _datadependent
-from wengert import normalization as _normalization
+from wengert import stateful as _stateful
 from wengert.lift import lift, lift_binary, lift_unary
 from wengert.lift import lift_creation as _lift_creation
 from wengert.ops import activation as _activation
@@ -264,20 +264,25 @@ pixel_shuffle = lift(_resize.pixel_shuffle)
 pixel_unshuffle = lift(_resize.pixel_unshuffle)
 unfold = lift(_pool.unfold)
 
-# --- normalisation, attention, losses -------------------------------------------------------------------------------
+# --- normalisation, dropout, attention, losses ----------------------------------------------------------------------
 
-batch_norm = _normalization.batch_norm
+alpha_dropout = _stateful.alpha_dropout
+batch_norm = _stateful.batch_norm
 binary_cross_entropy = lift(_loss.binary_cross_entropy, precision="full")
 binary_cross_entropy_with_logits = lift(_loss.binary_cross_entropy_with_logits, precision="full")
 cosine_embedding_loss = lift(_loss.cosine_embedding_loss, precision="full")
 cosine_similarity = lift(_normalize.cosine_similarity, precision="full")
 cross_entropy = lift(_cross_entropy.cross_entropy, precision="full")
+dropout = _stateful.dropout
+dropout1d = _stateful.dropout1d
+dropout2d = _stateful.dropout2d
+dropout3d = _stateful.dropout3d
 embedding = lift(_attention.embedding)
 gaussian_nll_loss = lift(_loss.gaussian_nll_loss, precision="full")
 group_norm = lift(_normalize.group_norm, precision="full")
 hinge_embedding_loss = lift(_loss.hinge_embedding_loss, precision="full")
 huber_loss = lift(_loss.huber_loss, precision="full")
-instance_norm = _normalization.instance_norm
+instance_norm = _stateful.instance_norm
 kl_div = lift(_loss.kl_div, precision="full")
 l1_loss = lift(_loss.l1_loss, precision="full")
 layer_norm = lift(_normalize.layer_norm, precision="full")

@@ -12,14 +12,14 @@ import ml_dtypes
 import numpy as np
 
 from wengert import dtypes
+from wengert.construct import asarray
 from wengert.dtypes import COMPLEX, FLOATING, INTEGER, NUMERIC, SIGNED, UNSIGNED, as_dtype, bool_, promote, real_of
 from wengert.errors import ArgumentError, DTypeError
 from wengert.graph import Shape
 from wengert.ops import broadcasting
-from wengert.ops.core import cast
 from wengert.ops.creation import check_device
-from wengert.ops.movement import as_shape, stack
-from wengert.tensor import Tensor, tensor
+from wengert.ops.movement import as_shape
+from wengert.tensor import Tensor
 
 e = math.e
 inf = math.inf
@@ -31,48 +31,10 @@ pi = math.pi
 # --- conversion -----------------------------------------------------------------------------------------------------
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor of this: a Tensor as it is, differentiable; a number, nested lists or an array as a new one.
-
-    `copy=True` always makes a new one, `copy=False` raises where that is needed.
-
-    >>> import wengert as wg
-    >>> x = wg.tensor([1.0, 2.0])
-    >>> wg.asarray(x) is x, wg.asarray([1, 2]).dtype
-    (True, dtype('int64'))
-    """
-    check_device(device, "asarray")
-    if isinstance(obj, Tensor):
-        return _converted(obj, obj.dtype if dtype is None else as_dtype(dtype), copy)
-    if copy is False and not isinstance(obj, np.ndarray):
-        raise ArgumentError(f"asarray: a {type(obj).__name__} cannot become a tensor without a copy")
-    if isinstance(obj, (list, tuple)) and _has_tensors(obj):
-        return Tensor(stack([asarray(item, dtype=dtype).node for item in obj]))
-    if copy is False and dtype is not None and as_dtype(dtype) != obj.dtype:
-        raise ArgumentError(f"asarray: {obj.dtype} cannot become {as_dtype(dtype)} without a copy")
-    return tensor(obj, dtype, copy=copy is not False)
-
-
-def _converted(x: Tensor, dtype: np.dtype[Any], copy: bool | None) -> Tensor:
-    if x.dtype is not dtype and copy is False:
-        raise ArgumentError(f"asarray: {x.dtype} cannot become {dtype} without a copy")
-    if x.dtype is not dtype:
-        return Tensor(cast(x.node, dtype))
-    return x.copy() if copy else x
-
-
-def _has_tensors(items: Any) -> bool:
-    return any(isinstance(i, Tensor) or (isinstance(i, (list, tuple)) and _has_tensors(i)) for i in items)
-
-
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """`x` in another dtype; `x` itself if it has that and no copy is wanted."""
     check_device(device, "astype")
-    x = asarray(x)
-    target = as_dtype(dtype)
-    if x.dtype is target:
-        return x.copy() if copy else x
-    return Tensor(cast(x.node, target))
+    return asarray(asarray(x), dtype=dtype, copy=copy or None)
 
 
 def broadcast_shapes(*shapes: Any) -> Shape:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.construct import tensor
 from wengert.dtypes import FLOATING, HALF, INTEGER, as_dtype, default_float, float64, int64, promote, uint32, uint64
 from wengert.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from wengert.graph import Node, Shape, recording
@@ -24,7 +25,7 @@ from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import Argument, as_node, cast
 from wengert.ops.gather import take
 from wengert.ops.movement import as_shape, normalize_axis
-from wengert.tensor import Tensor, tensor
+from wengert.tensor import Tensor
 
 __all__ = [
     "Generator",

@@ -1,7 +1,7 @@
-"""Functions that use more than their arguments: dropout in its forms, which draws from a generator.
+"""Functions that change more than they return: dropout moves a generator on, batch norm its running statistics.
 
-They take and give Tensors, over the public functions. What is drawn is drawn again where a backward pass needs it (see
-`ops.random`), so a mask is never stored.
+They take and give Tensors, and assign the slots they are given. What is drawn is drawn again where a backward pass
+needs it (see `ops.random`), so a mask is never stored.
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from wengert.construct import asarray
 from wengert.dtypes import FLOATING
 from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.functions import where
-from wengert.ops.core import as_node
+from wengert.graph import Node, recorded_as, recording
+from wengert.ops import normalize as _normalize
+from wengert.ops.core import stop_gradient
+from wengert.ops.elementwise import where
 from wengert.random import Generator, bernoulli
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, unwrap
 
-__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"]
+__all__ = ["alpha_dropout", "batch_norm", "dropout", "dropout1d", "dropout2d", "dropout3d", "instance_norm"]
+
+# --- dropout --------------------------------------------------------------------------------------------------------
 
 
 def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
@@ -60,7 +65,7 @@ def alpha_dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: G
         return _scaled_mask(x, p, x.shape, generator)
     scale = 1 / math.sqrt((1 - p) * (1 + p * _SATURATION**2))
     keep = bernoulli(1.0 - p, x.shape, generator=generator)
-    return where(keep, x, _SATURATION) * scale - _SATURATION * p * scale
+    return Tensor(where(keep.node, x.node, _SATURATION)) * scale - _SATURATION * p * scale
 
 
 def _drop_channels(name: str, spatial: int, x: Any, p: float, training: bool, generator: Generator | None) -> Tensor:
@@ -74,13 +79,82 @@ def _drop_channels(name: str, spatial: int, x: Any, p: float, training: bool, ge
 def _scaled_mask(x: Tensor, p: float, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
     """A choice instead of a product, so that a dropped infinity or NaN is 0 too."""
     keep = bernoulli(1.0 - p, shape, generator=generator)
-    return where(keep, x * (1.0 / (1.0 - p) if p < 1 else 1.0), 0)
+    scaled = x * (1.0 / (1.0 - p) if p < 1 else 1.0)
+    return Tensor(where(keep.node, scaled.node, 0))
 
 
 def _checked(name: str, x: Any, p: float) -> Tensor:
-    x = x if isinstance(x, Tensor) else Tensor(as_node(x))
+    x = asarray(x)
     if x.dtype not in FLOATING:
         raise DTypeError(f"{name} takes floating-point values, not {x.dtype}")
     if not isinstance(p, (int, float)) or not 0 <= p <= 1:
         raise ArgumentError(f"{name}: p is {p!r}; the probability to drop is a number between 0 and 1")
     return x
+
+
+# --- running statistics ---------------------------------------------------------------------------------------------
+
+
+def batch_norm(
+    x: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """`x` (N, C, ...) with mean 0 and variance 1 in each channel, then times `weight` plus `bias`.
+
+    When `training`, by the statistics of `x` itself, and the running ones (if given) move a step of `momentum` (a
+    number, or a 0-d tensor for one that changes) towards them; else by the running ones.
+
+    >>> import wengert as wg
+    >>> mean, var = wg.tensor([0.0]), wg.tensor([1.0])
+    >>> wg.batch_norm(wg.tensor([[1.0], [3.0]]), mean, var, training=True, momentum=0.5, eps=0.0).tolist()
+    [[-1.0], [1.0]]
+    >>> mean.item(), var.item()
+    (1.0, 1.5)
+    """
+    x, average, variance, scale, shift = unwrap((x, running_mean, running_var, weight, bias))
+    y, new_mean, new_var = _normalize.batch_norm(x, average, variance, scale, shift, training, unwrap(momentum), eps)
+    if training:
+        _assign("batch_norm", running_mean, new_mean)
+        _assign("batch_norm", running_var, new_var)
+    return Tensor(y)
+
+
+def instance_norm(
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """`x` (N, C, ...) with mean 0 and variance 1 in each channel of each sample, then times `weight` plus `bias`.
+
+    With `use_input_stats` the running statistics (if given) move towards the mean of those over the samples; without it
+    `x` is normalised by them.
+    """
+    x, average, variance, scale, shift = unwrap((x, running_mean, running_var, weight, bias))
+    y, new_mean, new_var = _normalize.instance_norm(
+        x, average, variance, scale, shift, use_input_stats, unwrap(momentum), eps
+    )
+    if use_input_stats:
+        _assign("instance_norm", running_mean, new_mean)
+        _assign("instance_norm", running_var, new_var)
+    return Tensor(y)
+
+
+def _assign(name: str, slot: Any, value: Node | None) -> None:
+    """Give a running statistic its new value, through which no derivative passes."""
+    if value is None:
+        return
+    if not isinstance(slot, Tensor):
+        raise DTypeError(f"{name}: a running statistic is a Tensor, since it is assigned, not a {type(slot).__name__}")
+    with recorded_as(recording.location, False):
+        slot.assign(Tensor(stop_gradient(value)))

@@ -7,7 +7,7 @@ comes later in the house and is reached through `engine`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -20,7 +20,7 @@ from wengert.ops import elementwise as e
 from wengert.ops.core import VARIABLE, Argument, alias, cast, data, operand, stop_gradient, variable
 from wengert.ops.index import get_item, set_item
 from wengert.ops.linalg import matmul
-from wengert.ops.movement import matrix_transpose, permute_dims, reshape, stack
+from wengert.ops.movement import matrix_transpose, permute_dims, reshape
 
 
 class Engine:
@@ -34,8 +34,8 @@ class Engine:
 engine = Engine()
 
 
-def _operator(record: Callable[[Any, Any], Node]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The methods for an operator with a Tensor on its left, and on its right.
+def _operator(record: Callable[[Any, Any], Node]) -> Callable[..., Any]:
+    """The method for an operator with a Tensor on its left.
 
     Few frames lie between the user's line and the recorded node: finding that line costs a fifth of the whole per
     frame.
@@ -45,11 +45,36 @@ def _operator(record: Callable[[Any, Any], Node]) -> tuple[Callable[..., Any], C
         b = other.node if type(other) is Tensor else _beside(other)
         return b if b is NotImplemented else Tensor(record(self.node, b))
 
+    return left
+
+
+def _arithmetic(symbol: str, record: Callable[[Any, Any], Node]) -> tuple[Callable[..., Any], ...]:
+    """The methods for an operator with a Tensor on its left, with one on its right, and for `x += y`.
+
+    In place, the slot x gets the new value in x's own dtype. The result of an indexing is no slot of x: `x[0] += 1`
+    computes the sum, and Python then assigns it to `x[0]`.
+    """
+    left = _operator(record)
+
     def right(self: Tensor, other: Any) -> Any:
         a = other.node if type(other) is Tensor else _beside(other)
         return a if a is NotImplemented else Tensor(record(a, self.node))
 
-    return left, right
+    def in_place(self: Tensor, other: Any) -> Any:
+        result = left(self, other)
+        if result is NotImplemented or self._indexed:
+            return result
+        if result.dtype.kind not in _KINDS_INTO[self.dtype.kind]:
+            raise DTypeError(f"x {symbol}= y: a {result.dtype} result cannot go into a {self.dtype} tensor")
+        node = result.node
+        del result  # so that the slot can have its node as it is
+        return self.assign(node)
+
+    return left, right, in_place
+
+
+_KINDS_INTO = {"b": "b", "i": "biu", "u": "biu", "f": "biufV", "V": "biufV", "c": "biufVc"}
+"""The kinds of result that a slot of each kind takes in place."""
 
 
 def _beside(other: Any) -> Any:
@@ -400,22 +425,25 @@ class Tensor:
 
     # --- operators ----------------------------------------------------------------------------------------------
 
-    __add__, __radd__ = _operator(e.add.record)
-    __sub__, __rsub__ = _operator(e.subtract.record)
-    __mul__, __rmul__ = _operator(e.multiply.record)
-    __truediv__, __rtruediv__ = _operator(e.divide.record)
-    __floordiv__, __rfloordiv__ = _operator(e.floor_divide.record)
-    __mod__, __rmod__ = _operator(e.remainder.record)
-    __pow__, __rpow__ = _operator(e.pow)
-    __matmul__, __rmatmul__ = _operator(matmul)
-    __and__, __rand__ = _operator(e.bitwise_and.record)
-    __or__, __ror__ = _operator(e.bitwise_or.record)
-    __xor__, __rxor__ = _operator(e.bitwise_xor.record)
-    __lshift__, __rlshift__ = _operator(e.bitwise_left_shift.record)
-    __rshift__, __rrshift__ = _operator(e.bitwise_right_shift.record)
-    __lt__, __gt__ = _operator(e.less.record)[0], _operator(e.greater.record)[0]
-    __le__, __ge__ = _operator(e.less_equal.record)[0], _operator(e.greater_equal.record)[0]
-    __eq__, __ne__ = _operator(e.equal.record)[0], _operator(e.not_equal.record)[0]
+    __add__, __radd__, __iadd__ = _arithmetic("+", e.add.record)
+    __sub__, __rsub__, __isub__ = _arithmetic("-", e.subtract.record)
+    __mul__, __rmul__, __imul__ = _arithmetic("*", e.multiply.record)
+    __truediv__, __rtruediv__, __itruediv__ = _arithmetic("/", e.divide.record)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _arithmetic("//", e.floor_divide.record)
+    __mod__, __rmod__, __imod__ = _arithmetic("%", e.remainder.record)
+    __pow__, __rpow__, __ipow__ = _arithmetic("**", e.pow)
+    __matmul__, __rmatmul__, __imatmul__ = _arithmetic("@", matmul)
+    __and__, __rand__, __iand__ = _arithmetic("&", e.bitwise_and.record)
+    __or__, __ror__, __ior__ = _arithmetic("|", e.bitwise_or.record)
+    __xor__, __rxor__, __ixor__ = _arithmetic("^", e.bitwise_xor.record)
+    __lshift__, __rlshift__, __ilshift__ = _arithmetic("<<", e.bitwise_left_shift.record)
+    __rshift__, __rrshift__, __irshift__ = _arithmetic(">>", e.bitwise_right_shift.record)
+    __lt__ = _operator(e.less.record)
+    __le__ = _operator(e.less_equal.record)
+    __gt__ = _operator(e.greater.record)
+    __ge__ = _operator(e.greater_equal.record)
+    __eq__ = _operator(e.equal.record)
+    __ne__ = _operator(e.not_equal.record)
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other
@@ -438,7 +466,7 @@ class Tensor:
 
 
 def _unpickled(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
-    return tensor(array, requires_grad=requires_grad, copy=False)
+    return Tensor(data(array)).requires_grad_(requires_grad)
 
 
 def _await(tensor: Tensor) -> None:
@@ -467,93 +495,3 @@ def wrap(value: Any) -> Any:
         parts = [wrap(item) for item in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     return [wrap(item) for item in value] if type(value) is list else value
-
-
-def _in_place(name: str) -> Callable[[Tensor, Any], Tensor]:
-    """`x += y`: the slot x gets the new value, in x's own dtype. The result of an indexing is no slot of x: `x[0] += 1`
-    computes the sum and Python then assigns it to `x[0]`.
-    """
-    operator = getattr(Tensor, f"__{name}__")
-
-    def update(self: Tensor, other: Any) -> Tensor:
-        result = operator(self, other)
-        if result is NotImplemented or self._indexed:
-            return result
-        if result.dtype.kind not in _KINDS_INTO[self.dtype.kind]:
-            raise DTypeError(
-                f"in-place {name.strip('i')}: a {result.dtype} result cannot go into a {self.dtype} tensor"
-            )
-        node = result.node
-        del result  # so that the slot can have its node as it is
-        return self.assign(node)
-
-    return update
-
-
-_KINDS_INTO = {"b": "b", "i": "biu", "u": "biu", "f": "biufV", "V": "biufV", "c": "biufVc"}
-
-for _name in (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-):
-    setattr(Tensor, f"__i{_name}__", _in_place(_name))
-
-
-def tensor(
-    value: Any, dtype: Any = None, *, device: str | None = None, requires_grad: bool = False, copy: bool = True
-) -> Tensor:
-    """A new tensor from a number, nested lists, an array or anything NumPy can read.
-
-    NumPy arrays keep their dtype; Python floats become float32 and integers int64. `copy=False` shares a NumPy array's
-    memory where the dtype allows it.
-
-    >>> import wengert as wg
-    >>> wg.tensor([1.0, 2.0]).dtype
-    dtype('float32')
-    """
-    if device not in (None, "cpu"):
-        raise DeviceError(f"there is no device {device!r} here; there is 'cpu'")
-    result = Tensor(_node_from(value, None if dtype is None else as_dtype(dtype), copy))
-    if requires_grad:
-        result.requires_grad = True
-    return result
-
-
-def _node_from(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
-    if isinstance(value, Tensor):
-        node = stop_gradient(value.node)
-        return node if dtype is None else cast(node, dtype)
-    if isinstance(value, (list, tuple)) and _holds_tensor(value):
-        node = stack([_node_from(item, dtype, copy) for item in value])
-        return node
-    known = isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__") or hasattr(value, "__dlpack__")
-    try:
-        array = np.from_dlpack(value) if _only_dlpack(value) else np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise ShapeError(f"cannot make a tensor of this: {error}") from None
-    if dtype is None and not known:
-        dtype = _PYTHON_DEFAULTS.get(array.dtype.kind)
-    target = as_dtype(array.dtype) if dtype is None else dtype
-    return data(np.array(array, target) if copy or array.dtype != target else array)
-
-
-_PYTHON_DEFAULTS = {"f": as_dtype(float), "c": as_dtype(complex)}
-
-
-def _only_dlpack(value: Any) -> bool:
-    return hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
-
-
-def _holds_tensor(value: Sequence[Any]) -> bool:
-    return any(isinstance(item, Tensor) or (isinstance(item, (list, tuple)) and _holds_tensor(item)) for item in value)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_work_grows_in_step_with_the_graph(monkeypatch: pytest.MonkeyPatch, caps
         alive = lives([([storage(read.leaf) for read in group.reads], group.stored) for group in groups])
         place(alive, {node: max(node.size * 4, 1) for node in alive})
         times.append(perf_counter())
-        seconds = [after - before for before, after in zip(times, times[1:])]
+        seconds = [after - before for before, after in pairwise(times)]
         rows.append((len(graph.nodes), len(groups), dict(counts), seconds))
     with capsys.disabled():
         print("\n nodes groups  passes    fuse  memory  seconds; attempts to merge, reads looked at")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import wengert as wg
 from tests.compiler import fuzz
 from tests.compiler.wide_graphs import wide_graph
+from wengert.backends.cpu import Program
 from wengert.backends.toolchain import compiler
+from wengert.graph import Graph, Node
 from wengert.kernels import c
+from wengert.ops import elementwise as e
+from wengert.ops import gather as g
+from wengert.ops import movement as m
+from wengert.ops import reduce as r
+from wengert.ops.core import cast, data, literal, placeholder
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
 
@@ -41,3 +50,38 @@ def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     small = fuzz.minimised(failure)
     assert len(small.sample.graph.nodes) <= 4
     assert "ops['max']" in str(small) and "x0: " in str(small)
+
+
+# --- what it found ----------------------------------------------------------------------------------------------------
+
+
+def same(outputs: list[Node], inputs: list[Node], *arrays: np.ndarray) -> None:
+    """Compiled as it was recorded, the graph gives what its references do."""
+    graph = Graph(inputs, outputs)
+    for found, expected in zip(Program(graph)(arrays), graph(*arrays), strict=True):
+        np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=1e-6)
+
+
+def test_a_scatter_by_its_reference_reads_the_zeros() -> None:
+    """The C kernel does not, so they were not stored, for dtypes without one either."""
+    values = placeholder((3,), wg.bfloat16)
+    zeros = m.broadcast_to(literal(0, wg.bfloat16), (5,))
+    added = g.index_add(zeros, 0, data(np.array([0, 2, 2])), values)
+    same([added], [values], np.ones(3, wg.bfloat16))
+
+
+def test_rows_that_are_kept_are_worked_on_one_at_a_time() -> None:
+    """Lanes were chosen by the loads alone, and have no memory for a row."""
+    x, column = placeholder((2, 1), wg.bool_), placeholder((3, 1), wg.float32)
+    weights = e.exp(cast(m.place(x, (3, 3), (0, 1), (1, 2)), wg.float32) - column)
+    shares = weights / r.SUM(weights, axes=(1,), keepdims=True)
+    same([shares], [x, column], np.array([[True], [False]]), np.ones((3, 1), np.float32))
+
+
+def test_a_value_behind_a_guard_is_no_row_scalar() -> None:
+    """It was computed once a row, from operands that are loaded where the guard holds."""
+    x, a, b = placeholder((8,), wg.float32), placeholder((), wg.float32), placeholder((), wg.float32)
+    laid = m.place(m.reshape(e.multiply(a, b), (1,)), (8,), (0,), (1,))
+    scaled = laid + e.exp(x - r.MAX(x, axes=(0,), keepdims=True))
+    numbers = [np.asarray(n, np.float32) for n in (2, 3)]
+    same([scaled], [x, a, b], np.arange(8, dtype=np.float32), *numbers)

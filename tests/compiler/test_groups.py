@@ -1,4 +1,4 @@
-"""Fused groups: how many kernels the usual building blocks become, and that one-hot comparisons are what they replace."""
+"""Fused groups: how many kernels the usual building blocks become; one-hot comparisons are what they replace."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import pytest
 import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends import cpu
+from wengert.backends.regions import regions
 from wengert.backends.toolchain import compiler
 from wengert.compiler.fuse import Group, fuse
+from wengert.compiler.index import ZERO, Loop
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, now
 from wengert.kernels import opaque
+from wengert.kernels.c import write
+from wengert.kernels.loops import Kernel, Position, Stage
 from wengert.ops.core import placeholder
 
 ROWS = (64, 256)
@@ -86,6 +90,52 @@ def test_cross_entropy_with_gradient_is_three_kernels() -> None:
     found = groups(cross_entropy, ROWS, [64])
     assert [group.space for group in found] == [ROWS, (64,), ROWS]
     assert not any(group.opaque for group in found)
+
+
+@needs_compiler
+def test_adam_over_sixty_parameters_is_one_parallel_region() -> None:
+    """Large updates are shared among the threads, small ones left to one each; what all need is computed before."""
+    rng = np.random.default_rng(0)
+    shapes = [(200 + i, 300) if i % 2 else (50 + i,) for i in range(60)]
+    start = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    gradients = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+
+    def trained(compiled: bool) -> tuple[list[np.ndarray], Any]:
+        parameters = [wg.nn.Parameter(array.copy()) for array in start]
+        optimizer = wg.optim.Adam(parameters, lr=0.01)
+
+        def step(*gradients: wg.Tensor) -> None:
+            for parameter, gradient in zip(parameters, gradients):
+                parameter.grad = gradient
+            optimizer.step()
+            optimizer.zero_grad()
+
+        run = wg.compile(step) if compiled else step
+        for _ in range(3):
+            run(*map(wg.tensor, gradients))
+        return [parameter.numpy() for parameter in parameters], run
+
+    found, run = trained(compiled=True)
+    program = run._latest[1].program
+    assert sorted(map(len, program.regions)) == [1, 60]  # the one is of 0-d values: the step's size
+    for array, expected in zip(found, trained(compiled=False)[0]):
+        np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_loops_that_depend_on_each_other_are_no_region() -> None:
+    loops = write(Kernel("", [Loop("i", 1 << 20)], [], [Stage([], [Position("v", wg.int64, ZERO)])], [], {}))
+    a, b, c, d = (placeholder((2,), wg.float32) for _ in range(4))
+
+    def step(reads: list[Any], writes: list[Any]) -> cpu.Step:
+        return cpu.Step("kernel0();", None, reads, writes, function=loops)
+
+    def sizes(steps: list[cpu.Step], taken: Any = ()) -> list[int]:
+        return [len(region) for region in regions(steps, dict(taken))]
+
+    assert sizes([step([a], [b]), step([a], [c])]) == [2]
+    assert sizes([step([a], [b]), step([b], [c])]) == [1, 1]
+    assert sizes([step([a], [b]), step([c], [b])]) == [1, 1]
+    assert sizes([step([a], [b]), step([c], [d])], {d: a}.items()) == [1, 1]  # d is written over a
 
 
 # --- one-hot comparisons --------------------------------------------------------------------------------------------

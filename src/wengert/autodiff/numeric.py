@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from wengert import tree
+from wengert.construct import tensor
 from wengert.dtypes import COMPLEX, FLOATING, bool_, complex128, float64
 from wengert.errors import ArgumentError, DTypeError, GradientError
 from wengert.graph import Node, ancestors
 from wengert.ops.core import data, variable
-from wengert.tensor import Tensor, tensor
+from wengert.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Curve = Callable[[complex], Array]  # from a step to the values there, a vector

@@ -17,12 +17,13 @@ from wengert import tree
 from wengert.autodiff.batching import batch
 from wengert.autodiff.forward import forward, zero_like
 from wengert.autodiff.reverse import reverse
+from wengert.construct import tensor
 from wengert.dtypes import FLOATING
 from wengert.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from wengert.graph import Node, ancestors, recorded_as, recording
 from wengert.ops.core import VARIABLE, as_node, cast, data, literal, placeholder, stop_gradient, variable
 from wengert.ops.movement import broadcast_to, moveaxis, reshape
-from wengert.tensor import Tensor, tensor
+from wengert.tensor import Tensor
 
 Function = Callable[..., Any]
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from wengert import tree
 from wengert.autodiff.batching import batch
+from wengert.construct import tensor
 from wengert.dtypes import int64
 from wengert.errors import ArgumentError, AssignmentError, ShapeError
 from wengert.graph import Node, dependents, recording, tracing
 from wengert.ops.core import as_node, data, placeholder
 from wengert.ops.elementwise import add, multiply
 from wengert.ops.movement import broadcast_to, moveaxis, normalize_axis
-from wengert.tensor import Tensor, tensor
+from wengert.tensor import Tensor
 
 
 def vmap(

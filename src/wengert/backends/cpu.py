@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn
@@ -17,7 +17,8 @@ import numpy as np
 
 from wengert.backends.blas import blas, single_threaded
 from wengert.backends.numpy import apply_here
-from wengert.backends.toolchain import load
+from wengert.backends.regions import region_text, regions
+from wengert.backends.toolchain import close_with, load
 from wengert.compiler.donate import donations
 from wengert.compiler.fuse import Group, Plan, fuse, storage
 from wengert.compiler.memory import lives, place
@@ -37,8 +38,9 @@ PRELUDE = """#include <math.h>
 #include <stdint.h>
 #include <string.h>
 #include "math.h"
-#include "blas.h"
 
+"""
+CALLING = """#include "blas.h"
 int wg_error;  // set by a kernel that met an index out of range
 
 """
@@ -72,6 +74,7 @@ class Step(NamedTuple):
     reads: list[Node]
     writes: list[Node]
     scratch: int = 0  # bytes it works in
+    function: Function | None = None  # of loops: what it calls
 
 
 class Program:
@@ -87,17 +90,21 @@ class Program:
         self.plan: Plan = fuse(graph, inlines, opaque.operands, opaque.absorbs)
         self.seconds["fuse"] = perf_counter() - start
         self.functions: dict[Function, str] = {}
+        self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
         self.names_of_ops = {node.op.name for node in graph.nodes}
         self.taken = self._donations(pairs)
         self._name_buffers()
         self._find_picks()
         self.steps = [self._step(group) for group in self.plan.groups]
+        self.regions = regions(self.steps, self.taken) if not self.apart else [[step] for step in self.steps]
         start = perf_counter()
         self._place_memory()
         self.seconds["memory"] = perf_counter() - start
-        self.source, self.pieces = self._text()
+        units, self.pieces = self._text()
+        self.source = "\n".join(units)
         start = perf_counter()
-        self.library = load(self.source)
+        self.library = load(units)
+        close_with(self, self.library)
         self.seconds["build"] = perf_counter() - start
         self._connect()
         self.lock = threading.Lock()
@@ -147,7 +154,9 @@ class Program:
         if node is None:
             return "NULL"
         node = storage(node)
-        return f"io[{self.slots[node]}]" if node in self.slots else f"(arena + offset_{node.serial})"
+        if node in self.slots:
+            return f"io[{self.slots[node]}]"
+        return f"(arena + offset_{self.numbers.setdefault(node, len(self.numbers))})"
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
@@ -212,7 +221,8 @@ class Program:
 
     def _loop_step(self, group: Group, reads: list[Node]) -> Step:
         kernel, by_name = self._lowered(group)
-        return Step(self._called(write(kernel), by_name), None, reads, list(group.stored))
+        function = write(kernel)
+        return Step(self._called(function, by_name), None, reads, list(group.stored), function=function)
 
     def _lowered(self, group: Group) -> tuple[Kernel, dict[str, Node]]:
         """The kernel of a loop group, and what its buffers are."""
@@ -234,19 +244,22 @@ class Program:
             """Those that lie in the arena."""
             return [n for n in nodes if n not in self.slots and not isinstance(n.dtype, tuple)]
 
-        alive = lives([(own(step.reads), own(step.writes)) for step in self.steps])
+        alive = lives(
+            [([n for s in r for n in own(s.reads)], [n for s in r for n in own(s.writes)]) for r in self.regions]
+        )
         sizes = {node: max(node.size * node.dtype.itemsize, 1) for node in alive}
         self.offsets, self.scratch = place(alive, sizes)
         self.arena_size = self.scratch + max([step.scratch for step in self.steps], default=0)
 
     # --- text -----------------------------------------------------------------------------------------------------
 
-    def _text(self) -> tuple[str, list[Any]]:
+    def _text(self) -> tuple[list[str], list[Any]]:
         """The C of the program, and its pieces in order: names of functions, and nodes for their references."""
         pieces: list[Any] = []
         bodies: list[list[str]] = []
         overwriting = False  # whether a piece has begun that overwrites inputs: whatever fails does so before
-        for step in self.steps:
+        for region in self.regions:
+            step = region[0]
             if step.text is None:
                 pieces.append(step.node)
                 continue
@@ -255,16 +268,26 @@ class Program:
                 overwriting = overwriting or overwrites
                 pieces.append(f"piece{len(bodies)}")
                 bodies.append([])
-            bodies[-1].append(step.text)
-        offsets = "".join(f"#define offset_{n.serial} {offset}L\n" for n, offset in self.offsets.items())
-        functions = "\n".join(function.named(name) for function, name in self.functions.items())
+            bodies[-1].append(region_text(region))
+        offsets = "".join(
+            f"#define offset_{k} {self.offsets[n]}L\n" for n, k in self.numbers.items() if n in self.offsets
+        )
+        defined = self._defined()
+        declared = "".join(f"{function.declared(name)};\n" for name, function in defined.items())
         runs = "\n".join(
             f"void piece{i}(void **io, char *arena)\n{{\n    " + "\n    ".join(lines) + "\n}\n"
             for i, lines in enumerate(bodies)
         )
         offsets += f"#define scratch {self.scratch}L\n"
         headers = opaque.includes(line for lines in bodies for line in lines)
-        return PRELUDE + headers + offsets + "\n" + functions + "\n" + runs, pieces
+        main = PRELUDE + CALLING + headers + offsets + "\n" + declared + "\n" + runs
+        return [*kernel_units(defined), main], pieces
+
+    def _defined(self) -> dict[str, Function]:
+        """The functions by name, those that the threads of a region share among them."""
+        together = dict.fromkeys(step.function for r in self.regions if len(r) > 1 for step in r)
+        shared = {f"{self.functions[f]}_shared": f.shared() for f in together if f and f.is_parallel}
+        return {name: function for function, name in self.functions.items()} | shared
 
     def _connect(self) -> None:
         found = blas()
@@ -351,6 +374,14 @@ class Program:
         start = self.offsets[owner]
         raw = self.arena[start : start + owner.size * owner.dtype.itemsize]
         return raw.view(owner.dtype).reshape(node.shape)
+
+
+def kernel_units(functions: Mapping[str, Function]) -> list[str]:
+    """Functions as C, in units of about the same length, as many as there are threads to compile them."""
+    units: list[list[str]] = [[] for _ in range(min(thread_count(), -(-len(functions) // 4)))]
+    for text in sorted((function.named(name) for name, function in functions.items()), key=len, reverse=True):
+        min(units, key=lambda unit: sum(map(len, unit))).append(text)
+    return [PRELUDE + "\n" + "\n".join(unit) for unit in units]
 
 
 def aligned(size: int) -> np.ndarray[Any, Any]:

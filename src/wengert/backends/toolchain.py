@@ -14,13 +14,16 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import weakref
+from _ctypes import dlclose
+from collections.abc import Sequence
 from pathlib import Path
 
 from wengert.errors import WengertError
 
 KERNELS = Path(__file__).parent.parent / "kernels"
 FLAGS = [
-    *("-O3", "-march=native", "-std=gnu11", "-fopenmp", "-fPIC", "-shared", "-w"),
+    *("-O3", "-march=native", "-std=gnu11", "-fopenmp", "-fPIC", "-w"),
     *("-fno-math-errno", "-fno-trapping-math"),  # without which few loops vectorise; the results are the same
     *(("-mprefer-vector-width=512",) if platform.machine() in ("x86_64", "AMD64") else ()),
 ]
@@ -62,22 +65,44 @@ def _processor() -> str:
         return platform.machine() + platform.processor()
 
 
-def load(source: str) -> ctypes.CDLL:
-    """The library built from C text; from the cache if it was built before."""
-    key = hashlib.sha256((_fingerprint() + source).encode()).hexdigest()[:32]
+def load(units: Sequence[str]) -> ctypes.CDLL:
+    """The library built from some units of C text; from the cache if it was built before."""
+    key = hashlib.sha256("\0".join([_fingerprint(), *units]).encode()).hexdigest()[:32]
     target = cache_folder() / f"{key}.so"
     if not target.exists():
-        build(source, target)
-    return ctypes.CDLL(str(target))
+        build(units, target)
+    library = ctypes.CDLL(str(target))
+    if not _pinned:
+        _pinned.append(ctypes.CDLL(str(target)))
+    return library
 
 
-def build(source: str, target: Path) -> None:
-    """Compile C text into a shared library."""
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        text, library = Path(folder) / "program.c", Path(folder) / "program.so"
-        text.write_text(source)
-        command = [compiler() or "cc", *FLAGS, f"-iquote{KERNELS}", str(text), "-o", str(library), "-lm"]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise CompilerError(f"{command[0]} could not build a kernel:\n{result.stderr[:2000]}")
+_pinned: list[ctypes.CDLL] = []
+"""The first library, opened once more and never closed: with it stays OpenMP's, whose threads live on."""
+
+
+def close_with(owner: object, library: ctypes.CDLL) -> None:
+    """Close a library when its owner, which alone calls it, is gone."""
+    weakref.finalize(owner, dlclose, library._handle).atexit = False
+
+
+def build(units: Sequence[str], target: Path) -> None:
+    """Compile units of C text, side by side, and link them into a shared library."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as name:
+        folder = Path(name)
+        running = [_start_compiling(folder / f"unit{i}.c", text) for i, text in enumerate(units)]
+        for process in running:
+            _, errors = process.communicate()
+            if process.returncode:
+                raise CompilerError(f"{compiler()} could not build a kernel:\n{errors[:2000]}")
+        objects = [str(folder / f"unit{i}.o") for i in range(len(units))]
+        library = folder / "program.so"
+        command = [compiler() or "cc", *FLAGS, "-shared", *objects, "-o", str(library), "-lm"]
+        subprocess.run(command, capture_output=True, check=True)
         os.replace(library, target)
+
+
+def _start_compiling(path: Path, text: str) -> subprocess.Popen[str]:
+    path.write_text(text)
+    command = [compiler() or "cc", *FLAGS, f"-iquote{KERNELS}", "-c", str(path), "-o", str(path.with_suffix(".o"))]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -303,15 +303,15 @@ class _Fusion:
         for group in list(self.groups.values()):
             if group.opaque:
                 continue
-            leaves = list(dict.fromkeys(read.leaf for read in group.reads if read.leaf.size > 1))
-            around = {peer: None for leaf in leaves for peer in peers.get((group.space, group.axes, leaf), ())}
+            space = (group.space, group.axes)
+            around = {peer: None for leaf in _large(group) for peer in peers.get((*space, leaf), ())}
             partner = next((peer for peer in around if self._is_apart(peer, group)), None)
             if partner is not None:
-                for leaf in {read.leaf for read in partner.reads}:
-                    peers.get((group.space, group.axes, leaf), {}).pop(partner, None)
-                leaves = list(dict.fromkeys(read.leaf for read in self.merge(partner, group).reads if read.leaf.size > 1))
-            for leaf in leaves:
-                peers.setdefault((group.space, group.axes, leaf), {})[group] = None
+                for leaf in _large(partner):
+                    del peers[(*space, leaf)][partner]
+                self.merge(partner, group)
+            for leaf in _large(group):
+                peers.setdefault((*space, leaf), {})[group] = None
 
     def _is_apart(self, peer: Group, group: Group) -> bool:
         """Whether two groups of which neither needs the other may be one."""
@@ -348,6 +348,11 @@ class _Fusion:
         for group in self.groups.values():
             product = group.roots[:1] if group.epilogue else []  # an epilogue reads it from memory
             group.stored = [root for root in group.roots if root in needed or root in product]
+
+
+def _large(group: Group) -> list[Node]:
+    """The values of more than one element that a group reads."""
+    return list(dict.fromkeys(read.leaf for read in group.reads if read.leaf.size > 1))
 
 
 def common_space(first: Group, second: Group) -> tuple[Shape | None, tuple[int, ...]]:

@@ -44,7 +44,25 @@ class Function:
 
     def named(self, name: str) -> str:
         """The definition under a name."""
-        return f"static void {name}({', '.join(self.parameters)})\n{{\n{self.body}}}\n"
+        return f"{self.declared(name)}\n{{\n{self.body}}}\n"
+
+    def declared(self, name: str) -> str:
+        """The declaration: seen by the program's other units, and by nobody else."""
+        return f'__attribute__((visibility("hidden"))) void {name}({", ".join(self.parameters)})'
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether its outer loop is worth the threads."""
+        return "#pragma omp parallel" in self.body
+
+    @property
+    def is_one_loop(self) -> bool:
+        """Whether all it does is inside its outer loops; a sum in parts has something to do after them."""
+        return "_parts[" not in self.body
+
+    def shared(self) -> Function:
+        """The function for all threads of a parallel region to call: they share its outer loop and do not wait."""
+        return replace(self, body=re.sub(r"#pragma omp parallel for( simd)?", r"#pragma omp for\1 nowait", self.body))
 
 
 def write(kernel: Kernel) -> Function:

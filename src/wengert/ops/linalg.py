@@ -64,14 +64,18 @@ def _transpose_hint(a: Node, b: Node) -> str:
     return ". a.mT @ b would fit" if a.shape[-2] == b.shape[-2] else ""
 
 
+def _matmul_by_second(g: Node, a: Node, b: Node) -> Node:
+    """The cotangent of the second factor. One matrix for many (a weight) gets one tall product, not a sum of many."""
+    if len(b.shape) == 2 and len(a.shape) > 2:
+        a, g = reshape(a, (-1, a.shape[-1])), reshape(g, (-1, g.shape[-1]))
+    return MATMUL(matrix_transpose(a), g)
+
+
 MATMUL: Op = Op(
     "matmul",
     infer=_matmul_infer,
     numpy=np.matmul,
-    vjp=(
-        lambda g, y, a, b: MATMUL(g, matrix_transpose(b)),
-        lambda g, y, a, b: MATMUL(matrix_transpose(a), g),
-    ),
+    vjp=(lambda g, y, a, b: MATMUL(g, matrix_transpose(b)), lambda g, y, a, b: _matmul_by_second(g, a, b)),
     multilinear=(0, 1),
     batch=over_lanes,
     expensive=True,

@@ -1,7 +1,7 @@
 """Movement: ops that put elements elsewhere and compute nothing. Each is linear, and its transpose is movement again.
 
-    reshape <-> reshape    permute_dims <-> permute_dims    flip <-> flip
-    take_slice <-> place (laying a value into zeros)         broadcast_to <-> the walk's sum over the broadcast axes
+reshape <-> reshape    permute_dims <-> permute_dims    flip <-> flip
+take_slice <-> place (laying a value into zeros)         broadcast_to <-> the walk's sum over the broadcast axes
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Statistics are computed in float32 where the values are of half precision (a square overflows float16 beyond 256), and
 the result is rounded once to the values' dtype. `batch_norm` and `instance_norm` also give the new running statistics;
-the public functions, in `wengert.normalization`, assign them.
+the public functions, in `wengert.stateful`, assign them.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ SUM = Op(
 )
 
 
-def _dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
-    """Small integers are summed in 64 bits, booleans are counted."""
+def dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
+    """The dtype asked for; else small integers are summed in 64 bits, and booleans counted."""
     if dtype is not None:
         return as_dtype(dtype)
     if x.dtype in INEXACT:
@@ -70,7 +70,7 @@ def _dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
 def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
     """The sum of the elements along some axes (all, if none is named)."""
     x = as_node(x)
-    x = cast(x, _dtype_of_sum(x, dtype))
+    x = cast(x, dtype_of_sum(x, dtype))
     return SUM(x, axes=normalize_axes(axis, x.ndim, "sum"), keepdims=keepdims)
 
 
@@ -147,7 +147,7 @@ def _multiply_along(x: Node, axis: int) -> Node:
 def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
     """The product of the elements along some axes. Its derivative is exact with any number of zeros among them."""
     x = as_node(x)
-    x = cast(x, _dtype_of_sum(x, dtype))
+    x = cast(x, dtype_of_sum(x, dtype))
     axes = normalize_axes(axis, x.ndim, "prod")
     if not x.tracked:
         return PROD(x, axes=axes, keepdims=keepdims)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, INEXACT, SIGNED, as_dtype, bool_, default_float, int64, uint64
+from wengert.dtypes import COMPLEX, INEXACT, bool_, default_float, int64
 from wengert.errors import ArgumentError, DTypeError, ShapeError
 from wengert.graph import Node
 from wengert.ops.addressing import TAKE_ALONG
@@ -20,6 +20,7 @@ from wengert.ops.core import as_node, cast, literal, operand
 from wengert.ops.elementwise import logaddexp, multiply, not_equal
 from wengert.ops.movement import broadcast_to, concat, normalize_axis, reshape, slice_axis
 from wengert.ops.op import Op, Precision
+from wengert.ops.reduce import dtype_of_sum
 from wengert.ops.sorting import ValuesAndIndices
 
 
@@ -71,15 +72,6 @@ CUMSUM: Op = Op(
 )
 
 
-def _dtype_of_total(x: Node, dtype: Any) -> np.dtype[Any]:
-    """Small integers are added up in 64 bits, booleans are counted."""
-    if dtype is not None:
-        return as_dtype(dtype)
-    if x.dtype in INEXACT:
-        return x.dtype
-    return int64 if x.dtype is bool_ or x.dtype in SIGNED else uint64
-
-
 def _only_axis(name: str, x: Node, axis: int | None) -> int:
     if x.ndim == 0:
         raise ShapeError(f"{name}: a 0-d value has no axis to run along")
@@ -102,7 +94,7 @@ def cumulative_sum(x: Any, /, axis: int | None = None, dtype: Any = None, includ
     """
     x = as_node(x)
     at = _only_axis("cumulative_sum", x, axis)
-    y = CUMSUM(cast(x, _dtype_of_total(x, dtype)), axis=at, backwards=False)
+    y = CUMSUM(cast(x, dtype_of_sum(x, dtype)), axis=at, backwards=False)
     return _with_initial(y, at, 0) if include_initial else y
 
 
@@ -110,7 +102,7 @@ def cumulative_prod(x: Any, /, axis: int | None = None, dtype: Any = None, inclu
     """The running product along an axis, beginning with 1 if `include_initial`. One axis alone need not be named."""
     x = as_node(x)
     at = _only_axis("cumulative_prod", x, axis)
-    x = cast(x, _dtype_of_total(x, dtype))
+    x = cast(x, dtype_of_sum(x, dtype))
     y = _doubled(multiply, x, at) if x.tracked else CUMPROD(x, axis=at)
     return _with_initial(y, at, 1) if include_initial else y
 

@@ -64,7 +64,7 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
 
 def _timed_calls(program: Program, best: list[float]) -> list[Callable[..., None]]:
     """What stands in for a program's calls: a call for each step, which notes its least time in `best`."""
-    library = load(_text(program))
+    library = load([_text(program)])
     found = blas()
     addresses = [ctypes.c_void_p(address) for address in ((found.sgemm, found.dgemm) if found else (None, None))]
     library.wg_connect(*addresses, thread_count())

@@ -1,0 +1,93 @@
+"""Do memory and caches stay flat? A thousand different shapes, through `wg.compile` and through dynamic execution.
+
+    python benchmarks/soak_shapes.py [--shapes 1000]
+
+Every shape is a program of its own: recorded, compiled, loaded. A compiled function keeps its last 32 programs, dynamic
+execution its last 128; what is evicted is let go, and its library closed. Fails (exit code 1) if, from a third of the
+way in to the end, the process grew by more than 16 MB, or if it has more programs loaded than the bounds allow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import wengert as wg
+from wengert.backends.toolchain import cache_folder
+from wengert.runtime import tiers
+
+ALLOWED = 16.0  # MB
+CACHE = 32  # programs that the compiled function keeps
+
+
+def resident() -> float:
+    """The memory this process holds, in MB."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def loaded() -> int:
+    """How many of our libraries this process has open."""
+    gc.collect()
+    folder = str(cache_folder())
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return len({line.split()[-1] for line in lines if folder in line})
+
+
+weight = wg.nn.Parameter(np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3))
+
+
+@wg.compile(cache=CACHE)
+def compiled(x: wg.Tensor) -> wg.Tensor:
+    return wg.softmax(wg.tanh(x @ weight), axis=-1).sum(axis=0)
+
+
+def dynamic(x: wg.Tensor) -> float:
+    """A training step, four times: it is compiled when it comes for the third time."""
+    for _ in range(tiers.STEP_AFTER + 2):
+        loss = (wg.tanh(x @ weight) ** 2).mean()
+        loss.backward()
+        weight.grad = None
+    return loss.item()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", type=int, default=1000)
+    shapes = parser.parse_args().shapes
+    warnings.filterwarnings("ignore", message=".*different shapes.*")
+    before, start = 0.0, time.perf_counter()
+    bound = CACHE + tiers.BOUND + 2
+    most = 0
+    for n in range(1, shapes + 1):
+        x = wg.tensor(np.ones((n, 4), np.float32))
+        if not np.isclose(float(compiled(x).numpy().sum()), n, rtol=1e-4) or not np.isfinite(dynamic(x)):
+            print(f"wrong values at shape {n}")
+            return 1
+        if n == shapes // 3:
+            before = resident()
+        if n % max(shapes // 10, 1) == 0:
+            most = max(most, loaded())
+            rate = n / (time.perf_counter() - start)
+            print(
+                f"shape {n:>5}  resident {resident():7.1f} MB  libraries {loaded():>4}  "
+                f"structures {len(tiers.structures):>4}  {rate:5.1f} shapes/s",
+                flush=True,
+            )
+    grown = resident() - before
+    files = list(cache_folder().glob("*.so"))
+    size = sum(file.stat().st_size for file in files) / 1e6
+    print(f"grown since shape {shapes // 3}: {grown:.2f} MB (allowed {ALLOWED:g}); at most {most} libraries ({bound})")
+    print(f"on disk: {len(files)} libraries, {size:.1f} MB")
+    return 0 if grown < ALLOWED and most <= bound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
