@@ -54,6 +54,9 @@ NEUTRAL_OPS = {  # why an op is computed in the dtype its operands meet in
         "checked_index",
     ),
     "gives complex64 from half precision anyway": _names("fft ifft rfft irfft"),
+    "is recorded by a rule, with autocast off, or within a function that has one as a whole": _names(
+        "attention_backward convolve_input convolve_weight",
+    ),
     "carries a graph whose ops have theirs": _names("checkpoint cond while_loop scan custom_vjp custom_jvp"),
 }
 

@@ -245,3 +245,53 @@ def test_debug_nans_names_the_first_op_and_its_inputs():
     with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match=r"log made 1 NaN of 2 elements.*\[-1, 2\]"):
         (wg.log(wg.tensor([-1.0, 2.0])) * 2.0).numpy()
     assert np.isnan(wg.log(wg.tensor(-1.0)).item())
+
+
+def test_debug_nans_looks_into_the_bodies_of_loops_and_branches():
+    x = wg.tensor([-1.0, 2.0])
+    for call in (
+        lambda: wg.scan(lambda c, v: (c + wg.log(v), c), wg.tensor(0.0), x)[0],
+        lambda: wg.cond(True, lambda: wg.log(x), lambda: x),
+        lambda: wg.while_loop(lambda v: (v[1] < 9) & (v[0] < 1), lambda v: wg.log(v) * 5, x),
+        lambda: wg.checkpoint(wg.log)(wg.tensor([-1.0, 2.0], requires_grad=True)),
+    ):
+        with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match="log made 1 NaN"):
+            call().numpy()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_fails_in_the_body_of_a_loop_names_its_own_line(compiled):
+    def step(c, a):
+        return c, wg.linalg.cholesky(a)  # the line that fails
+
+    def run(a):
+        return wg.scan(step, wg.tensor(0.0), a)[1]
+
+    bad = wg.tensor([[[1.0, 2.0], [2.0, 1.0]]])
+    for _ in range(2):
+        with pytest.raises(wg.errors.ComputationError, match=r"^cholesky failed: .*\n.*the line that fails$"):
+            (wg.compile(run) if compiled else run)(bad).numpy()
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_debug_nans_looks_into_a_compiled_function(loops):
+    def step(c, x):
+        return c + wg.log(x), c
+
+    weight = wg.tensor([1.0, 2.0])
+
+    @wg.compile
+    def update(x):
+        found = wg.scan(step, wg.tensor(0.0), x)[0] if loops else wg.log(x).sum()
+        weight.assign(weight * found)
+        return found
+
+    bad = wg.tensor([-1.0, 2.0])
+    assert np.isnan(update(bad).item())
+    weight.assign(wg.tensor([1.0, 2.0]))
+    with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match="log made 1 NaN"):
+        update(bad)
+    assert weight.tolist() == [1.0, 2.0]
+    with wg.debug_nans():
+        assert update(wg.tensor([1.0, 1.0])).item() == 0.0
+    assert weight.tolist() == [0.0, 0.0]

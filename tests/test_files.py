@@ -81,6 +81,12 @@ def test_a_container_need_hold_no_tensors(path, value):
     assert same(value, wg.load(path))
 
 
+def test_torchs_order_of_arguments_gets_the_one_here(path):
+    with pytest.raises(ArgumentError, match=r"the path comes first: write wg\.save\(path, tree\)"):
+        wg.save({"weight": wg.ones(2)}, path)
+    assert not path.exists()
+
+
 def test_awkward_keys_do_not_collide(path):
     tree = {"a.b": wg.tensor(1), "a": {"b": wg.tensor(2)}, "__metadata__": wg.tensor(3), "": wg.tensor(4), 1: 5, "1": 6}
     wg.save(path, tree)

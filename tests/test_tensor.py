@@ -292,6 +292,7 @@ def test_torch_habits_work_or_name_the_spelling():
     x = wg.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert x.sum(dim=0, keepdim=True).shape == (1, 2)
     assert wg.softmax(x, dim=1).shape == (2, 2)
+    assert wg.where(x > 2, x, other=0.0).tolist() == [[0.0, 0.0], [3.0, 4.0]]
     for name, spelling in {
         "view": "reshape",
         "permute": "permute_dims",
@@ -304,3 +305,45 @@ def test_torch_habits_work_or_name_the_spelling():
         wg.cat([x, x])
     with pytest.raises(AttributeError, match="'softmax'"):
         wg.sofmax(x)
+    for module, name, spelling in [
+        (wg, "jit", "wg.compile"),
+        (wg.nn, "functional", "wg.relu"),
+        (wg.nn, "Lineer", "'Linear'"),
+        (wg.optim, "Adan", "'Adam'"),
+        (wg.random, "randn", "wg.random.normal"),
+        (wg.random, "unifrom", "'uniform'"),
+        (wg.linalg, "norm", "wg.linalg.vector_norm"),
+        (wg.linalg, "choleski", "'cholesky'"),
+    ]:
+        with pytest.raises(AttributeError, match=spelling):
+            getattr(module, name)
+
+
+def test_completion_offers_what_is_public():
+    assert {"Tensor", "nn", "optim", "errors", "linalg", "softmax"} <= set(dir(wg))
+    assert not {"habits", "lift", "kernels"} & set(dir(wg))
+    assert "normal" in dir(wg.random) and "np" not in dir(wg.random)
+    assert "cholesky" in dir(wg.linalg) and "lift" not in dir(wg.linalg)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: x.reshape(-1, -1), r"reshape: only one size may be -1, and \(-1, -1\) has 2"),
+        (lambda x: x.reshape(-2, -2), r"reshape: .*a size cannot be negative.*\(-2, -2\)"),
+        (lambda x: list(x.sum()), "a 0-d tensor cannot be iterated over: it is one number"),
+        (lambda x: len(x.sum()), "len\\(\\) of a 0-d tensor"),
+        (lambda x: wg.concat(x, x), r"concat takes a list of tensors: write concat\(\[x, y\]\)"),
+        (lambda x: wg.stack(x, x), r"stack takes a list of tensors: write stack\(\[x, y\]\)"),
+        (lambda x: wg.grad(lambda x: None)(x), "the function must give one number; it gave none"),
+        (lambda x: wg.where(x > 0), "wg.nonzero"),
+        (lambda x: wg.hvp(wg.sum, x, x), "hvp: primals is a tuple"),
+        (lambda x: wg.tensor("abc"), "a str: it holds strings, not numbers"),
+        (lambda x: wg.tensor([None, 1.0]), "a list: it holds Python objects, not numbers"),
+        (lambda x: wg.grad(lambda m: m(x).sum())(wg.nn.Linear(2, 2)), r"leaf of type Linear.*backward\(\)"),
+        (lambda x: wg.jacobian(lambda p: p["w"])({"w": x, "name": "a"}), "argument 0 has a leaf of type str"),
+    ],
+)
+def test_errors_say_what_would_work(call, message):
+    with pytest.raises(wg.errors.WengertError, match=message):
+        call(wg.ones((2, 2)))

@@ -306,6 +306,41 @@ def test_custom_vjp():
     assert wg.jvp(scaled, (2.0,), (1.0,))[1].item() == 1.0
 
 
+def test_the_forward_of_custom_vjp_may_call_the_function_itself():
+    @wg.custom_vjp
+    def total(x):
+        return wg.logsumexp(x)
+
+    total.defvjp(lambda x: (total(x), wg.softmax(x)), lambda needed, g: (2.0 * g * needed,))
+    x = wg.tensor([0.0, 1.0, 2.0])
+    twice = 2.0 * wg.softmax(x).numpy()
+    np.testing.assert_allclose(wg.grad(total)(x).numpy(), twice, rtol=1e-6)
+    np.testing.assert_allclose(wg.vmap(wg.grad(total))(x[None]).numpy(), twice[None], rtol=1e-6)
+    np.testing.assert_allclose(wg.grad(lambda x: total(x) + total(2.0 * x))(0.0 * x).numpy(), [2, 2, 2], rtol=1e-6)
+    second = wg.hessian(wg.logsumexp)(x).numpy()
+    np.testing.assert_allclose(wg.hessian(total)(x).numpy(), 2.0 * second, atol=1e-6)
+    np.testing.assert_allclose(wg.jvp(total, (x,), (x,))[1].numpy(), (twice / 2 * x.numpy()).sum(), rtol=1e-6)
+
+
+def test_a_forward_of_custom_vjp_that_fails_leaves_the_rule_in_force():
+    fails = [True]
+
+    @wg.custom_vjp
+    def same(x):
+        return x
+
+    def forward(x):
+        if fails.pop():
+            raise ZeroDivisionError
+        return same(x), None
+
+    same.defvjp(forward, lambda needed, g: (7.0 * g,))
+    with pytest.raises(ZeroDivisionError):
+        wg.grad(same)(1.0)
+    fails.append(False)
+    assert wg.grad(same)(1.0).item() == 7.0
+
+
 def test_custom_vjp_of_several_arguments_and_results():
     @wg.custom_vjp
     def both(p, x):

@@ -15,7 +15,6 @@ from wengert.autodiff.custom import custom_jvp, custom_vjp
 from wengert.autodiff.scan import scan
 from wengert.autodiff.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from wengert.autodiff.vectorize import vmap
-from wengert.backends.numpy import debug_nans
 from wengert.construct import asarray, tensor
 from wengert.dtypes import (
     bfloat16,
@@ -56,6 +55,7 @@ from wengert.namespace import (
 )
 from wengert.precision import autocast
 from wengert.random import manual_seed
+from wengert.reference import debug_nans
 from wengert.runtime.compile import compile
 from wengert.runtime.config import config
 from wengert.runtime.realize import eager, synchronize
@@ -142,4 +142,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*__all__, *_LATER, "errors", "graph"})

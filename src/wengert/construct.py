@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wengert.dtypes import as_dtype, default_complex, default_float
-from wengert.errors import ArgumentError, ShapeError
+from wengert.errors import ArgumentError, DTypeError, ShapeError
 from wengert.graph import Node
 from wengert.ops.core import cast, data, stop_gradient
 from wengert.ops.creation import check_device
@@ -44,6 +44,9 @@ def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
         return stack([_untracked(item, dtype, copy) for item in value])
     array = _read(value)
     if dtype is None:
+        if array.dtype.kind in _NO_NUMBERS:
+            held = _NO_NUMBERS[array.dtype.kind]
+            raise DTypeError(f"cannot make a tensor of a {type(value).__name__}: it holds {held}, not numbers")
         dtype = as_dtype(array.dtype if _has_dtype(value) else _PYTHON_KINDS.get(array.dtype.kind, array.dtype))
     return data(np.array(array, dtype) if copy or array.dtype != dtype else array)
 
@@ -64,6 +67,9 @@ def _has_dtype(value: Any) -> bool:
 
 _PYTHON_KINDS = {"f": default_float, "c": default_complex}
 """What Python's floats and complex numbers become, which NumPy reads in double precision."""
+
+_NO_NUMBERS = {"O": "Python objects", "S": "bytes", "U": "strings", "M": "dates", "m": "spans of time"}
+"""What arrays of NumPy's other kinds hold."""
 
 
 def _holds_tensor(value: Any) -> bool:

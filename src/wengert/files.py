@@ -40,6 +40,8 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     >>> wg.load(path)["epoch"], wg.load(path)["weight"].tolist()
     (3, [1.0, 2.0])
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"save: the path comes first: write wg.save(path, tree), not {type(path).__name__} first")
     writer = _Writer()
     structure = writer.describe(tree, ())
     metadata = {

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wengert.location import Location, describe, source_line
+from wengert.reference import apply_here
 
 if TYPE_CHECKING:
     from wengert.ops.op import Op
@@ -304,7 +305,7 @@ class Graph:
         """
         values: dict[Node, Any] = dict(zip(self.inputs, arrays))
         for node in self.nodes:
-            values[node] = node.op.run([values.get(s, s.buffer) for s in node.sources], node)
+            values[node] = apply_here(node, [values.get(s, s.buffer) for s in node.sources])
         return [values.get(node, node.buffer) for node in self.outputs]
 
     def __str__(self) -> str:

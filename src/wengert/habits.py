@@ -1,6 +1,6 @@
-"""PyTorch's and NumPy's names for what is spelled otherwise here: an error that gives the spelling.
+"""PyTorch's, NumPy's and JAX's names for what is spelled otherwise here: an error that gives the spelling.
 
-Asked of a Tensor (`x.unsqueeze(0)`) or of the module (`wg.cat`), after everything that does exist.
+Asked of a Tensor (`x.unsqueeze(0)`) or of a module (`wg.cat`, `wg.nn.functional`), after everything that does exist.
 """
 
 from __future__ import annotations
@@ -11,30 +11,39 @@ from typing import Any
 from wengert.tensor import Tensor
 
 TENSOR_SPELLINGS = {
+    "add": "x + y",
     "add_": "x += y",
+    "at": "x[i] = value",
+    "block_until_ready": "wg.synchronize()",
     "bmm": "x @ y",
+    "clamp": "x.clip(min, max)",
     "contiguous": "nothing: values have no strides here",
     "cpu": 'x.to("cpu")',
     "cuda": 'x.to("cuda")',
     "data": "x.detach()",
     "dim": "x.ndim",
+    "div": "x / y",
     "div_": "x /= y",
+    "dot": "x @ y",
     "double": "x.to(wg.float64)",
     "element_size": "x.dtype.itemsize",
     "expand": "wg.broadcast_to(x, shape)",
     "expand_as": "wg.broadcast_to(x, y.shape)",
     "fill_": "x.assign(wg.full_like(x, value))",
     "float": "x.to(wg.float32)",
+    "grad_fn": "x.node, the op that gave it",
     "half": "x.to(wg.float16)",
     "int": "x.to(wg.int32)",
     "bool": "x.to(wg.bool)",
     "long": "x.to(wg.int64)",
     "mm": "x @ y",
+    "mul": "x * y",
     "mul_": "x *= y",
     "ndimension": "x.ndim",
     "numel": "x.size",
     "permute": "x.permute_dims(axes)",
     "ravel": "x.flatten()",
+    "sub": "x - y",
     "sub_": "x -= y",
     "t": "x.T",
     "transpose": "x.swapaxes(a, b), or x.permute_dims(axes), x.T, x.mT",
@@ -45,23 +54,47 @@ TENSOR_SPELLINGS = {
     "zero_": "x.assign(wg.zeros_like(x))",
 }
 MODULE_SPELLINGS = {
+    "Generator": "wg.random.Generator",
+    "allclose": "np.allclose(x, y), which takes tensors",
     "array": "wg.tensor",
     "as_tensor": "wg.asarray",
     "bmm": "wg.matmul",
     "cat": "wg.concat",
     "clamp": "wg.clip",
     "concatenate": "wg.concat",
+    "dot": "x @ y",
     "from_numpy": "wg.tensor(array, copy=False)",
+    "inference_mode": "wg.no_grad",
+    "is_tensor": "isinstance(x, wg.Tensor)",
+    "jacfwd": "wg.jacobian",
+    "jacrev": "wg.jacobian",
+    "jit": "wg.compile",
+    "linalg.eig": "wg.linalg.eigh, for symmetric matrices",
+    "linalg.lstsq": "wg.linalg.pinv(a) @ b",
+    "linalg.norm": "wg.linalg.vector_norm or wg.linalg.matrix_norm",
+    "linalg.solve_triangular": "wg.linalg.triangular_solve",
     "mm": "wg.matmul",
     "mul": "wg.multiply",
     "div": "wg.divide",
     "sub": "wg.subtract",
     "neg": "wg.negative",
+    "nn.functional": "wg.relu, wg.cross_entropy, ...: the functions are wengert's own",
+    "nn.utils": "wg.optim.clip_grad_norm_",
+    "optim.lr_scheduler": "wg.optim.StepLR, wg.optim.OneCycleLR, ...",
     "permute": "wg.permute_dims",
     "power": "wg.pow",
     "rand": "wg.random.uniform(shape)",
     "randint": "wg.random.randint",
     "randn": "wg.random.normal(shape)",
+    "random.PRNGKey": "wg.random.Generator(seed)",
+    "random.choice": "wg.random.randint or wg.random.permutation",
+    "random.key": "wg.random.Generator(seed)",
+    "random.rand": "wg.random.uniform(shape)",
+    "random.randn": "wg.random.normal(shape)",
+    "random.seed": "wg.manual_seed(seed)",
+    "random.shuffle": "wg.random.permutation",
+    "random.split": "generator.spawn(n)",
+    "seed": "wg.manual_seed",
     "transpose": "wg.permute_dims or wg.swapaxes",
     "unsqueeze": "wg.expand_dims(x, axis)",
 }
@@ -73,11 +106,12 @@ def _tensor_attribute(self: Tensor, name: str) -> Any:
     raise AttributeError(f"a Tensor has no attribute {name!r}{_nearest(name, dir(Tensor))}")
 
 
-def module_attribute(name: str, known: list[str]) -> Any:
+def module_attribute(name: str, known: list[str], module: str = "wengert") -> Any:
     """Raise for a name the module does not have, with the spelling here or the nearest name."""
-    if name in MODULE_SPELLINGS:
-        raise AttributeError(f"wengert has no {name!r}: write {MODULE_SPELLINGS[name]}")
-    raise AttributeError(f"wengert has no {name!r}{_nearest(name, known)}")
+    spelling = MODULE_SPELLINGS.get(f"{module}.{name}".removeprefix("wengert."))
+    if spelling is not None:
+        raise AttributeError(f"{module} has no {name!r}: write {spelling}")
+    raise AttributeError(f"{module} has no {name!r}{_nearest(name, known)}")
 
 
 def _nearest(name: str, known: list[str]) -> str:

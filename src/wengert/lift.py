@@ -41,7 +41,8 @@ def lift(function: Callable[P, Any], precision: WholePrecision = None) -> Callab
 
 
 def _spelled_here(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    own = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
+    code = (function if hasattr(function, "__code__") else type(function).__call__).__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return {key if key in own else TORCH_NAMES.get(key, key): value for key, value in kwargs.items()}
 
 

@@ -7,6 +7,7 @@ when the result is looked at, naming the line that asked for it.
 from __future__ import annotations
 
 from wengert.functions import cross, diagonal, matmul, matrix_transpose, outer, tensordot, trace, vecdot
+from wengert.habits import module_attribute as _module_attribute
 from wengert.lift import lift
 from wengert.ops import contract as _contract
 from wengert.ops import decompose as _decompose
@@ -57,3 +58,11 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+
+def __getattr__(name: str) -> object:
+    return _module_attribute(name, __all__, __name__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,6 +20,7 @@ from wengert.construct import tensor
 from wengert.dtypes import FLOATING, HALF, INTEGER, as_dtype, default_float, float64, int64, promote, uint32, uint64
 from wengert.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from wengert.graph import Node, Shape, recording
+from wengert.habits import module_attribute
 from wengert.ops import random as ops
 from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import Argument, as_node, cast
@@ -399,3 +400,14 @@ def exponential(
     source, kind = _source(generator, device), _result_dtype("exponential", dtype, scale)
     bits = source.bits(_result_shape("exponential", shape, scale), _width(kind))
     return Tensor(ops.located(ops.standard_exponential(bits), 0.0, scale, kind))
+
+
+# --- names that are not here ----------------------------------------------------------------------------------------
+
+
+def __getattr__(name: str) -> Any:
+    return module_attribute(name, __all__, __name__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,9 +13,9 @@ from wengert.construct import asarray
 from wengert.dtypes import FLOATING
 from wengert.errors import ArgumentError, DTypeError, ShapeError
 from wengert.graph import Node, recorded_as, recording
-from wengert.ops import normalize as _normalize
 from wengert.ops.core import stop_gradient
 from wengert.ops.elementwise import where
+from wengert.ops.normalize import normalized_by_channel
 from wengert.random import Generator, bernoulli
 from wengert.tensor import Tensor, unwrap
 
@@ -117,12 +117,8 @@ def batch_norm(
     >>> mean.item(), var.item()
     (1.0, 1.5)
     """
-    x, average, variance, scale, shift = unwrap((x, running_mean, running_var, weight, bias))
-    y, new_mean, new_var = _normalize.batch_norm(x, average, variance, scale, shift, training, unwrap(momentum), eps)
-    if training:
-        _assign("batch_norm", running_mean, new_mean)
-        _assign("batch_norm", running_var, new_var)
-    return Tensor(y)
+    running = (running_mean, running_var)
+    return _normalized("batch_norm", x, running, weight, bias, training, True, momentum, eps)
 
 
 def instance_norm(
@@ -140,13 +136,27 @@ def instance_norm(
     With `use_input_stats` the running statistics (if given) move towards the mean of those over the samples; without it
     `x` is normalised by them.
     """
-    x, average, variance, scale, shift = unwrap((x, running_mean, running_var, weight, bias))
-    y, new_mean, new_var = _normalize.instance_norm(
-        x, average, variance, scale, shift, use_input_stats, unwrap(momentum), eps
-    )
-    if use_input_stats:
-        _assign("instance_norm", running_mean, new_mean)
-        _assign("instance_norm", running_var, new_var)
+    running = (running_mean, running_var)
+    return _normalized("instance_norm", x, running, weight, bias, use_input_stats, False, momentum, eps)
+
+
+def _normalized(
+    name: str,
+    x: Any,
+    running: tuple[Any, Any],
+    weight: Any,
+    bias: Any,
+    by_input: bool,
+    over_batch: bool,
+    momentum: Any,
+    eps: float,
+) -> Tensor:
+    """`x` normalised; by its own statistics, the running ones move towards them."""
+    x, statistics, weight, bias, momentum = unwrap((x, running, weight, bias, momentum))
+    y, *moved = normalized_by_channel(name, x, statistics, weight, bias, by_input, over_batch, momentum, eps)
+    if by_input:
+        for slot, value in zip(running, moved):
+            _assign(name, slot, value)
     return Tensor(y)
 
 

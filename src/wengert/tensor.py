@@ -162,6 +162,8 @@ class Tensor:
         return self.node.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
+        if not self.node.shape:
+            raise DTypeError("a 0-d tensor cannot be iterated over: it is one number, item() gives it")
         return (self[i] for i in range(len(self)))
 
     __hash__ = object.__hash__

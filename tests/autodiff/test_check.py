@@ -76,5 +76,7 @@ def test_nothing_to_check_is_an_error() -> None:
         wg.check_grads(lambda i: i, (np.array([1, 2]),))
     with pytest.raises(ArgumentError, match="gives no floating-point tensor"):
         wg.check_grads(lambda x: x > 0, (X,))
+    with pytest.raises(ArgumentError, match=r"args is a tuple.*write \(x,\)"):
+        wg.check_grads(wg.tanh, wg.ones(3))
     with pytest.raises(ArgumentError, match="a mode is"):
         wg.check_grads(wg.exp, (X,), modes=("backward",))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from wengert.backends.cpu import Program
 from wengert.compiler.dce import live
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, Node, as_python, record_again, recorded_as
+from wengert.kernels import c
 from wengert.ops.core import placeholder
 
 UNIT = 10  # graphs to a C unit
@@ -96,7 +98,8 @@ def _joined(samples: Sequence[Sample]) -> Sample:
 
 def _compiled(sample: Sample, off: Sequence[str]) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     graph, reports = optimize(sample.graph, off=off)
-    return Program(graph, reports)
+    with patch.object(c, "WORTH_THREADS", 2_000):  # so that small graphs have parallel loops, regions and parts too
+        return Program(graph, reports)
 
 
 def problem_of(sample: Sample, off: Sequence[str]) -> str | None:

@@ -72,7 +72,7 @@ def test_a_scatter_by_its_reference_reads_the_zeros() -> None:
 
 def test_rows_that_are_kept_are_worked_on_one_at_a_time() -> None:
     """Lanes were chosen by the loads alone, and have no memory for a row."""
-    x, column = placeholder((2, 1), wg.bool_), placeholder((3, 1), wg.float32)
+    x, column = placeholder((2, 1), wg.bool), placeholder((3, 1), wg.float32)
     weights = e.exp(cast(m.place(x, (3, 3), (0, 1), (1, 2)), wg.float32) - column)
     shares = weights / r.SUM(weights, axes=(1,), keepdims=True)
     same([shares], [x, column], np.array([[True], [False]]), np.ones((3, 1), np.float32))

@@ -145,7 +145,7 @@ def test_at_most_ten_primitives_lack_a_derivative() -> None:
 
 def has_rule(op: Op) -> bool:
     """Whether the op can be differentiated in either mode. A placeholder is what one differentiates by."""
-    return bool(op.vjp or op.jvp or op.linear or op.multilinear) or op.name == "placeholder"
+    return bool(op.vjp or op.jvp or op.linear or op.multilinear or op.composition) or op.name == "placeholder"
 
 
 def test_a_zero_derivative_is_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -328,6 +328,11 @@ def leaf() -> wg.Tensor:
         (lambda: wg.optim.SGD([{"lr": 0.1}]), wg.errors.ArgumentError, "a group without 'params'"),
         (lambda: wg.optim.SGD(leaf()), wg.errors.DTypeError, "not a single Tensor"),
         (lambda: wg.optim.SGD({"w": leaf()}), wg.errors.DTypeError, "not a single dict"),
+        (
+            lambda: wg.optim.SGD(wg.nn.Linear(1, 1)),
+            wg.errors.DTypeError,
+            r"a module's parameters.*model\.parameters\(\)",
+        ),
         (lambda: wg.optim.SGD([1.0]), wg.errors.DTypeError, "takes tensors, not 1.0 of type float"),
         (lambda: wg.optim.SGD([wg.zeros((2,), dtype=wg.int64)]), wg.errors.DTypeError, r"not the parameter int64\[2\]"),
         (lambda: wg.optim.SGD([leaf() * 2]), wg.errors.GradientError, "was computed from tensors that require grad"),

@@ -178,7 +178,7 @@ def test_an_unknown_pass_is_an_error_that_names_the_known_ones(forward):
 def test_source_is_the_c(forward):
     source = forward.source()
     assert source == forward.explain("build")
-    assert "void kernel0(" in source and "wg_matmul_f32(" in source and "void piece0(" in source
+    assert "KERNEL kernel0(" in source and "wg_matmul_f32(" in source and "void piece0(" in source
 
 
 def test_memory_prints_the_timeline_and_returns_it(forward, capsys):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from wengert import tree
 from wengert.autodiff.batching import batch
-from wengert.autodiff.forward import forward, zero_like
+from wengert.autodiff.forward import forward, or_zero
 from wengert.autodiff.reverse import reverse
 from wengert.dtypes import FLOATING
 from wengert.errors import GradientError
@@ -49,6 +49,29 @@ def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots
     return Recorded(graph, shape, assigned)
 
 
+def record_step(name: str, function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Recorded, list[Any]]:
+    """Record one step of a loop, and the slots that it assigns: they are carried from step to step, as inputs."""
+    slots: list[Any] = []
+    while True:  # a slot that is an input may have the step assign others
+        step = record(name, function, inputs, slots)
+        new = [slot for slot in step.assigned if slot not in set(slots)]
+        if not new:
+            return step, slots
+        slots += new
+
+
+def with_slots(recorded: Recorded, slots: Sequence[Any]) -> Graph:
+    """The graph that gives the values of the slots, as the function leaves them, and then its result."""
+    graph = recorded.graph
+    values = [recorded.assigned.get(slot, slot.node) for slot in slots]
+    return Graph(graph.inputs, [*values, *graph.outputs], beginning(graph))
+
+
+def as_tensors(values: Any) -> Any:
+    """A nested container with its numbers and arrays as Tensors too."""
+    return tree.map(lambda leaf: leaf if isinstance(leaf, Tensor) else Tensor(as_node(leaf)), values)
+
+
 def placeholder_like(node: Node) -> Node:
     """A placeholder of a node's shape, dtype and device."""
     return placeholder(node.shape, node.dtype, node.device)
@@ -79,11 +102,6 @@ def with_outputs(graph: Graph, outputs: Sequence[Node]) -> Graph:
     return Graph(graph.inputs, outputs, min((node.serial for node in graph.inputs), default=0))
 
 
-def or_zero(value: Node | None, like: Node) -> Node:
-    """A tangent or cotangent, or zeros where there is none."""
-    return zero_like(like) if value is None else value
-
-
 def is_floating(node: Node) -> bool:
     """Whether a node has tangents."""
     return node.dtype in FLOATING
@@ -98,7 +116,7 @@ def tangent_body(body: Graph) -> Graph:
         tangents = [placeholder_like(node) for node in moving]
         outputs = body.inline(*inputs)
         moved = forward(outputs, moving, tangents)
-        images = [zero_like(o) if t is None else t for o, t in zip(outputs, moved) if is_floating(o)]
+        images = [or_zero(t, o) for o, t in zip(outputs, moved) if is_floating(o)]
     return Graph([*inputs, *tangents], [*outputs, *images], since)
 
 
@@ -112,7 +130,7 @@ def cotangent_body(body: Graph) -> Graph:
         seeds = [placeholder_like(node) for node in floating]
         wanted = [node for node in inputs if is_floating(node)]
         found = reverse(floating, seeds, wanted)
-        images = [zero_like(node) if c is None else c for node, c in zip(wanted, found)]
+        images = [or_zero(c, node) for node, c in zip(wanted, found)]
     return Graph([*inputs, *seeds], images, since)
 
 

@@ -52,6 +52,8 @@ def check_grads(
     for mode in modes:
         if mode not in ("reverse", "forward"):
             raise ArgumentError(f'check_grads: a mode is "reverse" or "forward", not {mode!r}')
+    if not isinstance(args, (tuple, list)):
+        raise ArgumentError("check_grads: args is a tuple with one entry for each argument: write (x,)")
     flat, points, names = _floating_part(function, tuple(args))
     _Check(names, tuple(modes), eps, atol, rtol).check(flat, points, order, ())
 

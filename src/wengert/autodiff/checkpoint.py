@@ -16,7 +16,7 @@ from wengert.autodiff.forward import forward
 from wengert.autodiff.reverse import reverse
 from wengert.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.core import as_node, variable
-from wengert.ops.op import Op, picks
+from wengert.ops.op import Op, count_lanes, picks
 from wengert.tensor import Tensor
 
 
@@ -68,7 +68,7 @@ def _jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list[Any]:
 
 
 def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    lanes = next(s.shape[0] for s, b in zip(sources, batched) if b)
+    lanes = count_lanes(sources, batched)
     body, _ = bodies.batched_body(y.attrs["body"], lanes, batched, [True] * len(y.shape))
     return CHECKPOINT(*sources, body=body)
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from wengert import tree
 from wengert.autodiff import body as bodies
+from wengert.autodiff.forward import or_zero
 from wengert.dtypes import bool_
 from wengert.errors import ArgumentError, GradientError, ShapeError
 from wengert.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.core import as_node, cast
 from wengert.ops.elementwise import where
-from wengert.ops.movement import broadcast_to, reshape
-from wengert.ops.op import PACK, Op, picks
+from wengert.ops.movement import reshape
+from wengert.ops.op import PACK, Op, count_lanes, each_batched, picks
 from wengert.ops.reduce import any as any_of
 from wengert.tensor import Tensor
 
@@ -39,12 +40,12 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
         raise ShapeError(
             f"cond: the predicate is one boolean; it has shape {choice.shape}. wg.where chooses elementwise"
         )
-    values = tree.map(lambda leaf: leaf if isinstance(leaf, Tensor) else Tensor(as_node(leaf)), operands)
+    values = bodies.as_tensors(operands)
     taken = [bodies.record("cond", function, values) for function in (true_function, false_function)]
     if taken[0].structure != taken[1].structure:
         raise ArgumentError(f"cond: the branches give {taken[0].structure} and {taken[1].structure}")
     slots = list({**taken[0].assigned, **taken[1].assigned})
-    graphs = [_with_slots(branch, slots) for branch in taken]
+    graphs = [bodies.with_slots(branch, slots) for branch in taken]
     bodies.require_same("cond", "the second branch", graphs[0].outputs, graphs[1].outputs)
     branches, constants = _close_together(graphs)
     leaves = [leaf.node for leaf in tree.flatten(values)[0]]
@@ -52,13 +53,6 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
     for slot, node in zip(slots, results):
         slot._put(node)
     return tree.unflatten(taken[0].structure, map(Tensor, results[len(slots) :]))
-
-
-def _with_slots(branch: bodies.Recorded, slots: Sequence[Any]) -> Graph:
-    """A branch that also gives the values of the slots, as it leaves them."""
-    graph = branch.graph
-    values = [branch.assigned.get(slot, slot.node) for slot in slots]
-    return Graph(graph.inputs, [*values, *graph.outputs], bodies.beginning(graph))
 
 
 def _close_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list[Node]]:
@@ -79,7 +73,7 @@ def _cond_infer(choice: Node, *values: Node, branches: tuple[Graph, Graph]) -> A
 
 
 def _cond_jvp(tangents: Sequence[Node | None], y: Node, choice: Node, *values: Node) -> list[Node | None]:
-    given = [bodies.or_zero(t, v) for v, t in zip(values, tangents[1:]) if bodies.is_floating(v)]
+    given = [or_zero(t, v) for v, t in zip(values, tangents[1:]) if bodies.is_floating(v)]
     results = record_cond(choice, [bodies.tangent_body(b) for b in y.attrs["branches"]], [*values, *given])
     outputs = y.attrs["branches"][0].outputs
     moved = iter(results[len(outputs) :])
@@ -89,14 +83,14 @@ def _cond_jvp(tangents: Sequence[Node | None], y: Node, choice: Node, *values: N
 def _cond_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
     choice, *values = y.sources
     outputs = picks(y)
-    seeds = [bodies.or_zero(c, o) for o, c in zip(outputs, g) if bodies.is_floating(o)]
+    seeds = [or_zero(c, o) for o, c in zip(outputs, g) if bodies.is_floating(o)]
     found = iter(record_cond(choice, [bodies.cotangent_body(b) for b in y.attrs["branches"]], [*values, *seeds]))
     return [None, *[next(found) if bodies.is_floating(v) else None for v in values]]
 
 
 def _cond_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
     choice, *values = sources
-    lanes = next(s.shape[0] for s, b in zip(sources, batched) if b)
+    lanes = count_lanes(sources, batched)
     every = [True] * len(y.shape)
     over = [bodies.batched_body(b, lanes, batched[1:], every)[0] for b in y.attrs["branches"]]
     if not batched[0]:
@@ -132,22 +126,12 @@ def while_loop(condition: Callable[[Any], Any], function: Callable[[Any], Any], 
     >>> wg.while_loop(lambda x: x < 100, lambda x: x * 2, wg.tensor(3)).item()
     192
     """
-    start = tree.map(lambda leaf: leaf if isinstance(leaf, Tensor) else Tensor(as_node(leaf)), init)
-    slots: list[Any] = []
-    while True:  # again, with the slots it turned out to assign as carries
-        step = bodies.record("while_loop", lambda carry: function(carry), (start,), slots)
-        new = [slot for slot in step.assigned if slot not in set(slots)]
-        if not new:
-            break
-        slots += new
-    test = bodies.record("while_loop", lambda carry: condition(carry), (start,), slots)
+    start = bodies.as_tensors(init)
+    step, slots = bodies.record_step("while_loop", function, (start,))
+    test = bodies.record("while_loop", condition, (start,), slots)
     if len(test.graph.outputs) != 1 or test.graph.outputs[0].shape != ():
         raise ShapeError("while_loop: the condition must give one boolean")
-    stepped = Graph(
-        step.graph.inputs,
-        [*[step.assigned[slot] for slot in slots], *step.graph.outputs],
-        bodies.beginning(step.graph),
-    )
+    stepped = bodies.with_slots(step, slots)
     initial = [*[slot.node for slot in slots], *[leaf.node for leaf in tree.flatten(start)[0]]]
     bodies.require_same("while_loop", "the carry that comes out of a step", initial, stepped.outputs)
     (test_body, step_body), constants = _close_together([test.graph, stepped])
@@ -177,7 +161,7 @@ def _while_jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list
     n = y.attrs["constants"]
     moving = bodies.tangent_body(y.attrs["step"])
     floating = [i for i, s in enumerate(sources) if bodies.is_floating(s)]
-    given = {i: bodies.or_zero(tangents[i], sources[i]) for i in floating}
+    given = {i: or_zero(tangents[i], sources[i]) for i in floating}
     fixed = [*sources[:n], *[given[i] for i in floating if i < n]]
     carry = [*sources[n:], *[given[i] for i in floating if i >= n]]
     extra_fixed, extra_carry = len(fixed) - n, len(carry) - (len(sources) - n)
@@ -207,9 +191,9 @@ def _while_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
 
 def _while_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
     n, test, step = y.attrs["constants"], y.attrs["test"], y.attrs["step"]
-    lanes = next(s.shape[0] for s, b in zip(sources, batched) if b)
+    lanes = count_lanes(sources, batched)
     flags = [*batched[:n], *[True] * (len(sources) - n)]
-    values = [*sources[:n], *each_batched_with(lanes, sources[n:], batched[n:])]
+    values = [*sources[:n], *each_batched(sources[n:], batched[n:], lanes)]
     every = [True] * len(step.outputs)
     stepped, _ = bodies.batched_body(step, lanes, flags, every)
     tested, _ = bodies.batched_body(test, lanes, flags, [True])
@@ -225,11 +209,6 @@ def _while_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> N
         moved = [where(_aligned(alive, a), a, b) for a, b in zip(stepped.inline(*inputs), inputs[n:])]
     inner = Graph(inputs, moved, since)
     return WHILE(*values, test=outer, step=inner, constants=n)
-
-
-def each_batched_with(lanes: int, sources: Sequence[Node], batched: Sequence[bool]) -> list[Node]:
-    """The sources with those that are the same in every lane repeated over the lanes."""
-    return [s if b else broadcast_to(s, (lanes, *s.shape)) for s, b in zip(sources, batched)]
 
 
 WHILE = Op(

@@ -7,16 +7,17 @@ the rule itself computes is recorded as usual, so it can be differentiated again
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert import tree
-from wengert.autodiff.body import or_zero
+from wengert.autodiff.forward import or_zero
 from wengert.autodiff.vectorize import vmap
 from wengert.errors import ArgumentError, GradientError, ShapeError
 from wengert.graph import Node, recording
 from wengert.ops.core import as_node, cast
-from wengert.ops.op import Op, each_batched, picks
+from wengert.ops.op import Op, count_lanes, each_batched, picks
 from wengert.tensor import Tensor
 
 
@@ -28,6 +29,14 @@ def _nodes(values: Any) -> tuple[list[Node], tree.Structure]:
 def _tensors(structure: tree.Structure, nodes: Sequence[Node]) -> Any:
     return tree.unflatten(structure, map(Tensor, nodes))
 
+
+class _Running(threading.local):
+    """The functions whose `fwd` is being run."""
+
+    forwards: tuple[custom_vjp, ...] = ()
+
+
+_running = _Running()
 
 # --- custom_vjp -----------------------------------------------------------------------------------------------------
 
@@ -65,7 +74,13 @@ class custom_vjp:
             )
         if not recording.grad or not any(node.tracked for node in nodes):
             return self.function(*args)
-        result = self.fwd(*_tensors(structure, nodes))
+        if self in _running.forwards:  # its fwd computes the result by calling the function
+            return self.function(*args)
+        _running.forwards = (*_running.forwards, self)
+        try:
+            result = self.fwd(*_tensors(structure, nodes))
+        finally:
+            _running.forwards = _running.forwards[:-1]
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArgumentError(f"custom_vjp: fwd returns (result, what bwd needs), not {result!r}")
         outputs, shape = _nodes(result[0])
@@ -137,15 +152,9 @@ def _custom_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
 
 def _custom_vjp_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
     n, m = y.attrs["outputs"], y.attrs["arguments"]
-    outputs = _lanes_for(sources, batched, n)
+    outputs = each_batched(sources[:n], batched[:n], count_lanes(sources, batched))
     rule = y.attrs["rule"].over_lanes(batched[n + m :])
     return CUSTOM_VJP(*outputs, *sources[n:], outputs=n, arguments=m, rule=rule)
-
-
-def _lanes_for(sources: Sequence[Node], batched: Sequence[bool], n: int) -> list[Node]:
-    """Results that are the same in every lane, repeated over the lanes of the arguments."""
-    example = next(s for s, b in zip(sources, batched) if b)
-    return each_batched([*sources[:n], example], [*batched[:n], True])[:n]
 
 
 CUSTOM_VJP = Op(
@@ -232,7 +241,7 @@ def _custom_jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> lis
 
 def _custom_jvp_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
     n = y.attrs["outputs"]
-    outputs = _lanes_for(sources, batched, n)
+    outputs = each_batched(sources[:n], batched[:n], count_lanes(sources, batched))
     return CUSTOM_JVP(*outputs, *sources[n:], outputs=n, rule=_TangentOverLanes(y.attrs["rule"], batched[n:]))
 
 

@@ -46,7 +46,7 @@ def push_forward(node: Node, tangents: Sequence[Tangent | None]) -> Tangent | No
     """The tangent of a node, given its sources'."""
     op, sources = node.op, node.sources
     if op.linear:
-        moved = [_or_zero(t, s) if i in op.linear else s for i, (t, s) in enumerate(zip(tangents, sources))]
+        moved = [or_zero(t, s) if i in op.linear else s for i, (t, s) in enumerate(zip(tangents, sources))]
         return op(*moved, **node.attrs)
     if op.multilinear:
         return _multilinear_tangent(node, tangents)
@@ -55,8 +55,9 @@ def push_forward(node: Node, tangents: Sequence[Tangent | None]) -> Tangent | No
     return _transposed_vjp(node, tangents)
 
 
-def _or_zero(tangent: Node | None, source: Node) -> Node:
-    return zero_like(source) if tangent is None else tangent
+def or_zero(value: Node | None, like: Node) -> Node:
+    """A tangent or cotangent, or zeros where there is none."""
+    return zero_like(like) if value is None else value
 
 
 def zero_like(node: Node) -> Node:

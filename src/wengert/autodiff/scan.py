@@ -14,13 +14,12 @@ import numpy as np
 
 from wengert import tree
 from wengert.autodiff import body as bodies
-from wengert.autodiff.forward import zero_like
+from wengert.autodiff.forward import or_zero, zero_like
 from wengert.errors import ArgumentError, ShapeError
 from wengert.graph import Graph, Node, now, recorded_as, recording
-from wengert.ops.core import as_node
 from wengert.ops.elementwise import add
 from wengert.ops.movement import broadcast_to, moveaxis
-from wengert.ops.op import PACK, Op, picks
+from wengert.ops.op import PACK, Op, count_lanes, picks
 from wengert.tensor import Tensor
 
 
@@ -41,22 +40,13 @@ def scan(
     >>> total.item(), partial.tolist()
     (6.0, [1.0, 3.0, 6.0])
     """
-    start = tree.map(_as_tensor, init)
-    items = tree.map(_as_tensor, xs)
+    start, items = bodies.as_tensors(init), bodies.as_tensors(xs)
     steps = _length(tree.flatten(items)[0], length)
     one = tree.map(lambda x: Tensor(bodies.placeholder_like(_first(x.node))), items)
-    slots: list[Any] = []
-    while True:  # again, with the slots it turned out to assign as carries
-        recorded = bodies.record("scan", lambda c, x: _checked(function(c, x), c), (start, one), slots)
-        new = [slot for slot in recorded.assigned if slot not in set(slots)]
-        if not new:
-            break
-        slots += new
-    carry_structure, y_structure = recorded.structure.parts
-    carries = len(tree.flatten(start)[0])
-    graph, n = recorded.graph, len(slots)
-    outputs = [*[recorded.assigned[slot] for slot in slots], *graph.outputs]
-    body, constants = bodies.close(Graph(graph.inputs, outputs, bodies.beginning(graph)))
+    step, slots = bodies.record_step("scan", lambda c, x: _checked(function(c, x), c), (start, one))
+    carry_structure, y_structure = step.structure.parts
+    carries, n = len(tree.flatten(start)[0]), len(slots)
+    body, constants = bodies.close(bodies.with_slots(step, slots))
     initial = [*[slot.node for slot in slots], *[leaf.node for leaf in tree.flatten(start)[0]]]
     bodies.require_same("scan", "the carry that comes out of a step", initial, body.outputs[: n + carries])
     results = record_scan(body, constants, initial, [x.node for x in tree.flatten(items)[0]], steps, reverse)
@@ -67,10 +57,6 @@ def scan(
         tree.unflatten(carry_structure, map(Tensor, final)),
         tree.unflatten(y_structure, map(Tensor, ys)),
     )
-
-
-def _as_tensor(leaf: Any) -> Tensor:
-    return leaf if isinstance(leaf, Tensor) else Tensor(as_node(leaf))
 
 
 def _checked(result: Any, carry: Any) -> tuple[Any, Any]:
@@ -90,9 +76,12 @@ def _first(node: Node) -> Node:
 
 def _length(leaves: Sequence[Tensor], length: int | None) -> int:
     lengths = {leaf.shape[0] for leaf in leaves if leaf.ndim} | ({length} if length is not None else set())
-    if len(lengths) != 1:
+    if not lengths:
+        raise ShapeError("scan: the number of steps is not known: pass xs or length")
+    if len(lengths) > 1:
         raise ShapeError(
-            f"scan: the number of steps must be one of xs' leading axes or length, and is {lengths or 'unknown'}"
+            f"scan: the leading axes of xs (and length) are all the number of steps, but there are several: "
+            f"{sorted(lengths)}"
         )
     return int(lengths.pop())
 
@@ -141,7 +130,7 @@ def _jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list[Node 
     c, n = y.attrs["constants"], y.attrs["carries"]
     moving = bodies.tangent_body(body)
     floating = [i for i, node in enumerate(body.inputs) if bodies.is_floating(node)]
-    given = {i: bodies.or_zero(tangents[i], sources[i]) for i in floating}
+    given = {i: or_zero(tangents[i], sources[i]) for i in floating}
     position = {i: len(body.inputs) + k for k, i in enumerate(floating)}
 
     def section(start: int, stop: int | None) -> tuple[list[int], list[Node]]:
@@ -171,7 +160,7 @@ def _vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
     own = len(body.outputs)
     pulled = bodies.cotangent_body(body)  # inputs: constants, carry, x, then cotangents of floating outputs
     floating_outputs = [i for i in range(own) if bodies.is_floating(body.outputs[i])]
-    seeds = [bodies.or_zero(g[i], results[i]) for i in floating_outputs]
+    seeds = [or_zero(g[i], results[i]) for i in floating_outputs]
     carry_seeds = [s for s, i in zip(seeds, floating_outputs) if i < n]
     y_seeds = [s for s, i in zip(seeds, floating_outputs) if i >= n]
     float_constants = [i for i, c in enumerate(constants) if bodies.is_floating(c)]
@@ -213,7 +202,7 @@ def _adding_up_constants(pulled: Graph, constants: int, carries: int, xs: int, c
 
 def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
     body, c, n = y.attrs["body"], y.attrs["constants"], y.attrs["carries"]
-    lanes = next(s.shape[0] for s, b in zip(sources, batched) if b)
+    lanes = count_lanes(sources, batched)
     flags = list(batched)
     while True:  # a carry that becomes batched in a step is batched from the start
         force = [*flags[c : c + n], *[True] * (len(body.outputs) - n)]

@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert import tree
 from wengert.autodiff.batching import batch
-from wengert.autodiff.forward import forward, zero_like
+from wengert.autodiff.forward import forward, or_zero
 from wengert.autodiff.reverse import reverse
 from wengert.construct import tensor
 from wengert.dtypes import FLOATING
@@ -33,6 +33,12 @@ def _variables(argument: Any, name: str, position: int) -> tuple[Any, list[Node]
     leaves, structure = tree.flatten(argument)
     nodes = []
     for leaf in leaves:
+        if not hasattr(leaf, "__array__") and not isinstance(leaf, (int, float, complex)):
+            raise DTypeError(
+                f"{name}: argument {position} has a leaf of type {type(leaf).__name__}, where tensors, arrays and "
+                "numbers are to be differentiated by. Pass it in another argument; a module's parameters get their "
+                "gradients from backward()"
+            )
         node = leaf.node if isinstance(leaf, Tensor) else tensor(leaf).node
         if node.dtype not in FLOATING:
             raise DTypeError(
@@ -118,7 +124,7 @@ class _Linearized:
 
 
 def _or_zeros(cotangents: Sequence[Node | None], nodes: Sequence[Node]) -> list[Node]:
-    return [zero_like(node) if c is None else c for c, node in zip(cotangents, nodes)]
+    return [or_zero(c, node) for c, node in zip(cotangents, nodes)]
 
 
 def _positions(argnums: int | Sequence[int]) -> tuple[int, ...]:
@@ -139,8 +145,9 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
         at = _Linearized("grad", function, _positions(argnums), args, kwargs, has_aux)
         if len(at.outputs) != 1 or at.outputs[0].shape != ():
             shapes = ", ".join(str(node.shape) for node in at.outputs)
+            gave = f"shape {shapes}" if shapes else "none"
             raise ShapeError(
-                f"grad: the function must give one number; it gave shape {shapes}. Reduce it with sum() or mean(), "
+                f"grad: the function must give one number; it gave {gave}. Reduce it with sum() or mean(), "
                 "or take wg.jacobian or wg.vjp"
             )
         root = at.outputs[0]
@@ -211,9 +218,9 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
     return tree.unflatten(at.structure, outside[:n]), tree.unflatten(at.structure, outside[n:])
 
 
-def _as_tuple(values: Any, what: str) -> tuple[Any, ...]:
+def _as_tuple(values: Any, what: str, name: str = "jvp") -> tuple[Any, ...]:
     if not isinstance(values, (tuple, list)):
-        raise ArgumentError(f"jvp: {what} is a tuple with one entry for each argument, not {values!r}")
+        raise ArgumentError(f"{name}: {what} is a tuple with one entry for each argument, not {values!r}")
     return tuple(values)
 
 
@@ -312,7 +319,7 @@ def hvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
     >>> wg.hvp(lambda x: (x**3).sum(), (wg.tensor([1.0, 2.0]),), (wg.tensor([1.0, 1.0]),)).tolist()
     [6.0, 12.0]
     """
-    primals = _as_tuple(primals, "primals")
+    primals, tangents = _as_tuple(primals, "primals", "hvp"), _as_tuple(tangents, "tangents", "hvp")
     if len(primals) == 1:
         return jvp(grad(function), primals, tangents)[1]
     return jvp(grad(function, tuple(range(len(primals)))), primals, tangents)[1]

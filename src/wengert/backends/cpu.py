@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from wengert.backends.blas import blas, single_threaded
-from wengert.backends.numpy import apply_here
 from wengert.backends.regions import region_text, regions
 from wengert.backends.toolchain import close_with, load
 from wengert.compiler.donate import donations
@@ -33,11 +32,13 @@ from wengert.kernels.expressions import c_expression
 from wengert.kernels.loops import Kernel
 from wengert.kernels.lower import lower
 from wengert.kernels.threads import thread_count
+from wengert.reference import apply_here
 
 PRELUDE = """#include <math.h>
 #include <stdint.h>
 #include <string.h>
 #include "math.h"
+#define KERNEL __attribute__((visibility("hidden"))) void
 
 """
 CALLING = """#include "blas.h"

@@ -19,7 +19,7 @@ from _ctypes import dlclose
 from collections.abc import Sequence
 from pathlib import Path
 
-from wengert.errors import WengertError
+from wengert.errors import CompilerError
 
 KERNELS = Path(__file__).parent.parent / "kernels"
 FLAGS = [
@@ -27,10 +27,6 @@ FLAGS = [
     *("-fno-math-errno", "-fno-trapping-math"),  # without which few loops vectorise; the results are the same
     *(("-mprefer-vector-width=512",) if platform.machine() in ("x86_64", "AMD64") else ()),
 ]
-
-
-class CompilerError(WengertError, RuntimeError):
-    """The C compiler refused what Wengert wrote."""
 
 
 @functools.cache

@@ -48,7 +48,7 @@ class Function:
 
     def declared(self, name: str) -> str:
         """The declaration: seen by the program's other units, and by nobody else."""
-        return f'__attribute__((visibility("hidden"))) void {name}({", ".join(self.parameters)})'
+        return f"KERNEL {name}({', '.join(self.parameters)})"
 
     @property
     def is_parallel(self) -> bool:

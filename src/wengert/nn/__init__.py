@@ -3,6 +3,7 @@
 A torch `state_dict` loads as it is. Everything here uses only Wengert's public functions, as a user's own layers would.
 """
 
+from wengert.habits import module_attribute as _module_attribute
 from wengert.nn import init
 from wengert.nn.activation import (
     CELU,
@@ -106,3 +107,7 @@ from wengert.nn.transformer import (
 )
 
 __all__ = sorted(name for name, value in globals().items() if isinstance(value, type)) + ["init"]
+
+
+def __getattr__(name: str) -> object:
+    return _module_attribute(name, __all__, __name__)

@@ -10,7 +10,21 @@ from wengert.nn.linear import new_parameter
 from wengert.nn.module import Module
 
 
-class _ByChannel(Module):
+class _Affine(Module):
+    """What ends a normalisation: a weight and a bias, of which either may be missing."""
+
+    weight: wg.Tensor | None
+    bias: wg.Tensor | None
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class _ByChannel(_Affine):
     """What batch norm and instance norm share: a weight and a bias a channel, and running statistics."""
 
     ranks: tuple[int, ...]
@@ -55,10 +69,7 @@ class _ByChannel(Module):
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, and running statistics anew."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _require_shape(self, input: wg.Tensor) -> None:
         if input.ndim not in self.ranks:
@@ -176,7 +187,7 @@ class InstanceNorm3d(_InstanceNorm):
     ranks = (4, 5)
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Mean 0 and variance 1 over each of `num_groups` groups of channels of a sample; then a scale and shift."""
 
     def __init__(
@@ -201,13 +212,6 @@ class GroupNorm(Module):
         self.bias = new_parameter((num_channels,), dtype, device) if affine and bias else None
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
-
     def forward(self, input: wg.Tensor) -> wg.Tensor:
         """The input (N, C, ...), normalised."""
         return wg.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -218,7 +222,7 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, {settings}"
 
 
-class LayerNorm(Module):
+class LayerNorm(_Affine):
     """Mean 0 and variance 1 over the last axes, which have `normalized_shape`; then a scale and shift an element.
 
     >>> import wengert as wg
@@ -243,13 +247,6 @@ class LayerNorm(Module):
         self.weight = new_parameter(shape, dtype, device) if elementwise_affine else None
         self.bias = new_parameter(shape, dtype, device) if elementwise_affine and bias else None
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
         """The input, normalised."""

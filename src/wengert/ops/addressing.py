@@ -24,7 +24,7 @@ from wengert.ops.broadcasting import broadcast_shapes, with_rank
 from wengert.ops.core import as_node, cast, data, literal, operand
 from wengert.ops.elementwise import equal, where
 from wengert.ops.movement import broadcast_to, moveaxis, take_slice
-from wengert.ops.op import Op
+from wengert.ops.op import Op, behind_lanes, count_lanes, each_batched
 
 
 def zeros(shape: Shape, like: Node) -> Node:
@@ -109,14 +109,6 @@ class Addressing:
         return equal(self.take(writers, *indices, **y.attrs), numbers)
 
 
-def _over_lanes(x: Node, batched: bool, lanes: int) -> Node:
-    return x if batched else broadcast_to(x, (lanes, *x.shape))
-
-
-def _count_lanes(sources: Sequence[Node], batched: Sequence[bool]) -> int:
-    return next(source.shape[0] for source, b in zip(sources, batched) if b)
-
-
 # --- an array for each of some neighbouring axes --------------------------------------------------------------------
 
 
@@ -163,9 +155,9 @@ def _gather_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> 
 
 
 def _scatter_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    lanes = _count_lanes(sources, batched)
+    lanes = count_lanes(sources, batched)
     axis = y.attrs["axis"]
-    x, values = (_over_lanes(s, b, lanes) for s, b in zip(sources[:2], batched))
+    x, values = each_batched(sources[:2], batched[:2], lanes)
     indices = sources[2:]
     if not any(batched[2:]):
         return y.op(x, values, *indices, axis=axis + 1)
@@ -195,8 +187,7 @@ def _along_key(rank: int, index: Any, axis: int) -> tuple[Any, ...]:
 
 
 def _along_take_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    lanes = _count_lanes(sources, batched)
-    return y.op(*[_over_lanes(s, b, lanes) for s, b in zip(sources, batched)], axis=y.attrs["axis"] + 1)
+    return behind_lanes(y, each_batched(sources, batched), batched)
 
 
 ALONG = Addressing(
@@ -220,8 +211,7 @@ def _put_slice(x: Any, values: Any, starts: Shape, steps: Shape) -> Any:
 
 
 def _put_slice_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    lanes = _count_lanes(sources, batched)
-    x, values = (_over_lanes(s, b, lanes) for s, b in zip(sources, batched))
+    x, values = each_batched(sources, batched)
     return PUT_SLICE(x, values, starts=(0, *y.attrs["starts"]), steps=(1, *y.attrs["steps"]))
 
 

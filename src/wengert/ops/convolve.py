@@ -214,6 +214,7 @@ CONVOLVE: Op = Op(
     multilinear=(0, 1),
     batch=_batch((_IMAGES, _IMAGES), (_OUTS, _CHANNELS), (1, 0, 1)),
     expensive=True,
+    precision="low",
 )
 CONVOLVE_INPUT: Op = Op(
     "convolve_input",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wengert.dtypes import ALL, COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, bool_, default_int, promote, real_of
-from wengert.errors import DTypeError
+from wengert.errors import ArgumentError, DTypeError
 from wengert.graph import Node, recording
 from wengert.ops.core import LITERAL, Argument, as_node, cast, literal, operand, operands
 from wengert.ops.op import Op, at_precision
@@ -361,7 +361,9 @@ minimum = Binary(
 class Where(Elementwise):
     """`where(condition, a, b)`: linear in `a` and `b`."""
 
-    def __call__(self, condition: Any, x1: Any, x2: Any) -> Node:  # type: ignore[override]
+    def __call__(self, condition: Any, x1: Any = None, x2: Any = None) -> Node:  # type: ignore[override]
+        if x1 is None or x2 is None:
+            raise ArgumentError("where takes a condition and two values; wg.nonzero(condition) gives the places")
         condition = condition if type(condition) is Node else operand(condition, None)
         a, b = operands(x1, x2) if type(x1) is not Node or type(x2) is not Node else (x1, x2)
         meet = promote(a.dtype, b.dtype)

@@ -18,7 +18,7 @@ from wengert.ops.core import as_node, cast, data
 from wengert.ops.creation import check_device
 from wengert.ops.elementwise import conj
 from wengert.ops.movement import normalize_axes, normalize_axis
-from wengert.ops.op import Op
+from wengert.ops.op import Op, behind_lanes
 from wengert.ops.rearrange import roll
 
 _OTHER_WAY = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -46,17 +46,13 @@ def _real_infer(x: Node, sizes: Shape, axes: tuple[int, ...], norm: str) -> tupl
     return _sized(x.shape, sizes, axes), real_of(_complex_of(x.dtype))
 
 
-def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return y.op(sources[0], **{**y.attrs, "axes": tuple(axis + 1 for axis in y.attrs["axes"])})
-
-
 def _transform(name: str, infer: Callable[..., Any], reference: Callable[..., Any]) -> Op:
     def numpy(x: Any, sizes: Shape, axes: tuple[int, ...], norm: str) -> Any:
         if x.size == 0:  # NumPy's are defined for axes that have elements; a batch of none is none
             return np.zeros(infer(x, sizes, axes, norm)[0])
         return reference(x, sizes, axes, norm)
 
-    return Op(name, infer=infer, numpy=numpy, batch=_batch, expensive=True)
+    return Op(name, infer=infer, numpy=numpy, batch=behind_lanes, expensive=True)
 
 
 FFT = _transform("fft", _full_infer, np.fft.fftn)

@@ -16,7 +16,7 @@ from wengert.dtypes import result_dtype
 from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from wengert.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
-from wengert.ops.op import Op, each_batched
+from wengert.ops.op import Op, behind_lanes, each_batched
 
 
 def normalize_axis(axis: Any, rank: int, name: str) -> int:
@@ -77,7 +77,11 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
         if rest == 0 or x.size % rest:
             raise ShapeError(f"reshape: {x.size} elements of shape {x.shape} do not divide into {sizes}")
         sizes = tuple(x.size // rest if n == -1 else n for n in sizes)
-    if any(n < 0 for n in sizes) or math.prod(sizes) != x.size:
+    if sizes.count(-1) > 1:
+        raise ShapeError(f"reshape: only one size may be -1, and {sizes} has {sizes.count(-1)}")
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"reshape: a size cannot be negative, other than -1 once: {sizes}")
+    if math.prod(sizes) != x.size:
         raise ShapeError(f"reshape: shape {x.shape} has {x.size} elements, {sizes} has {math.prod(sizes)}")
     return RESHAPE(x, shape=sizes)
 
@@ -256,7 +260,7 @@ FLIP: Op = _linear_move(
     lambda x, axes: (x.shape, x.dtype),
     lambda x, axes: np.flip(x, axes),
     lambda g, y, x: FLIP(g, **y.attrs),
-    lambda y, sources, batched: FLIP(sources[0], axes=tuple(a + 1 for a in y.attrs["axes"])),
+    behind_lanes,
 )
 
 
@@ -301,9 +305,15 @@ CONCAT = Op(
 )
 
 
+def _several(arrays: Sequence[Any], name: str) -> Sequence[Any]:
+    if type(arrays) is Node:
+        raise ArgumentError(f"{name} takes a list of tensors: write {name}([x, y])")
+    return arrays
+
+
 def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Node:
     """Values joined along an axis they have; along one axis after flattening them if `axis` is None."""
-    xs = operands(*arrays)
+    xs = operands(*_several(arrays, "concat"))
     if not xs:
         raise ArgumentError("concat: there is nothing to join")
     dtype = result_dtype(*[x.dtype for x in xs])
@@ -316,7 +326,7 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Node:
 
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Node:
     """Values of one shape joined along a new axis."""
-    xs = operands(*arrays)
+    xs = operands(*_several(arrays, "stack"))
     if not xs:
         raise ArgumentError("stack: there is nothing to join")
     for x in xs:

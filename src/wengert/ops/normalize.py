@@ -1,7 +1,7 @@
 """Normalisation: values with mean 0 and variance 1, or of length 1, along some axes; compositions of reductions.
 
 Statistics are computed in float32 where the values are of half precision (a square overflows float16 beyond 256), and
-the result is rounded once to the values' dtype. `batch_norm` and `instance_norm` also give the new running statistics;
+the result is rounded once to the values' dtype. Batch norm and instance norm also give the new running statistics;
 the public functions, in `wengert.stateful`, assign them.
 """
 
@@ -133,7 +133,7 @@ def _moved(running: Node | None, new: Node, momentum: float) -> Node | None:
     return None if running is None else running * (1 - momentum) + cast(new, running.dtype) * momentum
 
 
-def _normalized_by(
+def normalized_by_channel(
     name: str,
     x: Any,
     running: tuple[Any, Any],
@@ -144,7 +144,7 @@ def _normalized_by(
     momentum: float,
     eps: float,
 ) -> tuple[Node, Node | None, Node | None]:
-    """Batch norm and, where each sample has its own statistics, instance norm; and the new running statistics."""
+    """Batch norm (`over_batch`) or instance norm, each sample by its own; and the new running statistics."""
     x = _with_channels(name, x)
     running_mean, running_var = _check_running(name, x, *running)
     wide, channels, laid = widened(x), (x.shape[1],), _by_channel(x)
@@ -164,36 +164,6 @@ def _normalized_by(
         y = _standardized(wide, reshape(running_mean, laid), reshape(running_var, laid), eps)
     y = cast(_scaled(name, y, weight, bias, channels, laid), x.dtype)
     return y, running_mean, running_var
-
-
-def batch_norm(
-    x: Any,
-    running_mean: Any,
-    running_var: Any,
-    weight: Any = None,
-    bias: Any = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> tuple[Node, Node | None, Node | None]:
-    """`x` (N, C, ...) normalised by channel, and the running statistics after it."""
-    running = (running_mean, running_var)
-    return _normalized_by("batch_norm", x, running, weight, bias, training, True, momentum, eps)
-
-
-def instance_norm(
-    x: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> tuple[Node, Node | None, Node | None]:
-    """`x` (N, C, ...) normalised by sample and channel, and the running statistics after it."""
-    running = (running_mean, running_var)
-    return _normalized_by("instance_norm", x, running, weight, bias, use_input_stats, False, momentum, eps)
 
 
 def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Node:

@@ -188,8 +188,26 @@ def picks(node: Node) -> tuple[Node, ...]:
     return tuple(pick(node, i) for i in range(len(node.shape)))
 
 
-def each_batched(sources: Sequence[Node], batched: Sequence[bool]) -> list[Node]:
-    """The sources of an op under vmap, those that are the same in every lane repeated over the lanes."""
+# --- what batching rules are made of --------------------------------------------------------------------------------
+
+
+def count_lanes(sources: Sequence[Node], batched: Sequence[bool]) -> int:
+    """How many lanes an op has under vmap."""
+    return next(source.shape[0] for source, b in zip(sources, batched) if b)
+
+
+def each_batched(sources: Sequence[Node], batched: Sequence[bool], lanes: int | None = None) -> list[Node]:
+    """Sources of an op under vmap, those that are the same in every lane repeated over the lanes.
+
+    `lanes` says how many there are where these sources may not.
+    """
     broadcast_to = registry["broadcast_to"]
-    lanes = next(source.shape[0] for source, b in zip(sources, batched) if b)
+    lanes = count_lanes(sources, batched) if lanes is None else lanes
     return [s if b else broadcast_to(s, shape=(lanes, *s.shape)) for s, b in zip(sources, batched)]
+
+
+def behind_lanes(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    """The batching rule of an op along the axis or the axes that its attributes name: behind the lanes, the next."""
+    attrs = y.attrs
+    moved = {"axis": attrs["axis"] + 1} if "axis" in attrs else {"axes": tuple(axis + 1 for axis in attrs["axes"])}
+    return y.op(*sources, **{**attrs, **moved})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from wengert.graph import Node, Shape
 from wengert.ops.core import as_node, cast, stop_gradient
 from wengert.ops.elementwise import absolute, add, equal, exp, isfinite, log, not_equal, sqrt, square, where
 from wengert.ops.movement import broadcast_to, concat, normalize_axes, normalize_axis, reshape, slice_axis
-from wengert.ops.op import Op
+from wengert.ops.op import Op, behind_lanes
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
@@ -32,10 +32,6 @@ def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
 def restore(y: Node, like: Node, axes: tuple[int, ...]) -> Node:
     """A reduction's result with its reduced axes back, of size 1: it broadcasts against what was reduced."""
     return reshape(y, reduced(like.shape, axes, True))
-
-
-def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return y.op(sources[0], **{**y.attrs, "axes": tuple(a + 1 for a in y.attrs["axes"])})
 
 
 def _infer(x: Node, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Any]:
@@ -52,7 +48,7 @@ SUM = Op(
     numpy=lambda x, axes, keepdims: np.sum(x, axes, dtype=x.dtype, keepdims=keepdims),
     vjp=(lambda g, y, x: broadcast_to(restore(g, x, y.attrs["axes"]), x.shape),),
     linear=(0,),
-    batch=_batch,
+    batch=behind_lanes,
     expensive=True,
     precision="full",
 )
@@ -99,7 +95,7 @@ def _extreme(name: str, reference: Callable[..., Any]) -> Op:
         infer=_infer,
         numpy=lambda x, axes, keepdims: reference(x, axis=axes, keepdims=keepdims),
         vjp=(_extreme_vjp,),
-        batch=_batch,
+        batch=behind_lanes,
         expensive=True,
     )
 
@@ -164,7 +160,7 @@ PROD = Op(
     infer=_infer,
     numpy=lambda x, axes, keepdims: np.prod(x, axes, dtype=x.dtype, keepdims=keepdims),
     differentiable=False,
-    batch=_batch,
+    batch=behind_lanes,
     expensive=True,
     precision="full",
 )
@@ -179,7 +175,7 @@ def _truth(name: str, reference: Callable[..., Any]) -> Op:
         infer=_infer_bool,
         numpy=lambda x, axes, keepdims: reference(x, axis=axes, keepdims=keepdims),
         differentiable=False,
-        batch=_batch,
+        batch=behind_lanes,
     )
 
 
@@ -213,7 +209,7 @@ def _position(name: str, reference: Callable[..., Any]) -> Op:
         infer=lambda x, axis, keepdims: (reduced(x.shape, (axis,), keepdims), int64),
         numpy=lambda x, axis, keepdims: reference(x, axis=axis, keepdims=keepdims),
         differentiable=False,
-        batch=lambda y, sources, batched: y.op(sources[0], axis=y.attrs["axis"] + 1, keepdims=y.attrs["keepdims"]),
+        batch=behind_lanes,
     )
 
 

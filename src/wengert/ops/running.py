@@ -7,7 +7,7 @@ every order exact with any number of zeros. Running extremes are gathered from w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,9 @@ from wengert.ops.addressing import TAKE_ALONG
 from wengert.ops.core import as_node, cast, literal, operand
 from wengert.ops.elementwise import logaddexp, multiply, not_equal
 from wengert.ops.movement import broadcast_to, concat, normalize_axis, reshape, slice_axis
-from wengert.ops.op import Op, Precision
+from wengert.ops.op import Op, Precision, behind_lanes
 from wengert.ops.reduce import dtype_of_sum
 from wengert.ops.sorting import ValuesAndIndices
-
-
-def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return y.op(sources[0], **{**y.attrs, "axis": y.attrs["axis"] + 1})
 
 
 def _running(name: str, reference: Callable[..., Any], precision: Precision = None) -> Op:
@@ -35,7 +31,7 @@ def _running(name: str, reference: Callable[..., Any], precision: Precision = No
         infer=lambda x, axis: (x.shape, x.dtype),
         numpy=reference,
         differentiable=False,
-        batch=_batch,
+        batch=behind_lanes,
         expensive=True,
         precision=precision,
     )
@@ -66,7 +62,7 @@ CUMSUM: Op = Op(
     numpy=_cumsum,
     vjp=(lambda g, y, x: CUMSUM(g, axis=y.attrs["axis"], backwards=not y.attrs["backwards"]),),
     linear=(0,),
-    batch=_batch,
+    batch=behind_lanes,
     expensive=True,
     precision="full",
 )
@@ -158,7 +154,7 @@ def _extreme(name: str, accumulate: Callable[..., Any]) -> Op:
         infer=lambda x, axis: (x.shape, int64),
         numpy=reference,
         differentiable=False,
-        batch=_batch,
+        batch=behind_lanes,
         expensive=True,
     )
 

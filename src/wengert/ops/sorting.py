@@ -19,7 +19,7 @@ from wengert.ops.core import as_node, cast, operands
 from wengert.ops.elementwise import floor, isnan, minimum, where
 from wengert.ops.gather import take
 from wengert.ops.movement import broadcast_to, moveaxis, normalize_axes, normalize_axis, reshape, slice_axis
-from wengert.ops.op import Op
+from wengert.ops.op import Op, behind_lanes
 
 
 class ValuesAndIndices(NamedTuple):
@@ -51,7 +51,7 @@ ARGSORT: Op = Op(
     infer=_infer_argsort,
     numpy=_argsort,
     differentiable=False,
-    batch=lambda y, sources, batched: ARGSORT(sources[0], axis=y.attrs["axis"] + 1, descending=y.attrs["descending"]),
+    batch=behind_lanes,
     expensive=True,
 )
 

@@ -3,6 +3,7 @@
 PyTorch's names, arguments and numbers. Everything that changes while training is a tensor that a step assigns.
 """
 
+from wengert.habits import module_attribute as _module_attribute
 from wengert.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from wengert.optim.adaptive import Adadelta, Adagrad, RMSprop
 from wengert.optim.average import ExponentialMovingAverage
@@ -63,6 +64,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "lr_scheduler":
-        raise AttributeError("wengert.optim has the schedules itself: write wg.optim.StepLR, wg.optim.OneCycleLR, ...")
-    raise AttributeError(f"wengert.optim has no {name!r}")
+    return _module_attribute(name, __all__, __name__)

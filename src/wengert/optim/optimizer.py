@@ -275,6 +275,8 @@ def descent(p: Tensor, g: Tensor, group: ParameterGroup) -> Tensor:
 
 
 def _as_groups(params: Iterable[Any]) -> list[dict[str, Any]]:
+    if hasattr(params, "parameters"):
+        raise DTypeError("an optimizer takes a module's parameters, not the module: write model.parameters()")
     if isinstance(params, (Tensor, dict)):
         raise DTypeError(
             f"an optimizer takes a list of tensors, of (name, tensor) pairs or of groups, not a single "

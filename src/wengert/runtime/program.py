@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from wengert.backends import cpu, toolchain
-from wengert.backends.numpy import apply_here
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, Node
+from wengert.reference import apply_here
 from wengert.runtime.config import config
 
 Array = np.ndarray[Any, Any]

@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.autodiff.reverse import raise_released
-from wengert.backends.numpy import is_checking_nans, run
+from wengert.backends.numpy import run
 from wengert.errors import AbstractValueError, ComputationError, NaNError
 from wengert.graph import RELEASED, Node, Trace, recording
 from wengert.ops.core import PLACEHOLDER, VARIABLE
+from wengert.reference import is_checking_nans
 from wengert.runtime.tiers import run_compiled
 from wengert.tensor import engine
 
@@ -51,7 +52,7 @@ def value(node: Node) -> np.ndarray[Any, Any]:
 
 def raise_failure(failure: Failure) -> None:
     """Raise what a failed node raised, naming the op and the line that recorded it."""
-    if isinstance(failure.error, (NaNError, AbstractValueError)):
+    if isinstance(failure.error, (NaNError, AbstractValueError, ComputationError)):
         raise failure.error
     message = f"{failure.node.op.name} failed: {failure.error}"
     raise ComputationError(message, failure.node.location) from failure.error

@@ -18,11 +18,12 @@ from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.graph import NO_ATTRS, RELEASED, Graph, Node, recording
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import Op, pick
+from wengert.reference import is_checking_nans
 from wengert.runtime.arguments import ARRAY, OBJECT, TENSOR, Call
 from wengert.runtime.capture import ARGUMENT, CONSTANT, NEW, NONE, SLOT, VALUE, Captured, recording_lock
 from wengert.runtime.config import config
 from wengert.runtime.guards import Guards
-from wengert.runtime.program import Array, Program
+from wengert.runtime.program import Array, Interpreter, Program
 from wengert.runtime.realize import value
 from wengert.runtime.signature import Recorded, frozen
 from wengert.tensor import Tensor
@@ -138,7 +139,8 @@ class Replay:
             with recording_lock:
                 sources = self._sources(leaves)
                 arrays = [value(source) if type(source) is Node else self._array(source) for source in sources]
-        results = self.program(arrays, self._owned(sources, arrays))  # type: ignore[misc]
+        program = Interpreter(self.graph) if is_checking_nans() else self.program
+        results = program(arrays, self._owned(sources, arrays))  # type: ignore[misc]
         for k in self._borrowing:
             results[k] = _own(results[k], [arrays[i] for i in self._arrays])
         histories = self._histories(sources, arrays, results)

@@ -1,0 +1,87 @@
+"""A node's reference applied to arrays: what every way of running a graph comes down to, and how it fails.
+
+In: a node and the arrays of its sources. Out: its array. What goes wrong names the op and the user's line; inside
+`debug_nans` so does the first NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wengert.errors import ComputationError, NaNError
+
+if TYPE_CHECKING:
+    from wengert.graph import Node
+
+_checks_nans = False
+
+
+def apply(node: Node, arrays: Sequence[Any]) -> Any:
+    """The reference of a node's op on arrays, checked for NaNs where that is asked for."""
+    result = node.op.run(arrays, node)
+    if _checks_nans:
+        _check_nans(node, arrays, result)
+    return result
+
+
+def apply_here(node: Node, arrays: Sequence[Any]) -> Any:
+    """As `apply`; what goes wrong raises with the op's name and the user's line."""
+    try:
+        return apply(node, arrays)
+    except (NaNError, ComputationError):  # the latter from inside a body: of a scan, a branch
+        raise
+    except Exception as error:
+        raise ComputationError(f"{node.op.name} failed: {error}", node.location) from error
+
+
+# --- debug_nans -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def debug_nans() -> Iterator[None]:
+    """Inside, the first op that makes a NaN raises, naming its line and the ranges of its inputs.
+
+    >>> import wengert as wg
+    >>> with wg.debug_nans():
+    ...     wg.log(wg.tensor([-1.0])).numpy()
+    Traceback (most recent call last):
+    wengert.errors.NaNError: log made 1 NaN of 1 element from inputs in [-1, -1]
+      at ...
+    """
+    global _checks_nans
+    before, _checks_nans = _checks_nans, True
+    try:
+        yield
+    finally:
+        _checks_nans = before
+
+
+def is_checking_nans() -> bool:
+    """Whether `debug_nans` is on."""
+    return _checks_nans
+
+
+def _check_nans(node: Node, arrays: Sequence[Any], result: Any) -> None:
+    parts = result if type(result) is tuple else (result,)
+    nans = sum(int(np.isnan(p).sum()) for p in parts if p.dtype.kind in "fcV")
+    if not nans or any(_has_nan(array) for array in arrays):
+        return
+    size = sum(p.size for p in parts)
+    ranges = " and ".join(_range(array) for array in arrays) or "no inputs"
+    elements = "1 element" if size == 1 else f"{size} elements"
+    raise NaNError(f"{node.op.name} made {nans} NaN of {elements} from inputs in {ranges}", node.location)
+
+
+def _has_nan(array: Any) -> bool:
+    parts = array if type(array) is tuple else (array,)
+    return any(p.dtype.kind in "fcV" and bool(np.isnan(p).any()) for p in parts)
+
+
+def _range(array: Any) -> str:
+    if type(array) is tuple or not array.size:
+        return "[]"
+    return f"[{array.min():g}, {array.max():g}]"

@@ -1,0 +1,54 @@
+"""Long sums: as exact as short ones, and right where gcc 12 once made wrong code of them.
+
+It adds floats to a double under a mask in AVX-512 loops and reads a register that was never written: the gradient of a
+ResNet's batch norm became NaN. Sums in a loop are therefore of one width; they go on in double from block to block.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.backends.cpu import Program
+from wengert.backends.toolchain import compiler
+from wengert.compiler.passes import optimize
+from wengert.graph import Graph, now
+from wengert.ops.core import placeholder
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+
+def compiled(function, *arrays):
+    since = now()
+    inputs = [placeholder(array.shape, array.dtype) for array in arrays]
+    outputs = [tensor.node for tensor in function(*map(wg.Tensor, inputs))]
+    return Program(optimize(Graph(inputs, outputs, since))[0])(arrays)
+
+
+def test_the_gradient_of_batch_norm_after_relu_over_many_pixels():
+    rng = np.random.default_rng(0)
+    x, shift, weight, bias = (
+        rng.standard_normal(s).astype(np.float32) for s in ((32, 64, 16, 16), (32, 64, 16, 16), 64, 64)
+    )
+
+    def gradients(x, shift, weight, bias):
+        def loss(x, weight, bias):
+            return wg.relu(wg.batch_norm(x, None, None, weight, bias, training=True) + shift).sum()
+
+        return wg.grad(loss, (0, 1, 2))(x, weight, bias)
+
+    found = compiled(gradients, x, shift, weight, bias)
+    exact = gradients(*(wg.tensor(a.astype(np.float64)) for a in (x, shift, weight, bias)))
+    for got, want in zip(found, exact):
+        assert np.isfinite(got).all()
+        np.testing.assert_allclose(got, want.numpy(), atol=2e-5 * np.abs(want.numpy()).max())
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3_000_000,), 0), ((2, 1_000_003), 1), ((200_000, 5), 0), ((3, 5000, 7), (1, 2))]
+)
+def test_a_long_sum_of_floats_is_as_exact_as_float32_can_say(shape, axis):
+    x = np.random.default_rng(1).uniform(0.5, 1.5, shape).astype(np.float32)
+    (found,) = compiled(lambda x: [x.sum(axis=axis)], x)
+    np.testing.assert_allclose(found, x.astype(np.float64).sum(axis), rtol=3e-7)
