@@ -12,10 +12,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn
+from weakref import finalize
 
 import numpy as np
 
 from wengert.backends.blas import blas, single_threaded
+from wengert.backends.recycle import recycler
 from wengert.backends.regions import region_text, regions
 from wengert.backends.toolchain import close_with, load
 from wengert.compiler.donate import donations
@@ -106,6 +108,7 @@ class Program:
         start = perf_counter()
         self.library = load(units)
         close_with(self, self.library)
+        finalize(self, recycler.clear).atexit = False
         self.seconds["build"] = perf_counter() - start
         self._connect()
         self.lock = threading.Lock()
@@ -335,8 +338,8 @@ class Program:
         for source in self.taken.values():
             number = self.slots[source]
             if number not in owned or given[number] is not arrays[number] or not given[number].flags.writeable:
-                given[number] = given[number].copy()
-        made = [np.empty(node.shape, node.dtype) for node in self.made]
+                given[number] = recycler.copy(given[number])
+        made = [recycler.empty(node.shape, node.dtype) for node in self.made]
         table = [*given, *self.held, *made]
         pointers = (ctypes.c_void_p * len(table))(*[array.ctypes.data for array in table])
         with self.lock, single_threaded(), np.errstate(all="ignore"):
@@ -364,7 +367,7 @@ class Program:
             owner = storage(node)
             array = table[self.slots[owner]]
             array = array if array.shape == node.shape else array.reshape(node.shape)
-            results.append(array if owner in free else array.copy())
+            results.append(array if owner in free else recycler.copy(array))
             free.discard(owner)
         return results
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from wengert import tree
 from wengert.autodiff.checkpoint import CHECKPOINT
+from wengert.backends.recycle import is_sole_base
 from wengert.graph import NO_ATTRS, RELEASED, Graph, Node, recording
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import Op, pick
@@ -159,7 +160,7 @@ class Replay:
         return [
             i
             for i, _ in self.pairs
-            if getrefcount(sources[i]) == 3 and arrays[i].base is None and getrefcount(arrays[i]) == 3
+            if getrefcount(sources[i]) == 3 and is_sole_base(arrays[i]) and getrefcount(arrays[i]) == 3
         ]
 
     def _sources(self, leaves: Sequence[Any]) -> list[Any]:
