@@ -214,9 +214,17 @@ class Trace:
         self.name = name
         self.start = _serials()
         self.before: dict[Any, Node] = {}
-        self.static: Trace | None = self if static else outer.static if outer is not None else None
+        self._is_static = static
+        self._around = None if outer is None else outer.static
         self.grads: dict[Any, tuple[Any, bool]] = {}  # what `grad` of a slot was, and whether it was read at first
         self.let_go: set[Node] = set()  # the graphs of backward passes, which dynamically would be gone
+
+    @property
+    def static(self) -> Trace | None:
+        """The recording of `compile` that this one is, or is a part of. (Kept in an attribute it would be a cycle, and
+        the slots' former values would live until the collector comes.)
+        """
+        return self if self._is_static else self._around
 
     def note(self, slot: Any) -> None:
         """Called before a slot is given another value: its first value here is what it goes back to."""

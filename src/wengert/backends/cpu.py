@@ -21,6 +21,7 @@ from wengert.backends.recycle import recycler
 from wengert.backends.regions import region_text, regions
 from wengert.backends.toolchain import close_with, load
 from wengert.compiler.donate import donations
+from wengert.compiler.failure import last_fallible
 from wengert.compiler.fuse import Group, Plan, fuse, storage
 from wengert.compiler.memory import lives, place
 from wengert.compiler.passes import Report
@@ -48,6 +49,8 @@ int wg_error;  // set by a kernel that met an index out of range
 
 """
 
+NOTHING: Mapping[int, np.ndarray[Any, Any]] = {}
+
 
 def inlines(node: Node) -> bool:
     """Whether a value is an expression in a loop."""
@@ -61,12 +64,6 @@ def inlines(node: Node) -> bool:
     if not node.sources or any(isinstance(s.dtype, tuple) for s in node.sources):
         return False
     return c_expression(node.op, node.sources[-1].dtype, ["a", "b", "c"][: len(node.sources)], node.attrs) is not None
-
-
-def may_fail(node: Node) -> bool:
-    """Whether an opaque op may raise: one computed by its reference, or one that checks indices."""
-    safe = ("matmul", "concat", "pick", "max_pool", "sum_pool", "convolve", "convolve_input", "convolve_weight")
-    return node.op.name not in safe
 
 
 class Step(NamedTuple):
@@ -94,12 +91,13 @@ class Program:
         self.seconds["fuse"] = perf_counter() - start
         self.functions: dict[Function, str] = {}
         self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
-        self.names_of_ops = {node.op.name for node in graph.nodes}
+        self.last_fallible = last_fallible(self.plan, inlines)
         self.taken = self._donations(pairs)
         self._name_buffers()
         self._find_picks()
         self.steps = [self._step(group) for group in self.plan.groups]
-        self.regions = regions(self.steps, self.taken) if not self.apart else [[step] for step in self.steps]
+        together = regions(self.steps, self.taken, self.overwriting)
+        self.regions = together if not self.apart else [[step] for step in self.steps]
         start = perf_counter()
         self._place_memory()
         self.seconds["memory"] = perf_counter() - start
@@ -117,25 +115,8 @@ class Program:
 
     def _donations(self, pairs: Sequence[tuple[int, int]]) -> dict[Node, Node]:
         """By output: the input it is written over, of the pairs (number of an input, number of an output)."""
-        fallible = [number for number, group in enumerate(self.plan.groups) if self._may_fail(group)]
         nodes = [(self.graph.inputs[i], self.graph.outputs[k]) for i, k in pairs]
-        return donations(self.graph, self.plan, nodes, max(fallible, default=-1))
-
-    def _may_fail(self, group: Group) -> bool:
-        """Whether running a group may raise: an opaque op that may, or a loop that checks an index."""
-        if group.opaque and may_fail(group.roots[0]):
-            return True
-        if "checked_index" not in self.names_of_ops:
-            return False
-        agenda, seen = list(group.roots), set(group.roots)
-        while agenda:
-            node = agenda.pop()
-            if node.op.name == "checked_index":
-                return True
-            new = [s for s in node.sources if s not in seen and (s not in self.plan.roots and inlines(s))]
-            seen.update(new)
-            agenda += new
-        return False
+        return donations(self.graph, self.plan, nodes, self.last_fallible)
 
     def _name_buffers(self) -> None:
         self.external: list[Node] = list(self.graph.inputs)
@@ -147,6 +128,10 @@ class Program:
         table = [*self.external, *self.constants, *self.made]
         self.slots = {node: i for i, node in enumerate(table)}
         self.slots.update((node, self.slots[source]) for node, source in self.taken.items())
+        first = {storage(node): k for k, node in reversed(list(enumerate(self.graph.outputs)))}
+        self.made_as = [first[node] for node in self.made]
+        late = {root for group in self.plan.groups[self.last_fallible + 1 :] for root in group.stored}
+        self.overwriting = {*self.taken, *[node for node in self.made if node in late]}
 
     def _constants(self) -> list[Node]:
         nodes = {s: None for node in self.graph.nodes for s in node.sources if isinstance(s.buffer, np.ndarray)}
@@ -261,13 +246,13 @@ class Program:
         """The C of the program, and its pieces in order: names of functions, and nodes for their references."""
         pieces: list[Any] = []
         bodies: list[list[str]] = []
-        overwriting = False  # whether a piece has begun that overwrites inputs: whatever fails does so before
+        overwriting = False  # whether a piece has begun that overwrites a user's arrays: whatever fails does so before
         for region in self.regions:
             step = region[0]
             if step.text is None:
                 pieces.append(step.node)
                 continue
-            overwrites = not self.taken.keys().isdisjoint(step.writes)
+            overwrites = not self.overwriting.isdisjoint(step.writes)
             if not pieces or isinstance(pieces[-1], Node) or (overwrites and not overwriting) or self.apart:
                 overwriting = overwriting or overwrites
                 pieces.append(f"piece{len(bodies)}")
@@ -331,15 +316,21 @@ class Program:
     # --- running --------------------------------------------------------------------------------------------------
 
     def __call__(
-        self, arrays: Sequence[np.ndarray[Any, Any]], owned: Container[int] = ()
+        self,
+        arrays: Sequence[np.ndarray[Any, Any]],
+        owned: Container[int] = (),
+        spare: Mapping[int, np.ndarray[Any, Any]] = NOTHING,
     ) -> list[np.ndarray[Any, Any]]:
-        """The outputs, computed from arrays for the inputs; those numbered in `owned` may be overwritten."""
+        """The outputs, computed from arrays for the inputs; those numbered in `owned` may be overwritten.
+
+        `spare` has arrays that some outputs, by number, may be written to.
+        """
         given = [np.ascontiguousarray(array) for array in arrays]
         for source in self.taken.values():
             number = self.slots[source]
             if number not in owned or given[number] is not arrays[number] or not given[number].flags.writeable:
                 given[number] = recycler.copy(given[number])
-        made = [recycler.empty(node.shape, node.dtype) for node in self.made]
+        made = [self._made(node, k, spare) for node, k in zip(self.made, self.made_as)]
         table = [*given, *self.held, *made]
         pointers = (ctypes.c_void_p * len(table))(*[array.ctypes.data for array in table])
         with self.lock, single_threaded(), np.errstate(all="ignore"):
@@ -351,6 +342,12 @@ class Program:
                     self.error.value = 0
                     self._raise_by_reference(given)
         return self._results(table)
+
+    def _made(self, node: Node, k: int, spare: Mapping[int, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """Memory for output k: a spare array if nothing can fail any more when it is written."""
+        if k in spare and node in self.overwriting:
+            return spare[k]
+        return recycler.empty(self.graph.outputs[k].shape, node.dtype)
 
     def _raise_by_reference(self, arrays: Sequence[np.ndarray[Any, Any]]) -> NoReturn:
         """Say what a kernel found wrong: the graph is computed again by the references, until one raises."""

@@ -12,6 +12,7 @@ import math
 import mmap
 import threading
 from collections import deque
+from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import finalize
 
@@ -123,5 +124,11 @@ recycler = Recycler()
 
 
 def is_sole_base(array: Array) -> bool:
-    """Whether whatever looks at an array's memory refers to this very array: its references tell who does."""
-    return array.base is None or type(array.base) is Memory
+    """Whether whatever looks at an array's memory refers to this very array: its references tell who does.
+
+    A view of a view refers to the array below both, so that must be this one, or one that only this one refers to.
+    """
+    base = array.base
+    if type(base) is np.ndarray and getrefcount(base) == 3:  # this array's, the name's, and that of asking
+        base = base.base
+    return base is None or type(base) is Memory

@@ -6,7 +6,7 @@ are woken once, large loops are shared among them, and each small one is left to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wengert.graph import Node
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     from wengert.backends.cpu import Step
 
 
-def regions(steps: Sequence[Step], taken: Mapping[Node, Node]) -> list[list[Step]]:
-    """The steps, those together that can run at once. `taken` says which outputs are written over which inputs."""
+def regions(steps: Sequence[Step], taken: Mapping[Node, Node], late: Container[Node]) -> list[list[Step]]:
+    """The steps, those together that can run at once.
+
+    `taken` says which outputs are written over which inputs, `late` which are written after all that may fail.
+    """
     found: list[list[Step]] = []
     reads: set[Node] = set()
     writes: set[Node] = set()
     overwriting = False
     for step in steps:
         own_writes = {taken.get(node, node) for node in step.writes}
-        begins = not overwriting and any(node in taken for node in step.writes)  # all that may fail came before
+        begins = not overwriting and any(node in late for node in step.writes)  # all that may fail came before
         overwriting = overwriting or begins
         free = own_writes.isdisjoint(reads) and own_writes.isdisjoint(writes) and writes.isdisjoint(step.reads)
         if found and free and not begins and _is_loop(step) and _is_loop(found[-1][-1]):

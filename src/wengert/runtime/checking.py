@@ -7,12 +7,13 @@ where they differ the rewrite at fault is looked for (`bisect`).
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from wengert.backends.checked import Checked, difference, references_of
+from wengert.backends.cpu import NOTHING
 from wengert.compiler.passes import Report
 from wengert.errors import CompilerError
 from wengert.graph import Graph, describe_type
@@ -30,10 +31,12 @@ class CheckedProgram(Checked):
         self.recorded = recorded
         super().__init__(graph, reports, pairs)
 
-    def __call__(self, arrays: Sequence[Array], owned: Container[int] = ()) -> list[Array]:
+    def __call__(
+        self, arrays: Sequence[Array], owned: Container[int] = (), spare: Mapping[int, Array] = NOTHING
+    ) -> list[Array]:
         """The outputs, or a CompilerError that names what is at fault."""
         given = [array.copy() for array in arrays]
-        results = super().__call__(arrays, owned)
+        results = super().__call__(arrays, owned, spare)
         for node, found, reference in zip(self.recorded.outputs, results, references_of(self.recorded, given)):
             problem = difference(found, reference)
             if problem:

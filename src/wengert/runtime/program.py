@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from wengert.backends import cpu, toolchain
+from wengert.backends.cpu import NOTHING
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, Node
 from wengert.reference import apply_here
@@ -26,8 +27,14 @@ Array = np.ndarray[Any, Any]
 class Program(Protocol):
     """What runs a graph."""
 
-    def __call__(self, arrays: Sequence[Array], owned: Container[int] = ()) -> list[Array]:
-        """The arrays of the graph's outputs, from those of its inputs; the numbers in `owned` may be overwritten."""
+    def __call__(
+        self, arrays: Sequence[Array], owned: Container[int] = (), spare: Mapping[int, Array] = NOTHING
+    ) -> list[Array]:
+        """The arrays of the graph's outputs, from those of its inputs.
+
+        The inputs numbered in `owned` may be overwritten, and so may the arrays in `spare`, each with the output whose
+        number it has.
+        """
         ...
 
 
@@ -89,7 +96,9 @@ class Interpreter:
             for node in graph.nodes
         ]
 
-    def __call__(self, arrays: Sequence[Array], owned: Container[int] = ()) -> list[Array]:
+    def __call__(
+        self, arrays: Sequence[Array], owned: Container[int] = (), spare: Mapping[int, Array] = NOTHING
+    ) -> list[Array]:
         """The arrays of the outputs. Nothing is overwritten."""
         values: list[Any] = [None] * self.size
         for place, array in zip(self.inputs, arrays):

@@ -7,7 +7,8 @@ references, in the order they were recorded. A value is freed after its last use
 - or a later backward will want it: it is the output of an expensive op that something tracked is made from. Cheap
   tracked values are computed again when they are needed.
 
-A computed, untracked node lets go of its sources. One that fails is poisoned: it raises when it is looked at, and the
+A computed node that no gradient passes through, because it or all that it is made from is untracked, lets go of its
+sources. One that fails is poisoned: it raises when it is looked at, and the
 rest goes on.
 """
 
@@ -95,7 +96,7 @@ def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[
     if is_checking_nans() or not run_compiled(order, keep, is_step=released is not None):
         run(order, keep, Failure)
     for node in keep:
-        if not node.tracked and node.buffer is not None:
+        if node.buffer is not None and not (node.tracked and any(source.tracked for source in node.sources)):
             node.sources = ()
 
 

@@ -21,7 +21,7 @@ from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import Op, pick
 from wengert.reference import is_checking_nans
 from wengert.runtime.arguments import ARRAY, OBJECT, TENSOR, Call
-from wengert.runtime.capture import ARGUMENT, CONSTANT, NEW, NONE, SLOT, VALUE, Captured, recording_lock
+from wengert.runtime.capture import ARGUMENT, CONSTANT, NEW, NONE, SAME_GRAD, SLOT, VALUE, Captured, recording_lock
 from wengert.runtime.config import config
 from wengert.runtime.guards import Guards
 from wengert.runtime.program import Array, Interpreter, Program
@@ -84,6 +84,9 @@ class Replay:
         first = len(c.arguments) + len(c.argument_grads)
         numbers = {id(slot()): first + i for i, slot in enumerate(c.slots)}
         self.pairs = [(numbers[id(slot())], k) for slot, k, _ in c.assigned if id(slot()) in numbers]
+        grads = {slot: first + len(c.slots) + i for i, slot in enumerate(c.grads)}
+        self.pairs += [(grads[slot], k) for slot, how, k in c.set_grads if how == SAME_GRAD and slot in grads]
+        self._new_grads = [(slot, k) for slot, how, k in c.set_grads if how == NEW and slot not in grads]
         self._assigned = [(slot, k, *self._kind(slot, leaf), *self._types_out[k]) for slot, k, leaf in c.assigned]
         tracked = {k for how, k in c.returned if how == VALUE and outputs[k].tracked}
         self._history = sorted(tracked - c.let_go)
@@ -141,7 +144,7 @@ class Replay:
                 sources = self._sources(leaves)
                 arrays = [value(source) if type(source) is Node else self._array(source) for source in sources]
         program = Interpreter(self.graph) if is_checking_nans() else self.program
-        results = program(arrays, self._owned(sources, arrays))  # type: ignore[misc]
+        results = program(arrays, self._owned(sources, arrays), self._spare())  # type: ignore[misc]
         for k in self._borrowing:
             results[k] = _own(results[k], [arrays[i] for i in self._arrays])
         histories = self._histories(sources, arrays, results)
@@ -152,8 +155,7 @@ class Replay:
     def _owned(self, sources: list[Any], arrays: list[Array]) -> list[int]:
         """The inputs whose memory only their slot refers to: they are about to be replaced, and may be overwritten.
 
-        Three references: the slot's (the node's), the list's, and that of asking. A view of an array refers to it, but
-        a view of a view does not: only an array that owns its memory tells who refers to it.
+        Three references: the slot's (the node's), the list's, and that of asking.
         """
         if self._body is not None:
             return []  # a later backward pass reads them
@@ -162,6 +164,22 @@ class Replay:
             for i, _ in self.pairs
             if getrefcount(sources[i]) == 3 and is_sole_base(arrays[i]) and getrefcount(arrays[i]) == 3
         ]
+
+    def _spare(self) -> dict[int, Array]:
+        """By output: the array of the gradient that it replaces, where nobody else refers to that (as above)."""
+        found = {}
+        for slot, k in self._new_grads:
+            grad = slot()._grad  # type: ignore[union-attr]
+            if grad is None or getrefcount(grad) != 3:
+                continue
+            node = grad.node
+            array = node.buffer
+            if getrefcount(node) != 3 or type(array) is not np.ndarray or getrefcount(array) != 3:
+                continue
+            alike = (array.shape, array.dtype) == self._types_out[k][:2]
+            if alike and is_sole_base(array) and array.flags.c_contiguous and array.flags.writeable:
+                found[k] = array
+        return found
 
     def _sources(self, leaves: Sequence[Any]) -> list[Any]:
         """What the inputs are now: nodes, and the arrays and floats among the arguments."""
