@@ -1,0 +1,79 @@
+"""Launches: what is asked of a CUDA device, as values. No driver is needed to make or read them.
+
+Whatever writes CUDA returns a Work: the launches of a fused group or of an op, in order, and the temporaries they
+share. The runtime compiles the texts, puts addresses for the names of buffers, and launches. A Device holds the figures
+that a launch's shape follows from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Extent = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a CUDA kernel, but for the addresses of its buffers."""
+
+    source: str  # CUDA C++, complete; it may include the headers of this folder and cuda_fp16.h, cuda_bf16.h by name
+    entry: str  # the `extern "C" __global__` function in it; equal texts are compiled once
+    grid: Extent
+    block: Extent
+    arguments: tuple[str | np.generic, ...]  # in order: the name of a buffer, or a number of the C type it stands for
+    shared: int = 0  # bytes of dynamic shared memory
+    why: str = ""  # how the shape was worked out, for people
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """The buffers it takes, in order."""
+        return tuple(argument for argument in self.arguments if isinstance(argument, str))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a group or an op does on the device: launches, in order on one stream."""
+
+    launches: tuple[Launch, ...]
+    workspace: Mapping[str, int] = field(default_factory=dict)  # temporaries that the launches share: names and bytes
+
+
+@dataclass(frozen=True)
+class Device:
+    """The figures of a GPU that launch shapes follow from."""
+
+    arch: str  # what NVRTC compiles for: "75", "90a"
+    sms: int
+    threads_per_sm: int
+    blocks_per_sm: int
+    registers_per_sm: int
+    shared_per_sm: int  # bytes
+    shared_per_block: int  # bytes a block may ask for
+    l2: int  # bytes
+    bandwidth: float  # bytes a second, to memory
+    warp: int = 32
+    threads_per_block: int = 1024
+
+    @property
+    def threads(self) -> int:
+        """How many threads can be resident."""
+        return self.sms * self.threads_per_sm
+
+    def blocks_resident(self, threads: int, registers: int, shared: int = 0) -> int:
+        """How many blocks of so many threads fit on one SM, by threads, registers a thread and bytes of shared memory.
+
+        >>> H200.blocks_resident(256, 32), H200.blocks_resident(256, 64), H200.blocks_resident(256, 32, 100_000)
+        (8, 4, 2)
+        """
+        warps = -(-threads // self.warp)
+        per_warp = -(-registers * self.warp // 256) * 256  # registers are given out 256 at a time
+        fits = min(self.blocks_per_sm, self.threads_per_sm // (warps * self.warp))
+        fits = min(fits, self.registers_per_sm // (per_warp * warps))
+        return min(fits, self.shared_per_sm // (shared + 1024)) if shared else fits
+
+
+H200 = Device("90a", 132, 2048, 32, 65536, 233472, 232448, 60 << 20, 4.8e12)
+RTX_2080 = Device("75", 46, 1024, 16, 65536, 65536, 65536, 4 << 20, 4.48e11)
