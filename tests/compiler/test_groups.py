@@ -85,6 +85,19 @@ def test_batchnorm_is_one_kernel_and_one_back() -> None:
     assert len(groups(backward(batchnorm), IMAGES, (16,), (16,), IMAGES)) == 1
 
 
+@needs_compiler
+def test_sums_over_images_work_along_memory() -> None:
+    """Not across channels, which lie apart: what is read once a channel has no say in it."""
+
+    def standardized(x: Any, *per_channel: Any) -> Any:
+        for one in per_channel:
+            x = x * one
+        return x - x.mean((0, 2, 3), keepdims=True)
+
+    source = cpu.Program(graph_of(standardized, IMAGES, *[(16, 1, 1)] * 5)).source
+    assert "for (long i1 = 0; i1 < 16; i1++)" in source and "_lanes" not in source
+
+
 def test_cross_entropy_with_gradient_is_three_kernels() -> None:
     """Row by row forward, the mean over the rows (how many count is known only then), row by row backward."""
     found = groups(cross_entropy, ROWS, [64])

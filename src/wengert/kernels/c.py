@@ -516,8 +516,8 @@ class _Writer:
             return False  # rows are kept for later passes: one at a time
         last_outer, last_inner = self.kernel.outer[-1], self.kernel.inner[-1]
         across = along = 0
-        for statement in _statements(self.kernel):
-            if isinstance(statement, Load):
+        for statement in (statement for stage in self.kernel.stages for statement in stage.inside):
+            if isinstance(statement, (Load, Store)):  # of elements: what is read once a row says nothing
                 across += statement.index.factor(last_outer) == 1
                 along += statement.index.factor(last_inner) == 1
         return across > along
