@@ -23,7 +23,7 @@ from wengert.kernels import c
 from wengert.ops.core import placeholder
 
 UNIT = 10  # graphs to a C unit
-SWITCHES = ("simplify", "cse", "merge", "dce")
+SWITCHES = ("simplify", "cse", "merge", "turn", "dce")
 ATTEMPTS = 80  # programs built to make a failure small
 
 Fails = Callable[[Sample, Sequence[str]], "str | None"]

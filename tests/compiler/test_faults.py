@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends import cpu, toolchain
-from wengert.compiler import cse, dce, fuse, index, merge, onehot, passes, places, simplify
+from wengert.compiler import cse, dce, fuse, index, merge, onehot, passes, places, simplify, turn
 from wengert.compiler.memory import Life
 from wengert.compiler.passes import optimize
 from wengert.compiler.places import Place
@@ -28,6 +28,7 @@ from wengert.kernels.call import Call
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
 from wengert.ops.core import cast, data, literal, placeholder
+from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
 from wengert.runtime.checking import CheckedProgram
 
@@ -254,6 +255,10 @@ def turned(x: Any, y: Any, row: Any) -> Any:
     return wg.sin(x) @ y.T
 
 
+def turned_product(x: Any, y: Any, row: Any) -> Any:
+    return wg.exp((x @ y).T)
+
+
 def chain(x: Any, y: Any, row: Any) -> Any:
     a = wg.cumsum(x, axis=0)
     b = wg.cumsum(y, axis=1)
@@ -362,6 +367,8 @@ FAULTS = [
     Fault("cse: attributes do not count", attribute(cse, "_attributes", lambda attrs: None), several_sums, "check"),
     Fault("cse: x - y is y - x", attribute(cse, "COMMUTATIVE", {e.subtract}), differences, "check"),
     Fault("merge: products in another order", attribute(merge, "_joined", _fewer), products, "check"),
+    Fault("turn: operands stay in their order", around(turn, "_turned", lambda nodes, _: [
+          *nodes[:2], MATMUL(nodes[1], nodes[0])]), turned_product, "check"),
     Fault("dce: a node too many goes", around(dce, "live", lambda g, _: _drop_one(g)), cond, "verify"),
     Fault("dce: other results are picked", around(dce, "with_attrs", lambda copy, node, attrs: type(copy)(
           copy.op, copy.sources, {"index": 0}, copy.shape, copy.dtype, copy.device, False, None)), cond, "check"),

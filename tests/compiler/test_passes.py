@@ -1,4 +1,4 @@
-"""cse, dce, merge and the list of passes: what each leaves of a graph, that fuel and switches hold, how time grows."""
+"""cse, dce, merge, turn and the list of passes: what each leaves of a graph, that fuel and switches hold, how time grows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from wengert.compiler.dce import dce
 from wengert.compiler.merge import merge
 from wengert.compiler.passes import PASSES, optimize
 from wengert.compiler.rewrite import rewrite
+from wengert.compiler.turn import turn
 from wengert.compiler.verify import verify
 from wengert.errors import CompilerError
 from wengert.graph import Graph, Node, now
@@ -239,6 +240,34 @@ def test_merge_of_equal_products_is_one():
     assert names(merged(lambda x, w: [x @ w, x @ w], X, W)).count("matmul") == 1
 
 
+# --- turn -----------------------------------------------------------------------------------------------------------
+
+
+def test_turn_gives_the_gradient_of_a_weight_as_it_lies():
+    def weight_gradient(x, w, g):
+        y = x @ w.mT
+        return map(wg.Tensor, reverse([y.node], [g.node], [w.node]))
+
+    arrays = [
+        np.random.default_rng(i).uniform(-1, 1, shape).astype("f") for i, shape in enumerate([(5, 3), (4, 3), (5, 4)])
+    ]
+    after = merged(weight_gradient, *arrays, steps=PASSES)
+    assert names(after) == ["permute_dims", "matmul"]
+    assert after.nodes[-1].op is MATMUL and after.nodes[-1].shape == (4, 3)
+
+
+def test_turn_takes_batches_and_broadcast_operands():
+    batch = np.random.default_rng(0).uniform(-1, 1, (2, 4, 3)).astype("f")
+    after = merged(lambda x, w: [(x @ w).mT], batch, W, steps=[turn])
+    assert names(after) == ["permute_dims", "permute_dims", "matmul"]
+
+
+def test_turn_leaves_a_product_that_is_read_as_it_is():
+    after = merged(lambda x, w: [(x @ w).mT, wg.exp(x @ w)], X, W, steps=[cse, turn])
+    assert names(after).count("matmul") == 1 and names(after)[0] == "matmul"
+    assert names(merged(lambda x, w: [(p := x @ w), p.mT], X, W, steps=[turn]))[0] == "matmul"
+
+
 # --- the list -------------------------------------------------------------------------------------------------------
 
 
@@ -246,7 +275,7 @@ def test_passes_are_switched_off_by_name_and_report():
     graph = recorded(lambda x: [x * 1.0 + x * 1.0], X)
     after, reports = optimize(graph, off={"simplify"})
     assert names(after) == ["multiply", "add"]
-    assert [report.name for report in reports] == ["cse", "merge", "cse", "onehot", "dce"]
+    assert [report.name for report in reports] == ["cse", "merge", "turn", "cse", "onehot", "dce"]
     assert reports[0].before > reports[0].after and reports[0].rewrites > 0 and "cse" in str(reports[0])
     assert names(optimize(graph, off=["cse"])[0]) == ["add"]
     assert names(optimize(graph, off=["simplify", "cse", "dce"])[0]) == ["multiply", "multiply", "add"]

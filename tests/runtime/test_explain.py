@@ -14,7 +14,7 @@ from wengert.runtime.profile import profile, shown
 from wengert.runtime.program import Interpreter
 
 FEATURES, HIDDEN, CLASSES, BATCH = 5, 7, 3, 4
-PASSES = ["recorded", "simplify", "cse", "merge", "simplify 2", "cse 2", "onehot", "dce", "fuse"]
+PASSES = ["recorded", "simplify", "cse", "merge", "turn", "simplify 2", "cse 2", "onehot", "dce", "fuse"]
 
 
 @pytest.fixture

@@ -18,13 +18,14 @@ from wengert.compiler.merge import merge
 from wengert.compiler.onehot import onehot
 from wengert.compiler.rewrite import limited, over, scope, with_attrs
 from wengert.compiler.simplify import simplify
+from wengert.compiler.turn import turn
 from wengert.compiler.verify import verify
 from wengert.graph import Graph, Node
 
 Pass = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (simplify, cse, merge, simplify, cse, onehot, dce)
-"""In the order they run. The second round is for what merging and the first `cse` brought together."""
+PASSES: tuple[Pass, ...] = (simplify, cse, merge, turn, simplify, cse, onehot, dce)
+"""In the order they run. The second round is for what merging, turning and the first `cse` brought together."""
 
 
 @dataclass(frozen=True)
