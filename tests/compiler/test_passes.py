@@ -1,4 +1,4 @@
-"""cse, dce, merge, turn and the list of passes: what each leaves of a graph, that fuel and switches hold, how time grows."""
+"""cse, dce, merge, turn and the list of passes: what each leaves of a graph; fuel, switches, how time grows."""
 
 from __future__ import annotations
 
