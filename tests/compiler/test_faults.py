@@ -428,7 +428,7 @@ FAULTS = [
     # kernels of their own
     Fault("opaque: transposes do not count", around(opaque, "_untransposed", lambda found, x: (found[0], False)),
           turned, "check"),
-    Fault("opaque: batches start at the first", around(opaque, "matmul", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
+    Fault("opaque: batches start at the first", around(opaque, "_by_blas", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
           "0, 0);", t)), lambda x, y, row: wg.reshape(x, (3, 4, N)) @ wg.reshape(wg.sin(y), (3, N, 4)), "check"),
     *[Fault(f"opaque: {name} gives zeros", call_is_zeros(name), probe, "check") for name, probe in (
         ("matmul", turned), ("concat", lambda x, y, row: wg.concat([x, y])), ("convolve", convolved),

@@ -13,10 +13,14 @@ from wengert.backends.cpu import Program
 from wengert.backends.toolchain import compiler
 from wengert.errors import ComputationError
 from wengert.graph import Graph, Node, now
+from wengert.kernels import opaque
+from wengert.ops import elementwise as e
 from wengert.ops.addressing import ADD_ALONG, GATHER, PUT_ALONG, PUT_SLICE, SCATTER, SCATTER_ADD, TAKE_ALONG, zeros
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.core import placeholder
+from wengert.ops.linalg import MATMUL
+from wengert.ops.movement import permute_dims
 from wengert.ops.op import pick, picks
 from wengert.ops.running import CUMSUM
 from wengert.ops.window import MAX_POOL, SUM_POOL
@@ -66,6 +70,42 @@ class Cases:
                 np.testing.assert_allclose(got, expected, rtol=rounding, atol=rounding * largest, err_msg=label)
             else:
                 np.testing.assert_array_equal(got, expected, err_msg=label)
+
+
+# --- matrix products ------------------------------------------------------------------------------------------------
+
+
+def _products(dtype: Any, shapes: Any) -> Cases:
+    """Products of all transposes, each alone and with an epilogue."""
+    cases = Cases()
+    for i, (m, n, k) in enumerate(shapes):
+        for a_turned, b_turned in itertools.product((False, True), repeat=2):
+            a = cases.input(random(i, *((k, m) if a_turned else (m, k))).astype(dtype))
+            b = cases.input(random(i + 50, *((n, k) if b_turned else (k, n))).astype(dtype))
+            label = f"({m}, {k}) by ({k}, {n}), transposed: {a_turned}, {b_turned}"
+            product = MATMUL(permute_dims(a, (1, 0)) if a_turned else a, permute_dims(b, (1, 0)) if b_turned else b)
+            cases.add(label, product)
+            cases.add(f"{label}, with an epilogue", e.maximum(e.multiply(product, product), product))
+    return cases
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_matrix_products(dtype: Any) -> None:
+    """In tiles: whole ones, cut rows and columns, more steps than are summed in registers; by BLAS what is thin."""
+    shapes = [(128, 96, 256), (100, 300, 77), (33, 65, 1100), (250, 161, 51), (32, 32, 2000), (90, 8000, 3)]
+    cases = _products(dtype, [*shapes, (31, 700, 100), (700, 31, 100), (400, 1, 90), (5, 6, 7), (40, 40, 0)])
+    cases.check({"matmul"}, scale=4)
+    graph = Graph(cases.inputs, cases.outputs, cases.since)
+    assert Program(graph).source.count("wg_product_rows_f") == 4 * len(shapes)
+
+
+def test_matrix_products_have_the_same_bits_whatever_the_blocks(monkeypatch: Any) -> None:
+    cases = _products(np.float32, [(100, 300, 600)])
+    graph = Graph(cases.inputs, cases.outputs, cases.since)
+    once = Program(graph)(cases.arrays)
+    monkeypatch.setattr(opaque, "BLOCK_ROWS", 50)
+    for one, other in zip(once, Program(graph)(cases.arrays)):
+        np.testing.assert_array_equal(one, other)
 
 
 # --- convolution ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The CPU: a graph as one C program over one arena.
 
 In: an optimised graph. Out: a Program that computes its outputs from arrays. Loop groups become C functions (equal ones
-are written once), matrix products calls of BLAS; ops without C are computed by their references, between two pieces.
+are written once), matrix products and the like calls; ops without C are computed by their references, between two pieces.
 """
 
 from __future__ import annotations
@@ -197,10 +197,10 @@ class Program:
         kernel, by_name = self._lowered(rest)
         function = write_rows(kernel, f"i{len(group.space) - 1}")
         if function is None:
-            step = self._loop_step(rest, reads)
-            return Step(f"{opaque.matmul(node, self.pointer)}\n    {step.text}", None, reads, list(group.stored))
-        text = opaque.matmul_with(node, self.pointer, self._called(function, by_name, ["first", "last"]))
-        return Step(text, None, reads, list(group.stored))
+            step, call = self._loop_step(rest, reads), opaque.matmul(node, self.pointer)
+            return Step(f"{call.text}\n    {step.text}", None, reads, list(group.stored), call.scratch)
+        call = opaque.matmul(node, self.pointer, self._called(function, by_name, ["first", "last"]))
+        return Step(call.text, None, reads, list(group.stored), call.scratch)
 
     def _called(self, function: Function, by_name: dict[str, Node], more: Sequence[str] = ()) -> str:
         """The statement that calls a kernel; equal kernels are one function."""

@@ -1,5 +1,6 @@
-// Matrix products by the BLAS that NumPy brought along. Each of our threads calls it for its own part of the rows or
-// columns, and BLAS itself stays on one thread: two pools of threads would fight for the same cores.
+// Matrix products by the BLAS that NumPy brought along: batches, and products too small or thin for the tiles of matmul.h.
+// Each of our threads calls it for its own part of the rows or columns, and BLAS itself stays on one thread: two pools of
+// threads would fight for the same cores.
 #pragma once
 #include <omp.h>
 #include <stdint.h>

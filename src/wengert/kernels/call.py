@@ -15,6 +15,7 @@ from wengert.graph import Node
 Pointer = Callable[[Node | None], str]  # the C expression for the memory of a value; NULL for a result nobody reads
 
 HEADERS = {
+    "product_pack": "matmul.h",
     "convolve": "conv.h",
     "convolve_input": "conv.h",
     "convolve_weight": "conv_weight.h",

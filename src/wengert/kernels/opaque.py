@@ -17,9 +17,11 @@ from wengert.kernels.convolution import convolve
 from wengert.kernels.expressions import stored_type, suffix
 from wengert.kernels.threads import thread_count
 
-__all__ = ["absorbs", "call", "includes", "matmul_with", "operands"]
+__all__ = ["absorbs", "call", "includes", "matmul", "operands"]
 
 WORTH_THREADS = 4_000_000  # floating-point operations (about 40 us): below, a product stays on one thread
+TILED_FROM = 32  # rows and columns from which a product above that is faster in our tiles than by BLAS
+BLOCK_ROWS = 16  # that a thread makes at a time, or up to twice as many: two tiles of full height, or three or four
 
 
 def _untransposed(x: Node) -> tuple[Node, bool]:
@@ -99,16 +101,42 @@ def absorbs(node: Node) -> bool:
     return node.op.name == "matmul" and _multiplies(node) and product(node).batch == 1
 
 
-def matmul(node: Node, pointer: Pointer) -> str:
-    """A matrix product by BLAS."""
+def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> Call:
+    """A matrix product, and a call of `epilogue` (it ends in `first, last`) on rows that a thread has just made."""
     p = product(node)
+    if p.batch == 1 and min(p.m, p.n) >= TILED_FROM and 2 * p.m * p.n * p.k > WORTH_THREADS:
+        return _tiled(node, p, pointer, epilogue)
+    if not epilogue:
+        return Call(_by_blas(node, p, pointer))
+    return Call(_by_blas_with(node, p, pointer, epilogue))
+
+
+def _tiled(node: Node, p: Product, pointer: Pointer, epilogue: str) -> Call:
+    """A product in tiles of our own. Blocks of rows go to whichever thread is free."""
+    kind, packed, blocks = suffix(node.dtype), "(void *)(arena + scratch)", p.m // BLOCK_ROWS
+    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, first, last"
+    lines = [
+        "#pragma omp parallel",
+        "{",
+        f"    wg_product_pack_{kind}({pointer(p.y)}, {packed}, {p.n}, {p.k}, {int(p.turned_y)});",
+        "    #pragma omp for schedule(dynamic)",
+        f"    for (long block = 0; block < {blocks}; block++) {{",
+        f"        long first = wg_part(block, {blocks}, {p.m}), last = wg_part(block + 1, {blocks}, {p.m});",
+        f"        wg_product_rows_{kind}({pointer(p.x)}, {packed}, {pointer(node)}, {numbers});",
+        *([f"        {epilogue}"] if epilogue else []),
+        "    }",
+        "}",
+    ]
+    vector = 64 // node.dtype.itemsize  # columns are filled up to whole vectors, the widest there are
+    return Call("\n    ".join(lines), -(-p.n // vector) * 64 * p.k)
+
+
+def _by_blas(node: Node, p: Product, pointer: Pointer) -> str:
     numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, {p.step_x}, {p.step_y}"
     return f"wg_matmul_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
 
 
-def matmul_with(node: Node, pointer: Pointer, epilogue: str) -> str:
-    """A matrix product and, on the rows a thread has just made, a call of `epilogue` (it ends in `first, last`)."""
-    p = product(node)
+def _by_blas_with(node: Node, p: Product, pointer: Pointer, epilogue: str) -> str:
     threads = thread_count() if 2 * p.m * p.n * p.k > WORTH_THREADS else 1
     rows_each = -(-p.m // threads)
     part = -(-rows_each // 16) * 16
@@ -116,7 +144,7 @@ def matmul_with(node: Node, pointer: Pointer, epilogue: str) -> str:
     rows = f"wg_matmul_rows_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
     whole = ""
     if p.n > p.m or not p.k:  # cut along the columns instead: the epilogue comes after all of it
-        whole, rows = matmul(node, pointer), ""
+        whole, rows = _by_blas(node, p, pointer), ""
     lines = [
         whole,
         f"#pragma omp parallel for if ({threads} > 1)",
@@ -149,7 +177,7 @@ def concat(node: Node, pointer: Pointer) -> str:
 
 
 def _matmul(node: Node, pointer: Pointer) -> Call | None:
-    return Call(matmul(node, pointer)) if _multiplies(node) else None
+    return matmul(node, pointer) if _multiplies(node) else None
 
 
 def _concat(node: Node, pointer: Pointer) -> Call | None:
