@@ -1,7 +1,7 @@
 """The CPU: a graph as one C program over one arena.
 
 In: an optimised graph. Out: a Program that computes its outputs from arrays. Loop groups become C functions (equal ones
-are written once), matrix products and the like calls; ops without C are computed by their references, between two pieces.
+are written once), matrix products and the like calls; ops without C are computed by their references, in between.
 """
 
 from __future__ import annotations
