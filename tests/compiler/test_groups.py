@@ -143,7 +143,7 @@ def test_loops_that_depend_on_each_other_are_no_region() -> None:
         return cpu.Step("kernel0();", None, reads, writes, function=loops)
 
     def sizes(steps: list[cpu.Step], taken: Any = ()) -> list[int]:
-        return [len(region) for region in regions(steps, dict(taken))]
+        return [len(region) for region in regions(steps, dict(taken), dict(taken))]
 
     assert sizes([step([a], [b]), step([a], [c])]) == [2]
     assert sizes([step([a], [b]), step([b], [c])]) == [1, 1]
