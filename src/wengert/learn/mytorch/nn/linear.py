@@ -1,0 +1,5 @@
+"""The same as `modules.linear`, where older handouts look for it."""
+
+from .modules.linear import Linear
+
+__all__ = ["Linear"]
