@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
-from wengert.compiler.index import Index, Loop, substitute
+from wengert.compiler.index import Loop
 from wengert.dtypes import bool_, float32, float64
 from wengert.kernels.expressions import load as widened
 from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
 from wengert.kernels.lower import guard_text
+from wengert.kernels.nest import merge_loops, statements_of
 
 LANES = 128
 PARTS = 32
@@ -95,72 +95,6 @@ def write_rows(kernel: Kernel, columns: str) -> Function | None:
     return Function(_Writer(kernel, names).rows_text(), (*parameters, "long first", "long last"), tuple(kernel.buffers))
 
 
-# --- merging loops --------------------------------------------------------------------------------------------------
-
-
-def merge_loops(kernel: Kernel) -> Kernel:
-    """Neighbouring loops that every index treats as one become one: longer loops, cheaper indices."""
-    changed = True
-    while changed:
-        changed = False
-        for group in ("outer", "inner"):
-            loops: list[Loop] = getattr(kernel, group)
-            for a, b in pairwise(loops):
-                if _mergeable(kernel, a, b):
-                    kernel = _merged(kernel, group, a, b)
-                    changed = True
-                    break
-    return kernel
-
-
-def _statements(kernel: Kernel) -> Iterable[Statement]:
-    for stage in kernel.stages:
-        yield from stage.before
-        yield from stage.inside
-    yield from kernel.after
-
-
-def _indices(statement: Statement) -> list[Index]:
-    if isinstance(statement, Load):
-        return [statement.index, *[guard.index for guard in statement.guards]]
-    if isinstance(statement, Accumulate):
-        return [] if statement.position is None else [statement.position]
-    return [] if isinstance(statement, Let) else [statement.index]
-
-
-def _mergeable(kernel: Kernel, a: Loop, b: Loop) -> bool:
-    for statement in _statements(kernel):
-        if isinstance(statement, Let) and re.search(rf"\b({a.name}|{b.name})\b", statement.text):
-            return False
-        for index in _indices(statement):
-            slow, fast = index.factor(a), index.factor(b)
-            if slow is None or fast is None or slow != fast * b.extent:
-                return False
-    return True
-
-
-def _merged(kernel: Kernel, group: str, a: Loop, b: Loop) -> Kernel:
-    both = Loop(f"{a.name}_{b.name[1:]}", a.extent * b.extent)
-
-    def moved(index: Index) -> Index:
-        """The slow loop is part of the fast one's factor."""
-        zero = Index(())
-        return substitute(substitute(index, a, zero), b, Index(((both, 1),)))
-
-    def change(statement: Statement) -> Statement:
-        if isinstance(statement, Load):
-            guards = tuple(replace(guard, index=moved(guard.index)) for guard in statement.guards)
-            return replace(statement, index=moved(statement.index), guards=guards)
-        if isinstance(statement, Accumulate):
-            return statement if statement.position is None else replace(statement, position=moved(statement.position))
-        return statement if isinstance(statement, Let) else replace(statement, index=moved(statement.index))
-
-    stages = [Stage([change(s) for s in st.before], [change(s) for s in st.inside]) for st in kernel.stages]
-    loops = [both if loop == a else loop for loop in getattr(kernel, group) if loop != b]
-    after = [change(s) for s in kernel.after]
-    return replace(kernel, **{group: loops, "stages": stages, "after": after})  # type: ignore[arg-type]
-
-
 # --- writing --------------------------------------------------------------------------------------------------------
 
 _START = {"sum": "0", "prod": "1", "all": "1", "any": "0"}
@@ -179,7 +113,7 @@ class _Writer:
         """The body of the function."""
         kernel = self.kernel
         self.line(f"// {kernel.comment}")
-        if not kernel.inner and not any(isinstance(s, Accumulate) for s in _statements(kernel)):
+        if not kernel.inner and not any(isinstance(s, Accumulate) for s in statements_of(kernel)):
             self._elements()
         elif kernel.inner and kernel.outer and self._crosses_lanes():
             self._lanes()

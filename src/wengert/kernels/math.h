@@ -51,6 +51,7 @@
 #ifndef WENGERT_MATH_H
 #define WENGERT_MATH_H
 
+#ifndef WG_DEVICE /* math.cuh has this for CUDA, up to the error function, from CUDA's own functions */
 #include <math.h>
 #include <stdint.h>
 
@@ -108,6 +109,7 @@ WG double wg_round_f64(double x) { return __builtin_rint(x); }
 WG uint8_t wg_signbit_f32(float x) { return wg_bits_f32(x) >> 31; }
 WG uint8_t wg_signbit_f64(double x) { return wg_bits_f64(x) >> 63; }
 
+#endif
 /* --- what is the same text for both floats ------------------------------------------------------------------------ */
 
 #define WG_FLOAT(t, T, B, sign)                                                                                        \
@@ -138,18 +140,19 @@ WG_FLOAT(f64, double, uint64_t, 0x8000000000000000ull)
         quotient = (rest != 0) & ((b < 0) != (rest < 0)) ? quotient - 1 : quotient;                                    \
         T down = __builtin_floor##end(quotient);                                                                       \
         down = quotient - down > (T)0.5 ? down + 1 : down;                                                             \
-        down = quotient == 0 ? __builtin_copysign##end(0, a / b) : down;                                               \
+        down = quotient == 0 ? wg_copysign_##t((T)0, a / b) : down;                                                    \
         return b == 0 ? a / b : down;                                                                                  \
     }                                                                                                                  \
     WG T wg_remainder_##t(T a, T b) {                                                                                  \
         T rest = __builtin_fmod##end(a, b);                                                                            \
         T moved = (b < 0) != (rest < 0) ? rest + b : rest;                                                             \
-        moved = rest == 0 ? __builtin_copysign##end(0, b) : moved;                                                     \
+        moved = rest == 0 ? wg_copysign_##t((T)0, b) : moved;                                                          \
         return b == 0 ? rest : moved;                                                                                  \
     }
 WG_DIVMOD(f32, float, f)
 WG_DIVMOD(f64, double, )
 
+#ifndef WG_DEVICE
 /* --- exponentials ------------------------------------------------------------------------------------------------- */
 
 /* (e^r - 1 - r) / r^2 for |r| <= log(2) / 2 */
@@ -754,6 +757,7 @@ WG double wg_erfc_f64(double x) {
     double beyond = x < 0 ? 2 - far : far;
     return wg_abs_f64(x) < 1 ? 1 - wg_erf_near_f64(x) : beyond;
 }
+#endif
 /* one of Halley's steps towards erf(x) = size; near 1 the distance is taken between complements, where it is exact */
 WG double wg_erfinv_step(double x, double size) {
     double near = wg_erf_f64(x) - size, far = (1 - size) - wg_erfc_f64(x);
@@ -966,6 +970,7 @@ WG uint8_t wg_minimum_b8(uint8_t a, uint8_t b) { return a & b; }
 WG_TO_INTEGERS(f32, float)
 WG_TO_INTEGERS(f64, double)
 
+#ifndef WG_DEVICE
 /* float16 and bfloat16, by their bits: integer instructions, which vectorise everywhere (the processors' own
    conversions are reached by intrinsics, around which a loop stays scalar). Rounded to nearest, ties to even; NaN
    stays NaN. */
@@ -988,6 +993,7 @@ WG uint16_t wg_to_f16(float x) {
     uint32_t large = size > 0x7f800000u ? 0x7e00u | ((size >> 13) & 0x3ffu) : 0x7c00u;
     return (uint16_t)(sign | (size < 0x38800000u ? small : size < 0x477ff000u ? normal : large));
 }
+#endif
 WG float wg_round_bf16(float x) { return wg_from_bf16(wg_to_bf16(x)); }
 WG float wg_round_f16(float x) { return wg_from_f16(wg_to_f16(x)); }
 /* from float64: first to float32 with the last bit set if anything was dropped ("to odd"), and so rounded once */
@@ -1034,6 +1040,7 @@ WG uint32_t wg_philox(uint32_t key0, uint32_t key1, uint64_t counter, uint64_t s
     return index & 1 ? odd : even;
 }
 
+#ifndef WG_DEVICE
 /* --- an index that is compared with: what checked_index computes. The program looks at wg_error and raises ---------- */
 extern int wg_error;
 WG int64_t wg_checked_index(int64_t index, int64_t size) {
@@ -1041,4 +1048,5 @@ WG int64_t wg_checked_index(int64_t index, int64_t size) {
     return index < 0 ? index + size : index;
 }
 
+#endif
 #endif

@@ -1,0 +1,142 @@
+/* The mathematics of fused kernels on a CUDA device: the functions of math.h under the same names. Exponentials,
+   logarithms, trigonometry and the error function are CUDA's own, in full accuracy (expf, logf, tanhf, sinf within
+   1 ulp, erff 2, powf 4; see the CUDA programming guide); what is the same text on both sides is taken from math.h. */
+
+#ifndef WENGERT_MATH_CUH
+#define WENGERT_MATH_CUH
+
+#define WG_DEVICE
+#define WG static __device__ __forceinline__
+#define WG_CALL static __device__ __noinline__
+
+#ifndef WG_EMULATED
+#pragma nv_diag_suppress 186 // unsigned numbers are compared with zero where one text serves all integers
+/* what NVRTC has no headers for */
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#define INT8_MIN (-128)
+#define INT16_MIN (-32768)
+#define INT32_MIN (-2147483647 - 1)
+#define INT64_MIN (-9223372036854775807LL - 1)
+#define INT8_MAX 127
+#define INT16_MAX 32767
+#define INT32_MAX 2147483647
+#define INT64_MAX 9223372036854775807LL
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000LL)
+#define __builtin_nanf(none) __int_as_float(0x7fc00000)
+#define __builtin_nan(none) __longlong_as_double(0x7ff8000000000000LL)
+#define __builtin_fmodf fmodf
+#define __builtin_fmod fmod
+#define __builtin_floorf floorf
+#define __builtin_floor floor
+#define __builtin_isinf isinf
+#endif
+#define WG_INF_f32 __builtin_inff()
+#define WG_INF_f64 __builtin_inf()
+#define WG_NAN_f32 __builtin_nanf("")
+#define WG_NAN_f64 __builtin_nan("")
+
+WG uint32_t wg_bits_f32(float x) { return __float_as_uint(x); }
+WG uint64_t wg_bits_f64(double x) { return (uint64_t)__double_as_longlong(x); }
+WG float wg_of_bits_f32(uint32_t b) { return __uint_as_float(b); }
+WG double wg_of_bits_f64(uint64_t b) { return __longlong_as_double((int64_t)b); }
+WG uint8_t wg_signbit_f32(float x) { return wg_bits_f32(x) >> 31; }
+WG uint8_t wg_signbit_f64(double x) { return wg_bits_f64(x) >> 63; }
+
+#define WG_ONE(name, function)                                                                                         \
+    WG float wg_##name##_f32(float x) { return function##f(x); }                                                       \
+    WG double wg_##name##_f64(double x) { return function(x); }
+#define WG_TWO(name, function)                                                                                         \
+    WG float wg_##name##_f32(float x, float y) { return function##f(x, y); }                                           \
+    WG double wg_##name##_f64(double x, double y) { return function(x, y); }
+WG_ONE(abs, fabs)
+WG_ONE(sqrt, sqrt)
+WG_ONE(floor, floor)
+WG_ONE(ceil, ceil)
+WG_ONE(trunc, trunc)
+WG_ONE(round, rint)
+WG_ONE(exp, exp)
+WG_ONE(exp2, exp2)
+WG_ONE(expm1, expm1)
+WG_ONE(log, log)
+WG_ONE(log1p, log1p)
+WG_ONE(log2, log2)
+WG_ONE(log10, log10)
+WG_ONE(tanh, tanh)
+WG_ONE(cosh, cosh)
+WG_ONE(sinh, sinh)
+WG_ONE(asinh, asinh)
+WG_ONE(acosh, acosh)
+WG_ONE(atanh, atanh)
+WG_ONE(sin, sin)
+WG_ONE(cos, cos)
+WG_ONE(tan, tan)
+WG_ONE(asin, asin)
+WG_ONE(acos, acos)
+WG_ONE(atan, atan)
+WG_ONE(erf, erf)
+WG_ONE(erfc, erfc)
+WG_TWO(copysign, copysign)
+WG_TWO(atan2, atan2)
+WG_TWO(hypot, hypot)
+WG_TWO(pow, pow)
+
+/* the approximate quotient is within 2 ulp; results below 2^-126 are 0 */
+WG float wg_sigmoid_f32(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }
+WG double wg_sigmoid_f64(double x) { return 1 / (1 + exp(-x)); }
+
+#define WG_LOGADDEXP(t, T, end, log_2)                                                                                 \
+    WG T wg_logaddexp_##t(T a, T b) {                                                                                  \
+        T apart = a - b, top = a > b ? a : b;                                                                          \
+        T y = top + log1p##end(exp##end(-fabs##end(apart)));                                                           \
+        return a == b ? a + (T)log_2 : apart != apart ? apart : y;                                                     \
+    }
+WG_LOGADDEXP(f32, float, f, 0.693147181f)
+WG_LOGADDEXP(f64, double, , 0x1.62e42fefa39efp-1)
+
+/* float16 and bfloat16 by the device's own conversions: rounded to nearest, ties to even */
+WG float wg_from_bf16(uint16_t h) { return wg_of_bits_f32((uint32_t)h << 16); }
+#if defined(WG_EMULATED) || __CUDA_ARCH__ < 800
+WG uint16_t wg_to_bf16(float x) {
+    uint32_t b = wg_bits_f32(x), up = b + 0x7fffu + ((b >> 16) & 1);
+    return (uint16_t)(((b & 0x7fffffffu) > 0x7f800000u ? b | 0x400000u : up) >> 16);
+}
+#else
+WG uint16_t wg_to_bf16(float x) {
+    uint16_t h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+#endif
+#ifdef WG_EMULATED
+WG float wg_from_f16(uint16_t h) { _Float16 x; memcpy(&x, &h, 2); return (float)x; }
+WG uint16_t wg_to_f16(float x) { _Float16 h = (_Float16)x; uint16_t b; memcpy(&b, &h, 2); return b; }
+#else
+WG float wg_from_f16(uint16_t h) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}
+WG uint16_t wg_to_f16(float x) {
+    uint16_t h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+#endif
+
+#include "math.h"
+
+/* An index that is compared with: what checked_index computes. The program looks at the flag and raises. */
+WG int64_t wg_checked_index(int *error, int64_t index, int64_t size) {
+    if (index < -size || index >= size) *error = 1;
+    return index < 0 ? index + size : index;
+}
+
+#endif
