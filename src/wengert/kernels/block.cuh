@@ -1,0 +1,74 @@
+/* What generated kernels share besides mathematics: several elements in one access, and reductions over the threads that
+   work on one row, in an order that never changes. Every thread of a row gets the result. */
+
+#ifndef WENGERT_BLOCK_CUH
+#define WENGERT_BLOCK_CUH
+
+#include "math.cuh"
+
+/* N elements that lie side by side: read and written by as few accesses of up to 16 bytes as they take */
+template <class T, int N> struct __align__(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) wg_vector {
+    T at[N];
+};
+template <int N, class T> WG wg_vector<T, N> wg_load(const T *from) { return *(const wg_vector<T, N> *)from; }
+template <class T, int N> WG void wg_store(T *to, const wg_vector<T, N> &value) { *(wg_vector<T, N> *)to = value; }
+
+/* --- how two parts of a reduction become one: the order of the two does not matter ---------------------------------- */
+
+#define WG_MEMBER __device__ __forceinline__
+struct wg_sum { template <class T> WG_MEMBER T operator()(T a, T b) const { return (T)(a + b); } };
+struct wg_prod { template <class T> WG_MEMBER T operator()(T a, T b) const { return (T)(a * b); } };
+struct wg_all { template <class T> WG_MEMBER T operator()(T a, T b) const { return (T)((a != 0) & (b != 0)); } };
+struct wg_any { template <class T> WG_MEMBER T operator()(T a, T b) const { return (T)((a != 0) | (b != 0)); } };
+/* NaN wins */
+struct wg_max { template <class T> WG_MEMBER T operator()(T a, T b) const { return (a > b) | (a != a) ? a : b; } };
+struct wg_min { template <class T> WG_MEMBER T operator()(T a, T b) const { return (a < b) | (a != a) ? a : b; } };
+
+/* an extreme and where along the row it is; of equals the first counts */
+template <class T> struct wg_place {
+    T best;
+    int64_t at;
+};
+template <class T> WG bool wg_beats(bool apart, bool more, T a, T b, int64_t a_at, int64_t b_at) {
+    bool a_is = a == a, b_is = b == b;
+    if (a_is & b_is) return apart ? more : a_at < b_at;
+    return a_is == b_is ? a_at < b_at : b_is;
+}
+struct wg_argmax {
+    template <class T> WG_MEMBER wg_place<T> operator()(wg_place<T> a, wg_place<T> b) const {
+        return wg_beats(a.best != b.best, a.best > b.best, a.best, b.best, a.at, b.at) ? a : b;
+    }
+};
+struct wg_argmin {
+    template <class T> WG_MEMBER wg_place<T> operator()(wg_place<T> a, wg_place<T> b) const {
+        return wg_beats(a.best != b.best, a.best < b.best, a.best, b.best, a.at, b.at) ? a : b;
+    }
+};
+
+/* --- over threads --------------------------------------------------------------------------------------------------- */
+
+template <class T> WG T wg_from_lane(T x, int by) {
+    if constexpr (sizeof(T) < 4) return (T)__shfl_xor_sync(0xffffffffu, (int)x, by);
+    else return __shfl_xor_sync(0xffffffffu, x, by);
+}
+template <class T> WG wg_place<T> wg_from_lane(wg_place<T> x, int by) {
+    return wg_place<T>{wg_from_lane(x.best, by), wg_from_lane(x.at, by)};
+}
+/* over N neighbouring lanes of a warp, all 32 of which must come here */
+template <int N, class T, class F> WG T wg_over_lanes(T x, F combine) {
+#pragma unroll
+    for (int by = N / 2; by > 0; by /= 2) x = combine(x, wg_from_lane(x, by));
+    return x;
+}
+/* over N neighbouring threads of a block, more than a warp: each warp leaves its part in `parts`, which has one for each
+   warp of the block; after a barrier wg_over_parts puts them together */
+template <class T, class F> WG void wg_leave_part(T x, F combine, T *parts) {
+    x = wg_over_lanes<32>(x, combine);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+}
+template <int N, class T, class F> WG T wg_over_parts(F combine, const T *parts) {
+    T x = parts[threadIdx.x / N * (N / 32) + threadIdx.x % (N / 32)];
+    return wg_over_lanes<N / 32>(x, combine);
+}
+
+#endif

@@ -1,0 +1,13 @@
+"""The CUDA of a kernel: the second way to write the loop language down, and the launches that carry it out.
+
+shapes      what a launch looks like (threads, vectors, rows to a block) and how that follows from work and device
+text        statements as CUDA C++: accesses of several elements, loops, indices
+elements    no reduction: a thread computes some neighbouring elements
+rows        the reduced axes lie along memory: threads share a row
+columns     they do not: threads side by side have rows of their own
+many        one launch for many kernels of one text
+"""
+
+from wengert.kernels.cuda.write import write
+
+__all__ = ["write"]

@@ -1,0 +1,262 @@
+"""Columns: the reduced axes are not the last in memory, and threads side by side work on rows of their own.
+
+A thread has a few neighbouring rows (columns, seen from memory) and takes every `down`-th step along them; the parts of
+threads below one another are put together through shared memory, in order. Where there are too few columns to fill the
+device, blocks share them: each pass is a launch that leaves partial totals in memory, and one more puts them together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from wengert.compiler.index import Loop
+from wengert.kernels.cuda.shapes import Columns
+from wengert.kernels.cuda.text import (
+    Names,
+    Page,
+    Pass,
+    base_name,
+    start,
+    state_bytes,
+    state_type,
+    total_type,
+    totals_in,
+    unravel,
+)
+from wengert.kernels.expressions import scalar_type
+from wengert.kernels.launch import Launch, Work
+from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
+
+
+def columns(kernel: Kernel, shape: Columns, why: str) -> Work:
+    """The launches of a kernel whose rows lie across memory."""
+    return _Columns(kernel, shape, why).work()
+
+
+class _Columns:
+    def __init__(self, kernel: Kernel, shape: Columns, why: str) -> None:
+        self.kernel, self.shape, self.why = kernel, shape, why
+        self.loop = kernel.outer[-1] if kernel.outer else Loop("none", 1)
+        self.count = math.prod(loop.extent for loop in kernel.outer)
+        self.vectors = self.loop.extent // shape.vector
+        self.lines = -(-self.vectors // shape.across)  # blocks that lie side by side
+        self.others = self.count // self.loop.extent
+        self.steps = math.prod(loop.extent for loop in kernel.inner)
+        self.names = Names(kernel)
+        self.per_lane: dict[str, str] = {}
+        self.page = Page()
+        self.ragged = self.vectors % shape.across != 0
+        totals = [total for stage in kernel.stages for total in totals_in(stage.inside)]
+        for total in totals:
+            kind = state_type(total)
+            self.names.workspace |= {f"{total.total}_partial": kind, f"{total.total}_total": kind}
+        self.space = {f"{t.total}_partial": self.count * shape.splits * state_bytes(t) for t in totals}
+        self.space |= {f"{t.total}_total": self.count * state_bytes(t) for t in totals}
+        self.launches: list[Launch] = []
+
+    def work(self) -> Work:
+        if self.shape.splits == 1:
+            self._whole()
+        else:
+            self._split()
+        used = {name for launch in self.launches for name in launch.buffers}
+        return Work(tuple(self.launches), {name: size for name, size in self.space.items() if name in used})
+
+    # --- one launch -----------------------------------------------------------------------------------------------
+
+    def _whole(self) -> None:
+        self._begin()
+        for stage in self.kernel.stages:
+            totals = totals_in(stage.inside)
+            self._scalars(stage.before)
+            self._declare_states(totals)
+            self._steps(stage, "down", str(self.steps))
+            self._put_together(totals)
+            self._finish(totals)
+        self._after()
+        self._launch(self.lines * self.others, self.why)
+
+    def _launch(self, grid: int, why: str) -> None:
+        self.launches.append(self.names.launch(self.page, grid, self.shape.threads, why=why))
+
+    # --- a launch for every pass ------------------------------------------------------------------------------------
+
+    def _split(self) -> None:
+        stages = self.kernel.stages
+        for number, stage in enumerate(stages):
+            last = number == len(stages) - 1
+            totals = totals_in(stage.inside)
+            self._pass(number, stage, totals, last and not totals)
+            if totals:
+                self._totals(number, totals, last)
+
+    def _known(self, number: int) -> None:
+        """The numbers of the columns that stages before this one have made."""
+        for stage in self.kernel.stages[:number]:
+            self._scalars(stage.before)
+            totals = totals_in(stage.inside)
+            self._declare_states(totals, "total", "column")
+            self._finish(totals)
+
+    def _pass(self, number: int, stage: Stage, totals: Sequence[Accumulate], finishes: bool) -> None:
+        shape, index = self.shape, self.names.index
+        self._begin(split=True)
+        self._known(number)
+        self._scalars(stage.before)
+        self._declare_states(totals)
+        length = -(-self.steps // shape.splits)
+        self.page.line(f"const {index} first = ({index})split * {length};")
+        self.page.line(f"const {index} last = first + {length} < {self.steps} ? first + {length} : {self.steps};")
+        self._steps(stage, "first + down", "last")
+        self._put_together(totals)
+        if totals:
+            self._store_states(totals, "partial", f"split * {self.count} + column")
+        if finishes:
+            self.page.open("if (split == 0)")
+            self._after()
+            self.page.close()
+        self._launch(self.lines * self.others * shape.splits, self.why)
+
+    def _totals(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
+        page, shape = self._begin(), self.shape
+        self._known(number)
+        self._scalars(self.kernel.stages[number].before)
+        self._declare_states(totals)
+        page.open(f"for (int part = down; part < {shape.splits}; part += {shape.down})")
+        page.unrolled("j", shape.vector)
+        for total in totals:
+            name = total.total
+            text = f"wg_{total.kind}()({name}_s[j], {name}_partial[part * {self.count} + column + j])"
+            page.line(f"{name}_s[j] = {text};")
+        page.close()
+        page.close()
+        self._put_together(totals)
+        if last:
+            self._finish(totals)
+            self._after()
+        else:
+            self._store_states(totals, "total", "column")
+        self._launch(self.lines * self.others, "totals of the parts")
+
+    def _store_states(self, totals: Sequence[Accumulate], where: str, at: str) -> None:
+        page = self.page
+        page.open(f"if (down == 0{' && alive' if self.ragged else ''})")
+        page.unrolled("j", self.shape.vector)
+        for total in totals:
+            page.line(f"{total.total}_{where}[{at} + j] = {total.total}_s[j];")
+        page.close()
+        page.close()
+
+    # --- parts of the text ------------------------------------------------------------------------------------------
+
+    def _begin(self, split: bool = False) -> Page:
+        """Say which columns a thread works on; one beyond the last works on those and stores nothing."""
+        shape, index = self.shape, self.names.index
+        self.page = page = Page()
+        self.per_lane = {}
+        page.line(f"const int down = threadIdx.x / {shape.across};")
+        block = "blockIdx.x"
+        if split:
+            page.line(f"const int split = blockIdx.x % {shape.splits};")
+            block = f"(blockIdx.x / {shape.splits})"
+        side = f"{block} % {self.lines} * {shape.across} + threadIdx.x % {shape.across}"
+        if self.ragged:
+            page.line(f"const int wanted = {side};")
+            page.line(f"const bool alive = wanted < {self.vectors};")
+            side = f"(alive ? wanted : {self.vectors - 1})"
+        name = base_name(self.loop, shape.vector)
+        page.line(f"const {index} {name} = ({index})({side}) * {shape.vector};")
+        if self.others > 1:
+            page.line(f"const {index} other = {block} / {self.lines};")
+            unravel(page, "other", self.kernel.outer[:-1], self.names)
+        other = f"other * {self.loop.extent} + " if self.others > 1 else ""
+        page.line(f"const {index} column = {other}{name};")
+        return page
+
+    def _scalars(self, statements: Sequence[Statement], stores: bool = False) -> None:
+        """Numbers that a column has one of; kept for each of a thread's columns."""
+        made = [s for s in statements if isinstance(s, Load | Let | Position)]
+        if not statements:
+            return
+        if not stores:
+            for s in made:
+                self.page.line(f"{scalar_type(s.dtype)} {s.name}_[{self.shape.vector}];")
+        work = self._pass_over([*statements])
+        self.page.open()
+        work.load(self.page)
+        work.compute(self.page, [] if stores else [f"{s.name}_[$] = {s.name};" for s in made])
+        self.page.close()
+        if not stores:
+            self.per_lane |= {s.name: scalar_type(s.dtype) for s in made}
+
+    def _pass_over(self, statements: list[Statement]) -> Pass:
+        work = Pass(statements, self.loop, self.shape.vector, self.names)
+        work.per_lane = self.per_lane
+        work.stores_if = "alive" if self.ragged else ""
+        return work
+
+    def _declare_states(self, totals: Sequence[Accumulate], where: str = "", at: str = "") -> None:
+        page, vector = self.page, self.shape.vector
+        for total in totals:
+            page.line(f"{state_type(total)} {total.total}_s[{vector}];")
+        if totals:
+            page.unrolled("j", vector)
+            for total in totals:
+                value = f"{total.total}_{where}[{at} + j]" if where else start(total)
+                page.line(f"{total.total}_s[j] = {value};")
+            page.close()
+
+    def _steps(self, stage: Stage, first: str, last: str) -> None:
+        page, index = self.page, self.names.index
+        work = self._pass_over(stage.inside)
+        j = "j" if self.shape.vector > 1 else "0"
+        work.states = {total.total: f"{total.total}_s[{j}]" for total in totals_in(stage.inside)}
+        page.line("#pragma unroll 4")
+        page.open(f"for ({index} at = {first}; at < {last}; at += {self.shape.down})")
+        unravel(page, "at", self.kernel.inner, self.names)
+        work.load(page)
+        work.compute(page)
+        page.close()
+
+    def _put_together(self, totals: Sequence[Accumulate]) -> None:
+        page, shape = self.page, self.shape
+        if shape.down == 1 or not totals:
+            return
+        for total in totals:
+            page.line(f"__shared__ {state_type(total)} {total.total}_parts[{shape.vector}][{shape.threads}];")
+        page.unrolled("j", shape.vector)
+        for total in totals:
+            page.line(f"{total.total}_parts[j][threadIdx.x] = {total.total}_s[j];")
+        page.close()
+        page.line("__syncthreads();")
+        page.unrolled("j", shape.vector)
+        for total in totals:
+            page.line(f"{total.total}_s[j] = {total.total}_parts[j][threadIdx.x % {shape.across}];")
+        page.open(f"for (int k = 1; k < {shape.down}; k++)")
+        for total in totals:
+            name = total.total
+            part = f"{name}_parts[j][threadIdx.x % {shape.across} + k * {shape.across}]"
+            page.line(f"{name}_s[j] = wg_{total.kind}()({name}_s[j], {part});")
+        page.close()
+        page.close()
+
+    def _finish(self, totals: Sequence[Accumulate]) -> None:
+        page, vector = self.page, self.shape.vector
+        if not totals:
+            return
+        for total in totals:
+            page.line(f"{total_type(total)} {total.total}_[{vector}];")
+            self.per_lane[total.total] = total_type(total)
+        page.unrolled("j", vector)
+        for total in totals:
+            at = ".at" if total.kind in ("argmax", "argmin") else ""
+            page.line(f"{total.total}_[j] = {total.total}_s[j]{at};")
+        page.close()
+
+    def _after(self) -> None:
+        if not self.kernel.after:
+            return
+        self.page.open(f"if (down == 0{' && alive' if self.ragged else ''})")
+        self._scalars(self.kernel.after, stores=True)
+        self.page.close()

@@ -1,0 +1,293 @@
+"""Rows: the reduced axes lie along memory, and the threads of a warp or a block share a row.
+
+A row that fits stays in registers: every vector is loaded once, and all passes work on what a thread holds. A longer
+one is read again by each pass. Totals are put together by shuffles and, beyond a warp, through shared memory. Where
+there are too few rows to fill the device, blocks share a row: each pass is a launch that leaves partial totals in
+memory, and one more puts them together in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from wengert.kernels.cuda.shapes import Rows
+from wengert.kernels.cuda.text import (
+    Access,
+    Names,
+    Page,
+    Pass,
+    access,
+    start,
+    state_bytes,
+    state_type,
+    stored_type,
+    total_type,
+    totals_in,
+    unravel,
+)
+from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.loops import Accumulate, DType, Kernel, Stage, Statement
+
+
+def rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:
+    """The launches of a kernel whose rows lie along memory."""
+    return _SplitRows(kernel, shape, why).work() if shape.splits > 1 else _WholeRows(kernel, shape, device, why).work()
+
+
+class _Rows:
+    """What both ways share: the row that threads are at, and totals over its threads."""
+
+    def __init__(self, kernel: Kernel, shape: Rows, why: str) -> None:
+        self.kernel, self.shape, self.why = kernel, shape, why
+        self.count = math.prod(loop.extent for loop in kernel.outer)
+        self.loop = kernel.inner[-1] if kernel.inner else None
+        self.vectors = math.prod(loop.extent for loop in kernel.inner) // shape.vector
+        self.page = Page()
+        self.names = Names(kernel)
+        self.ragged = self.count % shape.rows != 0
+
+    def begin(self, row: str) -> None:
+        """Say which row a thread works on; one that is beyond the last works on that and stores nothing."""
+        page, shape, index = self.page, self.shape, self.names.index
+        page.line(f"const int lane = threadIdx.x % {shape.lanes};")
+        if self.ragged:
+            page.line(f"const {index} wanted = {row};")
+            page.line(f"const bool alive = wanted < {self.count};")
+            page.line(f"const {index} row = alive ? wanted : {self.count - 1};")
+        else:
+            page.line(f"const {index} row = {row};")
+        unravel(page, "row", self.kernel.outer, self.names)
+
+    def scalars(self, statements: Sequence[Statement]) -> None:
+        """Numbers that a row has one of: every thread computes them."""
+        if statements:
+            work = Pass(statements, None, 1, self.names)
+            work.load(self.page)
+            work.compute(self.page)
+
+    def declare_states(self, totals: Sequence[Accumulate]) -> None:
+        """What accumulates in each thread."""
+        for total in totals:
+            self.page.line(f"{state_type(total)} {total.total}_ = {start(total)};")
+
+    def put_together(self, totals: Sequence[Accumulate]) -> None:
+        """Totals over the threads of a row."""
+        page, lanes = self.page, self.shape.lanes
+        if lanes > 32 and totals:
+            for total in totals:
+                page.line(f"__shared__ {state_type(total)} {total.total}_parts[{self.shape.threads // 32}];")
+                page.line(f"wg_leave_part({total.total}_, wg_{total.kind}(), {total.total}_parts);")
+            page.line("__syncthreads();")
+        for total in totals:
+            name, kind = total.total, f"wg_{total.kind}()"
+            if lanes > 32:
+                page.line(f"{name}_ = wg_over_parts<{lanes}, {state_type(total)}>({kind}, {name}_parts);")
+            elif lanes > 1:
+                page.line(f"{name}_ = wg_over_lanes<{lanes}>({name}_, {kind});")
+
+    def finish(self, totals: Sequence[Accumulate]) -> None:
+        """Totals under their names."""
+        for total in totals:
+            at = ".at" if total.kind in ("argmax", "argmin") else ""
+            self.page.line(f"const {total_type(total)} {total.total} = {total.total}_{at};")
+
+    def after(self) -> None:
+        """What one thread of a row stores in the end."""
+        if not self.kernel.after:
+            return
+        conditions = ["lane == 0"] * (self.shape.lanes > 1) + ["alive"] * self.ragged
+        self.page.open(f"if ({' && '.join(conditions)})" if conditions else "")
+        self.scalars(self.kernel.after)
+        self.page.close()
+
+    def inside(self, stage: Stage) -> Pass:
+        """A pass over a stage's elements."""
+        work = Pass(stage.inside, self.loop, self.shape.vector, self.names)
+        work.states = {total.total: f"{total.total}_" for total in totals_in(stage.inside)}
+        work.stores_if = "alive" if self.ragged else ""
+        return work
+
+
+class _WholeRows(_Rows):
+    """The threads of a row see all of it: one launch."""
+
+    def __init__(self, kernel: Kernel, shape: Rows, device: Device, why: str) -> None:
+        super().__init__(kernel, shape, why)
+        self.kept: dict[Access, str] = {}
+        self.shared = self._scratch_bytes()
+        self.in_memory = not shape.chunks and self.shared > device.shared_per_block
+        if self.in_memory:
+            self.names.workspace = {f"{row}_all": stored_type(dtype) for row, (dtype, _) in kernel.scratch.items()}
+        if shape.chunks or self.in_memory:
+            self.shared = 0
+
+    def _scratch_bytes(self) -> int:
+        return sum(self._row_bytes(dtype, length) for dtype, length in self.kernel.scratch.values())
+
+    def _row_bytes(self, dtype: DType, length: int) -> int:
+        """Shared memory for the block's rows, up to the next 16 bytes."""
+        return max(1, -(-self.shape.rows * length * dtype.itemsize // 16)) * 16
+
+    def work(self) -> Work:
+        page, shape, kernel = self.page, self.shape, self.kernel
+        self.begin(f"({self.names.index})blockIdx.x * {shape.rows} + threadIdx.x / {shape.lanes}")
+        self._declare_scratch()
+        for stage in kernel.stages:
+            self.scalars(stage.before)
+            totals = totals_in(stage.inside)
+            self.declare_states(totals)
+            if shape.chunks:
+                self._resident(stage)
+            else:
+                self._read_again(stage)
+            self.put_together(totals)
+            self.finish(totals)
+        self.after()
+        launch = self.names.launch(page, -(-self.count // shape.rows), shape.threads, self.shared, self.why)
+        space = {
+            f"{row}_all": self.count * length * dtype.itemsize
+            for row, (dtype, length) in kernel.scratch.items()
+            if self.in_memory
+        }
+        return Work((launch,), space)
+
+    def _declare_scratch(self) -> None:
+        page, shape = self.page, self.shape
+        offset = 0
+        if self.shared:
+            page.line("extern __shared__ __align__(16) char shared[];")
+        for row, (dtype, length) in self.kernel.scratch.items():
+            kind = stored_type(dtype)
+            if shape.chunks:
+                vector = Pass([], self.loop, shape.vector, self.names).held_type(dtype)
+                page.line(f"{vector} {row}[{shape.chunks}];")
+            elif self.in_memory:
+                page.line(f"{kind} *{row} = {row}_all + ({self.names.index})row * {length};")
+            else:
+                mine = f" + threadIdx.x / {shape.lanes} * {length}" if shape.rows > 1 else ""
+                page.line(f"{kind} *{row} = ({kind} *)(shared + {offset}){mine};")
+                offset += self._row_bytes(dtype, length)
+
+    def _resident(self, stage: Stage) -> None:
+        """A pass over what the threads hold; what it loads, later passes find there."""
+        page, shape = self.page, self.shape
+        work = self.inside(stage)
+        work.kept, work.slot = self.kept, "[k]" if shape.chunks > 1 else "[0]"
+        work.in_registers = set(self.kernel.scratch)
+        vectors = work.vectors()
+        work.declare(page, shape.chunks)
+        parts = [work.load, work.compute] if vectors else [work.compute]
+        for part in parts:
+            self._open_chunk()
+            part(page)
+            self._close_chunk()
+        for load in vectors:
+            self.kept[access(load)] = work._held(load)
+
+    def _open_chunk(self) -> None:
+        page, shape = self.page, self.shape
+        if shape.chunks > 1:
+            page.unrolled("k", shape.chunks)
+        else:
+            page.open()
+        page.line(f"const int at = lane{f' + k * {shape.lanes}' if shape.chunks > 1 else ''};")
+        if shape.chunks * shape.lanes != self.vectors:
+            page.open(f"if (at < {self.vectors})")
+        unravel(page, "at", self.kernel.inner, self.names, shape.vector)
+
+    def _close_chunk(self) -> None:
+        if self.shape.chunks * self.shape.lanes != self.vectors:
+            self.page.close()
+        self.page.close()
+
+    def _read_again(self, stage: Stage) -> None:
+        page, work = self.page, self.inside(stage)
+        page.line("#pragma unroll 4")
+        page.open(f"for ({self.names.index} at = lane; at < {self.vectors}; at += {self.shape.lanes})")
+        unravel(page, "at", self.kernel.inner, self.names, self.shape.vector)
+        work.load(page)
+        work.compute(page)
+        page.close()
+
+
+class _SplitRows(_Rows):
+    """Blocks share a row: a launch for every pass, and one after each that puts its totals together."""
+
+    def __init__(self, kernel: Kernel, shape: Rows, why: str) -> None:
+        super().__init__(kernel, shape, why)
+        totals = [total for stage in kernel.stages for total in totals_in(stage.inside)]
+        for total in totals:
+            kind = state_type(total)
+            self.names.workspace |= {f"{total.total}_partial": kind, f"{total.total}_total": kind}
+        self.space = {f"{t.total}_partial": self.count * shape.splits * state_bytes(t) for t in totals}
+        self.space |= {f"{t.total}_total": self.count * state_bytes(t) for t in totals}
+        self.launches: list[Launch] = []
+
+    def work(self) -> Work:
+        stages = self.kernel.stages
+        for number, stage in enumerate(stages):
+            last = number == len(stages) - 1
+            totals = totals_in(stage.inside)
+            self._pass(number, stage, totals, last and not totals)
+            if totals:
+                self._totals(number, totals, last)
+        used = {name for launch in self.launches for name in launch.buffers}
+        return Work(tuple(self.launches), {name: size for name, size in self.space.items() if name in used})
+
+    def _known(self, number: int) -> None:
+        """The numbers of a row that stages before this one have made."""
+        for stage in self.kernel.stages[:number]:
+            self.scalars(stage.before)
+            for total in totals_in(stage.inside):
+                self.page.line(f"const {state_type(total)} {total.total}_ = {total.total}_total[row];")
+            self.finish(totals_in(stage.inside))
+
+    def _pass(self, number: int, stage: Stage, totals: Sequence[Accumulate], finishes: bool) -> None:
+        self.page, page, shape = Page(), Page(), self.shape
+        page = self.page
+        self.begin(f"blockIdx.x / {shape.splits}")
+        page.line(f"const int split = blockIdx.x % {shape.splits};")
+        self._known(number)
+        self.scalars(stage.before)
+        self.declare_states(totals)
+        length = -(-self.vectors // shape.splits)
+        index = self.names.index
+        page.line(f"const {index} first = ({index})split * {length};")
+        page.line(f"const {index} last = first + {length} < {self.vectors} ? first + {length} : {self.vectors};")
+        page.line("#pragma unroll 4")
+        page.open(f"for ({index} at = first + lane; at < last; at += {shape.lanes})")
+        unravel(page, "at", self.kernel.inner, self.names, shape.vector)
+        work = self.inside(stage)
+        work.load(page)
+        work.compute(page)
+        page.close()
+        self.put_together(totals)
+        for total in totals:
+            page.line(f"if (lane == 0) {total.total}_partial[row * {shape.splits} + split] = {total.total}_;")
+        if finishes:
+            page.open("if (split == 0)")
+            self.after()
+            page.close()
+        self.launches.append(self.names.launch(page, self.count * shape.splits, shape.lanes, why=self.why))
+
+    def _totals(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
+        page, shape = Page(), self.shape
+        self.page = page
+        self.begin("blockIdx.x")
+        self._known(number)
+        self.scalars(self.kernel.stages[number].before)
+        self.declare_states(totals)
+        page.open(f"for (int part = lane; part < {shape.splits}; part += {shape.lanes})")
+        for total in totals:
+            text = f"wg_{total.kind}()({total.total}_, {total.total}_partial[row * {shape.splits} + part])"
+            page.line(f"{total.total}_ = {text};")
+        page.close()
+        self.put_together(totals)
+        if last:
+            self.finish(totals)
+            self.after()
+        else:
+            for total in totals:
+                page.line(f"if (lane == 0) {total.total}_total[row] = {total.total}_;")
+        self.launches.append(self.names.launch(page, self.count, shape.lanes, why="totals of the parts"))

@@ -1,0 +1,211 @@
+"""Launch shapes: how many threads, elements a thread and rows a block, worked out from the work and the device.
+
+The reasoning is that of a memory-bound kernel. To keep memory busy an SM must have enough bytes on their way
+(bandwidth times latency); accesses of 16 bytes need the fewest instructions; what is read twice should stay in
+registers; and there must be enough blocks for all SMs, in whole waves or so many that the last one does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from wengert.compiler.index import Loop
+from wengert.kernels.cuda.text import access, is_vector, totals_in
+from wengert.kernels.launch import Device
+from wengert.kernels.loops import Kernel, Load, Statement, Store
+from wengert.kernels.nest import statements_of
+
+LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
+REGISTERS_BESIDE = 24  # registers a thread needs for addresses, indices and what it computes with
+
+
+@dataclass(frozen=True)
+class Elements:
+    """A thread computes `steps` vectors of `vector` elements; a block's threads are neighbours in each step."""
+
+    vector: int
+    steps: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """`lanes` threads share a row, `rows` rows a block. `chunks` vectors of it stay in a thread's registers (0: the row
+    is read again by every pass). More than one split: blocks share a row, and put their parts together afterwards."""
+
+    vector: int
+    lanes: int
+    rows: int
+    chunks: int
+    splits: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.lanes * self.rows
+
+
+@dataclass(frozen=True)
+class Columns:
+    """`across` threads have `vector` neighbouring rows each, `down` such lines of threads share the steps of a row, as
+    do the blocks of `splits`."""
+
+    vector: int
+    across: int
+    down: int
+    splits: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.across * self.down
+
+
+Shape = Elements | Rows | Columns
+
+
+# --- vectors --------------------------------------------------------------------------------------------------------
+
+
+def accesses(statements: Iterable[Statement], loop: Loop | None) -> list[Load | Store]:
+    """The loads and stores that find neighbouring elements side by side."""
+    found = [s for s in statements if isinstance(s, Load | Store)]
+    return [s for s in found if loop is not None and s.index.factor(loop) == 1]
+
+
+def vector_width(statements: Sequence[Statement], loop: Loop | None) -> int:
+    """How many elements an access should be of: 16 bytes' worth, as far as the loop and the addresses are multiples."""
+    side_by_side = accesses(statements, loop)
+    if loop is None or not side_by_side:
+        return 1
+    sizes = [s.dtype.itemsize for s in side_by_side]
+    width = min(16 // min(sizes), max(16 // max(sizes), 8))
+    while width > 1 and (loop.extent % width or not any(is_vector(s, loop, width) for s in side_by_side)):
+        width //= 2
+    return width
+
+
+def _bytes(statements: Iterable[Statement]) -> int:
+    """The bytes that an element's different loads take."""
+    loads = {access(s): s.dtype.itemsize for s in statements if isinstance(s, Load)}
+    return sum(loads.values())
+
+
+# --- elements -------------------------------------------------------------------------------------------------------
+
+
+def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements, str]:
+    """The shape of a kernel without reductions, and why."""
+    statements = list(statements_of(kernel))
+    loop = kernel.outer[-1] if kernel.outer else None
+    vector = vector_width(statements, loop)
+    vectors = math.prod(loop.extent for loop in kernel.outer) // vector
+    threads = 256 if vectors >= 256 else max(device.warp, 1 << (vectors - 1).bit_length())
+    moving = max(1, sum(s.dtype.itemsize for s in accesses(statements, loop) if isinstance(s, Load))) * vector
+    needed = device.bandwidth * LATENCY / device.sms  # bytes on their way to one SM
+    steps = 1
+    while steps < 4 and steps * moving * device.threads_per_sm < 2 * needed and vectors >= 2 * steps * device.threads:
+        steps *= 2
+    why = f"{vector} elements an access, {steps} a thread"
+    return Elements(vector, steps, threads), why
+
+
+# --- rows and columns -----------------------------------------------------------------------------------------------
+
+
+def reduction_shape(kernel: Kernel, device: Device) -> tuple[Rows | Columns, str]:
+    """The shape of a kernel with reductions, and why."""
+    return _columns_shape(kernel, device) if crosses(kernel) else _rows_shape(kernel, device)
+
+
+def crosses(kernel: Kernel) -> bool:
+    """Whether neighbouring elements in memory belong to different rows."""
+    if kernel.scratch or not kernel.outer or not kernel.inner:
+        return False
+    last_outer, last_inner = kernel.outer[-1], kernel.inner[-1]
+    loads = [s for stage in kernel.stages for s in stage.inside if isinstance(s, Load)]
+    across = sum(load.index.factor(last_outer) == 1 for load in loads)
+    along = sum(load.index.factor(last_inner) == 1 for load in loads)
+    return across > along
+
+
+def kept_words(kernel: Kernel) -> float:
+    """Registers that an element of a row takes when the row stays in registers."""
+    seen: dict[object, tuple[int, float]] = {}
+    for number, stage in enumerate(kernel.stages):
+        for s in stage.inside:
+            if isinstance(s, Load) and s.buffer not in kernel.scratch:
+                first, _ = seen.get(access(s), (number, 0.0))
+                seen[access(s)] = (first, (0.25 * s.dtype.itemsize) if first != number else 0.0)
+    rows = sum(0.25 * dtype.itemsize for dtype, _ in kernel.scratch.values())
+    return rows + sum(words for _, words in seen.values())
+
+
+def _loaded_words(kernel: Kernel) -> float:
+    """Registers that the loads of an element take in the pass that has most of them."""
+    return max(
+        [sum(0.25 * s.dtype.itemsize for s in {access(s): s for s in stage.inside if isinstance(s, Load)}.values())
+         for stage in kernel.stages], default=0.0
+    )  # fmt: skip
+
+
+def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
+    rows = math.prod(loop.extent for loop in kernel.outer)
+    length = math.prod(loop.extent for loop in kernel.inner)
+    inside = [s for stage in kernel.stages for s in stage.inside]
+    vector = vector_width(inside, kernel.inner[-1] if kernel.inner else None)
+    vectors = length // vector
+    words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0))
+    most = max(1, int(64 / max(words, 0.25) / vector))  # vectors of a thread that stay in registers
+    splits = _row_splits(kernel, rows, vectors, device)
+    if splits > 1:
+        lanes = 256
+        return Rows(vector, lanes, 1, 0, splits), f"{rows} rows of {length}: {splits} blocks share a row"
+    lanes = _lanes(rows, vectors, most, device)
+    chunks = -(-vectors // lanes) if vectors else 0
+    if chunks > most:
+        chunks = 0
+    several = max(1, min(256 // lanes, -(-rows // device.sms))) if lanes < 256 else 1
+    while lanes * several % device.warp:
+        several += 1
+    held = f"{chunks * vector} elements of it in each thread's registers" if chunks else "read anew by every pass"
+    return Rows(vector, lanes, several, chunks), f"{rows} rows of {length}: {lanes} threads a row, {held}"
+
+
+def _lanes(rows: int, vectors: int, most: int, device: Device) -> int:
+    """Threads to a row: as few as hold it with enough loads on their way, more where there are few rows."""
+    wanted = min(most, 8)
+    lanes = 1
+    while lanes < device.threads_per_block and lanes * wanted < vectors:
+        lanes *= 2
+    while lanes < min(device.threads_per_block, 512) and lanes < vectors and rows * lanes < device.threads // 2:
+        lanes *= 2
+    return lanes
+
+
+def _row_splits(kernel: Kernel, rows: int, vectors: int, device: Device) -> int:
+    """Blocks to a row where there are fewer rows than the device has room for blocks."""
+    if kernel.scratch or rows * 2 > device.sms or vectors < 4096:
+        return 1
+    return max(1, min(2 * device.sms // rows, vectors // 1024))
+
+
+def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
+    loop = kernel.outer[-1]
+    steps = math.prod(inner.extent for inner in kernel.inner)
+    inside = [s for stage in kernel.stages for s in stage.inside]
+    vector = vector_width(inside, loop)
+    if len(kernel.stages) > 1 or any(total.kind in ("argmax", "argmin") for total in totals_in(inside)):
+        vector = min(vector, 4)
+    vectors = loop.extent // vector
+    others = math.prod(outer.extent for outer in kernel.outer[:-1])
+    across = min(vectors, 32)
+    down = max(1, min(256 // across, steps))
+    blocks = -(-vectors // across) * others
+    splits = 1
+    if blocks < 2 * device.sms:
+        splits = max(1, min(4 * device.sms // blocks, steps // (4 * down)))
+    why = f"{others * loop.extent} columns of {steps}: {across} x {down} threads, {splits} blocks share a column"
+    return Columns(vector, across, down, splits), why
