@@ -48,10 +48,15 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Deri
     for position in positions:
         if not -len(names) <= position < len(names):
             raise ArgumentError(f"symbolic.grad: argnums {position}, but the function takes {len(names)} arguments")
-    symbols = [sympy.Symbol(name, real=True) for name in names]
+    symbols = [symbol(name) for name in names]
     expression = _expression(function, symbols)
-    slopes = tuple(_settled(sympy.diff(expression, symbols[position])) for position in positions)
-    return Derivative(_settled(expression), slopes[0] if isinstance(argnums, int) else slopes, symbols)
+    slopes = tuple(settled(sympy.diff(expression, symbols[position])) for position in positions)
+    return Derivative(settled(expression), slopes[0] if isinstance(argnums, int) else slopes, symbols)
+
+
+def symbol(name: str) -> Expression:
+    """A real number by name."""
+    return _sympy().Symbol(name, real=True)
 
 
 class Derivative:
@@ -106,11 +111,11 @@ def _expression(function: Callable[..., Any], symbols: Sequence[Any]) -> Express
         raise GradientError(f"symbolic.grad: the function must give one number, as a tensor; it gave {result!r}")
     written: dict[Node, Expression] = dict(zip(inputs, symbols))
     for node in dependents([result.node], inputs):
-        written[node] = _written(node, [written[s] if s in written else _constant(s) for s in node.sources])
-    return written[result.node] if result.node in written else _constant(result.node)
+        written[node] = as_expression(node, [written[s] if s in written else constant(s) for s in node.sources])
+    return written[result.node] if result.node in written else constant(result.node)
 
 
-def _written(node: Node, sources: Sequence[Expression]) -> Expression:
+def as_expression(node: Node, sources: Sequence[Expression]) -> Expression:
     """A node as an expression, given its sources'."""
     form = table().get(node.op.name)
     if form is None:
@@ -121,7 +126,7 @@ def _written(node: Node, sources: Sequence[Expression]) -> Expression:
     return form(node, *sources)
 
 
-def _constant(node: Node) -> Expression:
+def constant(node: Node) -> Expression:
     """A value from outside the function, as an exact number where it is an integer or a simple fraction."""
     sympy = _sympy()
     if node.size != 1:
@@ -137,7 +142,7 @@ def _constant(node: Node) -> Expression:
 _STEPS = ("floor", "ceiling", "stop_gradient", "DiracDelta")
 
 
-def _settled(expression: Expression) -> Expression:
+def settled(expression: Expression) -> Expression:
     """An expression with the derivatives of steps taken as zero and the marks of `stop_gradient` removed."""
     sympy = _sympy()
 

@@ -1,10 +1,12 @@
-"""wg.learn: the same ideas at smaller scales.
+"""wg.learn: the same ideas at smaller scales, and the ways to a derivative side by side.
 
-`value` differentiates single numbers, at the size of micrograd; `mytorch` arrays on a tape, the engine of CMU's course
-11-785. `python -m wengert.learn.handout DIR` writes an exercise for a class, and `python -m wengert.learn.grade DIR`
-grades it.
+`compare` differentiates a function symbolically, numerically and automatically, and tells what each way costs; the
+command `wengert learn` is a tour of it. `value` differentiates single numbers, at the size of micrograd; `mytorch`
+arrays on a tape, the engine of CMU's course 11-785. `python -m wengert.learn.handout DIR` writes an exercise for a
+class, and `python -m wengert.learn.grade DIR` grades it.
 """
 
 from wengert.learn import mytorch, value
+from wengert.learn.derivatives.compare import Comparison, compare
 
-__all__ = ["mytorch", "value"]
+__all__ = ["Comparison", "compare", "mytorch", "value"]

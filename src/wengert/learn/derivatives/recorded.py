@@ -1,0 +1,44 @@
+"""A function recorded on abstract numbers: its inputs and its result as nodes of a graph."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from wengert.dtypes import float64
+from wengert.errors import ArgumentError
+from wengert.graph import Node, tracing
+from wengert.ops.core import alias, placeholder
+from wengert.tensor import Tensor
+
+Function = Callable[..., Any]
+
+
+class Recorded(NamedTuple):
+    """The nodes of a function's arguments, and of its result."""
+
+    inputs: list[Node]
+    output: Node
+
+
+def record(function: Function, count: int, shape: tuple[int, ...] = ()) -> Recorded:
+    """Record a function of `count` numbers, or of arrays of a shape in their place, number by number."""
+    inputs = [placeholder(shape, float64) for _ in range(count)]
+    with tracing("compare"):
+        result = function(*map(Tensor, inputs))
+    if not isinstance(result, Tensor) or result.shape != shape:
+        gave = f"shape {result.shape}" if isinstance(result, Tensor) else repr(result)
+        raise ArgumentError(
+            f"compare: the function must give one number for one number of each argument; it gave {gave}"
+        )
+    return Recorded(inputs, alias(result.node) if result.node in inputs else result.node)
+
+
+def argument_names(function: Function, point: Sequence[float]) -> list[str]:
+    """What the function calls its arguments."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except ValueError:  # built-in functions do not tell
+        names = []
+    return [names[i] if i < len(names) else f"x{i + 1}" for i in range(len(point))]

@@ -1,0 +1,103 @@
+"""What is told, in sections: words, tables and plots, shown in the terminal or on a page."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wengert.learn.derivatives.plot import Plot, as_svg, as_text
+
+WIDTH = 78
+
+
+@dataclass
+class Table:
+    """Columns by name, and rows of words."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass
+class Section:
+    """A title, paragraphs before and after, and what is shown between them."""
+
+    title: str
+    before: str
+    shown: Sequence[Table | Plot] = ()
+    after: str = ""
+
+
+def to_text(section: Section) -> str:
+    """A section for the terminal."""
+    shown = [table_text(part) if isinstance(part, Table) else as_text(part) for part in section.shown]
+    parts = [section.title, *_paragraphs(section.before), *shown, *_paragraphs(section.after)]
+    return "\n\n".join([f"{parts[0]}\n{'-' * len(parts[0])}", *parts[1:]])
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [textwrap.fill(paragraph, WIDTH) for paragraph in text.split("\n\n") if paragraph]
+
+
+def table_text(table: Table) -> str:
+    """A table in columns: the first, and those with an equals sign in them, to the left, numbers to the right."""
+    widths = [max(len(row[i]) for row in [table.columns, *table.rows]) for i in range(len(table.columns))]
+    lines = []
+    for row in [table.columns, *table.rows] if any(table.columns) else table.rows:
+        cells = [
+            f"{cell:<{width}}" if _is_words(table, i) else f"{cell:>{width}}"
+            for i, (cell, width) in enumerate(zip(row, widths))
+        ]
+        lines.append("  " + "   ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _is_words(table: Table, column: int) -> bool:
+    return column == 0 or any("=" in row[column] for row in table.rows)
+
+
+def to_html(section: Section) -> str:
+    """A section for a page."""
+    parts = [f"<h2>{html.escape(section.title)}</h2>", *_as_html(section.before)]
+    for shown in section.shown:
+        parts.append(_table_html(shown) if isinstance(shown, Table) else f"<figure>{as_svg(shown)}</figure>")
+    return "".join([*parts, *_as_html(section.after)])
+
+
+def _as_html(text: str) -> list[str]:
+    return [f"<p>{html.escape(paragraph)}</p>" for paragraph in text.split("\n\n") if paragraph]
+
+
+def _table_html(table: Table) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
+    body = ""
+    for row in table.rows:
+        cells = [
+            f"<td{' class=words' if _is_words(table, i) else ''}>{html.escape(cell)}</td>" for i, cell in enumerate(row)
+        ]
+        body += f"<tr>{''.join(cells)}</tr>"
+    return f"<table>{f'<tr>{head}</tr>' if any(table.columns) else ''}{body}</table>"
+
+
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
+table {{ border-collapse: collapse; font: 14px/1.6 ui-monospace, monospace; margin: 1rem 0; }}
+td, th {{ padding: 0 1.2em 0 0; text-align: right; white-space: nowrap; }}
+.words, th:first-child {{ text-align: left; }}
+th {{ border-bottom: 1px solid; }}
+figure {{ margin: 1rem 0; overflow-x: auto; }}
+</style>
+<h1>{title}</h1>
+{body}
+</html>
+"""
+
+
+def page(title: str, sections: Sequence[Section]) -> str:
+    """The sections as one HTML file that needs no other."""
+    return PAGE.format(title=html.escape(title), body="\n".join(map(to_html, sections)))

@@ -1,0 +1,38 @@
+"""The guided tour `wengert learn`: ln(x1) + x1*x2 - sin(x2), differentiated in every way, a section at a time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import wengert as wg
+from wengert.learn.derivatives.compare import compare
+from wengert.learn.derivatives.section import to_text
+
+
+def example(x1: wg.Tensor, x2: wg.Tensor) -> wg.Tensor:
+    """The function that textbooks differentiate."""
+    return wg.log(x1) + x1 * x2 - wg.sin(x2)
+
+
+def tour(seconds: float = 2.0, page: str | None = None) -> None:
+    """Print the sections, waiting for Enter between them if a person is there; write them as a page if it is named."""
+    print(f"Ways to a derivative. Measuring, no longer than {seconds:g} s at a time ...", flush=True)
+    comparison = compare(example, (2.0, 5.0), seconds)
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    print(f"\n{comparison.title}")
+    for section in comparison.sections():
+        print(f"\n{to_text(section)}", flush=True)
+        if interactive and not _goes_on():
+            return
+    if page is not None:
+        print(f"\nwrote {comparison.page(Path(page))}")
+    print("\nTry your own function: print(wg.learn.compare(f, x))")
+
+
+def _goes_on() -> bool:
+    try:
+        return input("\n[Enter] goes on, q ends ").strip().lower() != "q"
+    except (EOFError, KeyboardInterrupt):
+        print()
+        return False
