@@ -274,6 +274,12 @@ def describe_other_tensor(header):
     header["__metadata__"]["structure"] = structure
 
 
+def change_a_number(header):
+    structure = header["__metadata__"]["structure"]
+    assert '["epoch", 3]' in structure
+    header["__metadata__"]["structure"] = structure.replace('["epoch", 3]', '["epoch", 8]')
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -281,6 +287,9 @@ def describe_other_tensor(header):
         (lambda h: h["__metadata__"].update(structure="{"), "does not fit its tensors"),
         (lambda h: h["__metadata__"].pop("structure"), "does not fit its tensors: 'structure'"),
         (lambda h: h["__metadata__"].update(version="2"), "has format version 2; this Wengert reads version 1"),
+        (change_a_number, "its description is not what was saved"),
+        (lambda h: h["layer.bias"].update(dtype="I32"), "the tensor 'layer.bias' is not what was saved"),
+        (lambda h: h["layer.weight"].update(shape=[5, 10]), "the tensor 'layer.weight' is not what was saved"),
         (lambda h: h["layer.bias"].update(dtype="F77"), "is damaged"),
         (lambda h: h.update({"layer.bias": 3}), "its header cannot be read"),
     ],

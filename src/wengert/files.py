@@ -1,8 +1,9 @@
 """`save` and `load`: nested containers of tensors in one safetensors file, with no code in it.
 
 A file holds the tensors by their path ("layers.0.weight"), so that other programs can read it, and in its metadata the
-structure as JSON and a checksum for each tensor. It is written beside its place and moved there when it is complete: a
-crash leaves the old file as it was. Pickle is neither written nor read. Needs the extra `files` (safetensors).
+structure as JSON and checksums of it and of each tensor. It is written beside its place and moved there when it is
+complete: a crash leaves the old file as it was. Pickle is neither written nor read. Loading needs the extra `files`
+(safetensors).
 """
 
 from __future__ import annotations
@@ -44,11 +45,14 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         raise ArgumentError(f"save: the path comes first: write wg.save(path, tree), not {type(path).__name__} first")
     writer = _Writer()
     structure = writer.describe(tree, ())
+    described = json.dumps(structure)
+    checksums = json.dumps({name: _checksum(array) for name, array in writer.arrays.items()})
     metadata = {
         "format": "wengert",
         "version": str(VERSION),
-        "structure": json.dumps(structure),
-        "checksums": json.dumps({name: zlib.crc32(_bytes_of(a)) for name, a in writer.arrays.items()}),
+        "structure": described,
+        "checksums": checksums,
+        "checksum": _checksum_of_description(described, checksums),
     }
     _write(Path(path), writer.arrays, metadata)
 
@@ -113,24 +117,59 @@ def _bytes_of(array: np.ndarray[Any, Any]) -> Any:
     return array.reshape(-1).view(np.uint8) if array.size else b""
 
 
+def _checksum(array: np.ndarray[Any, Any]) -> int:
+    """Of an array's dtype, shape and bytes."""
+    return zlib.crc32(_bytes_of(array), zlib.crc32(f"{array.dtype}{array.shape}".encode()))
+
+
+def _checksum_of_description(structure: str, checksums: str) -> str:
+    return str(zlib.crc32(f"{structure}\n{checksums}".encode()))
+
+
+_NAMES_IN_FILES = {
+    "bool": "BOOL",
+    "bfloat16": "BF16",
+    "complex64": "C64",
+    **{f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
+}
+"""What safetensors calls the dtypes."""
+
+
+def _header(arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, str]) -> bytes:
+    """The start of a safetensors file: the length of its description, and that as JSON."""
+    entries: dict[str, Any] = {_RESERVED: metadata}
+    end = 0
+    for name, array in arrays.items():
+        start, end = end, end + array.nbytes
+        entries[name] = {
+            "dtype": _NAMES_IN_FILES[array.dtype.name],
+            "shape": array.shape,
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text
+
+
 def _write(path: Path, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, str]) -> None:
     """Write to a temporary file in the same folder, make sure it is on the disk, and move it to its place."""
-    safetensors = _library()
     if not path.parent.is_dir():
         raise FileNotFoundError(f"save: there is no folder {str(path.parent)!r}")
     if path.is_dir():
         raise IsADirectoryError(f"save: {str(path)!r} is a folder")
+    aligned = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
-        temporary.touch(exist_ok=False)
-        usual = temporary.stat().st_mode  # safetensors would leave the file readable by its owner alone
-        try:
-            safetensors.numpy.save_file(arrays, temporary, metadata)
-        except safetensors.SafetensorError as error:
-            raise OSError(f"save: {str(path)!r} could not be written: {error}") from error
-        temporary.chmod(usual)
-        _flush_to_disk(temporary)
+        with temporary.open("xb") as file:
+            file.write(_header(aligned, metadata))
+            for array in aligned.values():
+                file.write(_bytes_of(array))
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, f"save: {str(path)!r} could not be written: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
     if os.name == "posix":
@@ -138,7 +177,7 @@ def _write(path: Path, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[s
 
 
 def _flush_to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -150,7 +189,7 @@ def _library() -> Any:
         import safetensors
         import safetensors.numpy
     except ImportError:
-        raise ImportError("saving and loading need safetensors: pip install wengert[files]") from None
+        raise ImportError("loading needs safetensors: pip install wengert[files]") from None
     return safetensors
 
 
@@ -179,12 +218,15 @@ def _restored(path: Path, metadata: dict[str, str], arrays: dict[str, np.ndarray
         raise FileError(f"load: {str(path)!r} has format version {version}; this Wengert reads version {VERSION}")
     try:
         checksums = json.loads(metadata["checksums"])
-        changed = [name for name, array in arrays.items() if zlib.crc32(_bytes_of(array)) != checksums[name]]
+        changed = [name for name, array in arrays.items() if _checksum(array) != checksums[name]]
         value = _rebuilt(json.loads(metadata["structure"]), arrays, {})
+        is_as_saved = metadata["checksum"] == _checksum_of_description(metadata["structure"], metadata["checksums"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise FileError(f"load: {str(path)!r} was altered: its description does not fit its tensors: {error}") from None
     if changed:
         raise FileError(f"load: {str(path)!r} was altered: the tensor {changed[0]!r} is not what was saved")
+    if not is_as_saved:
+        raise FileError(f"load: {str(path)!r} was altered: its description is not what was saved")
     return value
 
 

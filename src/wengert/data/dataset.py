@@ -1,0 +1,84 @@
+"""Data sets: examples by number. In: indices. Out: a batch, a tuple of NumPy arrays with an example a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.errors import ArgumentError, ShapeError
+
+Array = np.ndarray[Any, Any]
+Batch = tuple[Array, ...]
+Transform = Callable[[Batch, np.random.Generator], Batch]
+"""What is done to a batch on its way, with a generator for what is random about it."""
+
+
+class Dataset:
+    """The base of data sets: a subclass defines `__len__` and `__getitem__`, which gives the arrays of an example.
+
+    One that can take many examples at once defines `batch` instead of leaving it to `__getitem__`. If examples must not
+    share a batch with any other (since their lengths differ), `groups` has a number for each: batches are of one group.
+
+    >>> import numpy as np, wengert as wg
+    >>> class Squares(wg.data.Dataset):
+    ...     def __len__(self):
+    ...         return 10
+    ...     def __getitem__(self, i):
+    ...         return i, i * i
+    >>> Squares().batch(np.array([2, 3]), np.random.default_rng())
+    (array([2, 3]), array([4, 9]))
+    """
+
+    groups: Array | None = None
+
+    def __len__(self) -> int:
+        raise TypeError(f"{type(self).__name__} has no length: define __len__(self)")
+
+    def __getitem__(self, index: int) -> Any:
+        raise TypeError(f"{type(self).__name__} has no examples: define __getitem__(self, index)")
+
+    def batch(self, indices: Array, rng: np.random.Generator) -> Batch:
+        """The examples with these numbers, stacked; what is random about them is drawn from `rng`."""
+        examples = [self[int(index)] for index in indices]
+        rows = [example if isinstance(example, tuple) else (example,) for example in examples]
+        try:
+            return tuple(np.stack([np.asarray(part) for part in parts]) for parts in zip(*rows, strict=True))
+        except ValueError as error:
+            raise ShapeError(
+                f"{type(self).__name__}: the examples of a batch do not stack: {error}. Pad them to one shape, or "
+                "define batch(self, indices, rng)"
+            ) from None
+
+
+class ArrayDataset(Dataset):
+    """Arrays with an example a row, such as images and labels. `transforms` are applied to every batch, in order.
+
+    >>> import numpy as np, wengert as wg
+    >>> data = wg.data.ArrayDataset(np.eye(3), np.array([5, 6, 7]))
+    >>> len(data), data[1]
+    (3, (array([0., 1., 0.]), np.int64(6)))
+    """
+
+    def __init__(self, *arrays: Any, transforms: Sequence[Transform] = ()) -> None:
+        self.arrays = [np.asarray(array) for array in arrays]
+        self.transforms = tuple(transforms)
+        if not arrays:
+            raise ArgumentError("ArrayDataset takes an array at least")
+        if any(array.ndim == 0 for array in self.arrays) or len({len(array) for array in self.arrays}) > 1:
+            shapes = ", ".join(str(array.shape) for array in self.arrays)
+            raise ShapeError(f"ArrayDataset: the arrays have an example a row, all as many rows, not {shapes}")
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return tuple(array[index] for array in self.arrays)
+
+    def batch(self, indices: Array, rng: np.random.Generator) -> Batch:
+        """The rows with these numbers, transformed."""
+        batch: Batch = tuple(array[indices] for array in self.arrays)
+        for transform in self.transforms:
+            batch = transform(batch, rng)
+        return batch

@@ -1,0 +1,231 @@
+"""DataLoader: a data set in batches, epoch after epoch, prepared ahead of their use.
+
+The order of an epoch and all that is random about a batch follow from the seed, the epoch and the batch's number alone:
+they are the same with any number of workers, and a loader that is given the state of another goes on where that was.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import wengert as wg
+from wengert.data.dataset import Array, Batch, Dataset
+from wengert.errors import ArgumentError, DTypeError
+
+
+class Task(NamedTuple):
+    """What a batch is made from."""
+
+    indices: Array
+    seed: tuple[int, int, int]
+    padded_to: int | None
+
+
+class DataLoader:
+    """The batches of a data set: tuples of NumPy arrays, or of tensors where a `device` is named.
+
+    Iterating gives the batches of an epoch, or what is left of it; the next time those of the next epoch, which
+    `shuffle` puts into another order. `state_dict()` tells where that is.
+
+    With `drop_last` an epoch has full batches only. With `pad_last` the last batch is filled up, and every batch ends
+    with one more array of weights: 1 for an example, 0 for what fills up.
+
+    Batches are prepared `prefetch` ahead: by a thread, or by `workers` processes that touch nothing but NumPy.
+    `close()` ends them.
+
+    >>> import numpy as np, wengert as wg
+    >>> loader = wg.data.DataLoader(wg.data.ArrayDataset(np.arange(5)), batch_size=2)
+    >>> [batch[0].tolist() for batch in loader]
+    [[0, 1], [2, 3], [4]]
+    >>> loader.state_dict()
+    {'epoch': 1, 'batch': 0}
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        seed: int = 0,
+        drop_last: bool = False,
+        pad_last: bool = False,
+        workers: int = 0,
+        prefetch: int = 2,
+        device: str | None = None,
+    ) -> None:
+        if not isinstance(dataset, Dataset):
+            raise DTypeError(
+                f"DataLoader takes a wg.data.Dataset, not {type(dataset).__name__}; arrays go into wg.data.ArrayDataset"
+            )
+        for name, value, least in (("batch_size", batch_size, 1), ("workers", workers, 0), ("prefetch", prefetch, 0)):
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise ArgumentError(f"DataLoader: {name} is {value!r}; it is an integer from {least} on")
+        if not len(dataset):
+            raise ArgumentError("DataLoader: the data set is empty")
+        if drop_last and pad_last:
+            raise ArgumentError("DataLoader: the last batch is dropped or padded, not both")
+        self.dataset = dataset
+        self.batch_size = int(batch_size)
+        self.shuffle = shuffle
+        self.seed = seed % (1 << 64)
+        self.drop_last = drop_last
+        self.pad_last = pad_last
+        self.workers = workers
+        self.prefetch = prefetch
+        self.device = device
+        self.epoch = 0
+        self.next_batch = 0
+        self._pool: Executor | None = None
+        if not len(self):
+            raise ArgumentError(
+                f"DataLoader: {len(dataset)} examples give no full batch of {batch_size}, and drop_last drops the rest"
+            )
+
+    def __len__(self) -> int:
+        """The batches of an epoch."""
+        return sum(
+            size // self.batch_size if self.drop_last else -(-size // self.batch_size) for size in self._group_sizes()
+        )
+
+    @property
+    def examples(self) -> int:
+        """The examples of an epoch."""
+        if not self.drop_last:
+            return len(self.dataset)
+        return sum(size // self.batch_size * self.batch_size for size in self._group_sizes())
+
+    def state_dict(self) -> dict[str, int]:
+        """Which batch comes next, of which epoch."""
+        return {"epoch": self.epoch, "batch": self.next_batch}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Go on where `state_dict()` was taken."""
+        self.epoch, self.next_batch = state_dict["epoch"], state_dict["batch"]
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        plan = self._plan(self.epoch)
+        tasks = [
+            Task(indices, (self.seed, self.epoch, 1 + number), self.batch_size if self.pad_last else None)
+            for number, indices in enumerate(plan)
+        ]
+        epoch = self.epoch
+        for batch in self._prepared(tasks[self.next_batch :]):
+            self.next_batch += 1
+            if self.next_batch == len(plan):
+                self.epoch, self.next_batch = epoch + 1, 0
+            yield batch
+
+    def close(self) -> None:
+        """End the workers."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    # --- the order --------------------------------------------------------------------------------------------------
+
+    def _group_sizes(self) -> list[int]:
+        groups = self.dataset.groups
+        return [len(self.dataset)] if groups is None else np.unique(groups, return_counts=True)[1].tolist()
+
+    def _plan(self, epoch: int) -> list[Array]:
+        """The examples of each batch of an epoch."""
+        rng = np.random.default_rng((self.seed, epoch, 0))
+        order = rng.permutation(len(self.dataset)) if self.shuffle else np.arange(len(self.dataset))
+        groups = self.dataset.groups
+        parts = [order] if groups is None else [order[groups[order] == group] for group in np.unique(groups)]
+        batches = [part[i : i + self.batch_size] for part in parts for i in range(0, len(part), self.batch_size)]
+        if self.drop_last:
+            batches = [batch for batch in batches if len(batch) == self.batch_size]
+        if self.shuffle and groups is not None:
+            batches = [batches[i] for i in rng.permutation(len(batches))]
+        return batches
+
+    # --- preparing --------------------------------------------------------------------------------------------------
+
+    def _prepared(self, tasks: list[Task]) -> Iterator[tuple[Any, ...]]:
+        if not self.workers and not self.prefetch:
+            for task in tasks:
+                yield self._placed(fetch(self.dataset, task))
+            return
+        pool = self._running_pool()
+        ahead = max(self.prefetch, 1) * max(self.workers, 1)
+        pending: deque[Future[Any]] = deque()
+        try:
+            for task in tasks:
+                pending.append(self._submitted(pool, task))
+                if len(pending) > ahead:
+                    yield self._result(pending.popleft())
+            while pending:
+                yield self._result(pending.popleft())
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def _running_pool(self) -> Executor:
+        if self._pool is None and self.workers:
+            context = get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.workers, context, initializer=_begin, initargs=(self.dataset,))
+        elif self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "wengert-loader")
+        return self._pool
+
+    def _submitted(self, pool: Executor, task: Task) -> Future[Any]:
+        if self.workers:
+            return pool.submit(_fetch_here, task)
+        return pool.submit(lambda: self._placed(fetch(self.dataset, task)))
+
+    def _result(self, future: Future[Any]) -> tuple[Any, ...]:
+        try:
+            batch = future.result()
+        except BrokenProcessPool:
+            self.close()
+            raise RuntimeError(
+                "a worker process of the DataLoader ended abruptly: out of memory, killed, or the data set cannot be "
+                "sent to it. With workers=0 the error shows"
+            ) from None
+        return self._placed(batch) if self.workers else batch
+
+    def _placed(self, batch: Batch) -> tuple[Any, ...]:
+        """The batch on the device, if one was named; in the thread that prepares batches, copies overlap with steps."""
+        if self.device is None:
+            return batch
+        return tuple(wg.tensor(array, device=self.device, copy=False) for array in batch)
+
+
+def fetch(dataset: Dataset, task: Task) -> Batch:
+    """The batch of a task."""
+    batch = dataset.batch(task.indices, np.random.default_rng(task.seed))
+    return batch if task.padded_to is None else _padded(batch, len(task.indices), task.padded_to)
+
+
+def _padded(batch: Batch, count: int, size: int) -> Batch:
+    """The batch filled up with its first row, and the weights of its rows."""
+    rows = np.arange(size)
+    rows[count:] = 0
+    full = batch if count == size else tuple(array[rows] for array in batch)
+    return *full, (np.arange(size) < count).astype(np.float32)
+
+
+# --- in a worker process ----------------------------------------------------------------------------------------------
+
+_dataset: Dataset | None = None
+
+
+def _begin(dataset: Dataset) -> None:
+    global _dataset
+    _dataset = dataset
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains
+
+
+def _fetch_here(task: Task) -> Batch:
+    assert _dataset is not None
+    return fetch(_dataset, task)

@@ -1,0 +1,91 @@
+"""Sequences of tokens to learn from: windows of a long text, or sequences of different lengths, padded to a few.
+
+Batches are pairs of tokens and targets, the token after each. A target of -100 counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.data.dataset import Array, Batch, Dataset
+from wengert.errors import ArgumentError
+
+IGNORED = -100
+
+
+class Windows(Dataset):
+    """The text cut into windows of `length` tokens; with `shift` each begins up to a length later, at random.
+
+    >>> import numpy as np, wengert as wg
+    >>> windows = wg.data.Windows(np.arange(10), 4)
+    >>> len(windows), [part.tolist() for part in windows[1]]
+    (2, [[4, 5, 6, 7], [5, 6, 7, 8]])
+    """
+
+    def __init__(self, tokens: Any, length: int, *, shift: bool = False) -> None:
+        self.tokens = np.asarray(tokens)
+        self.length = length
+        self.shift = shift
+        if length < 1:
+            raise ArgumentError(f"Windows: the length is {length}; it is 1 at least")
+        if len(self.tokens) <= length:
+            raise ArgumentError(
+                f"Windows: a text of {len(self.tokens)} tokens has no window of {length} with a token after it; take a "
+                "longer text or shorter windows"
+            )
+
+    def __len__(self) -> int:
+        return (len(self.tokens) - 1) // self.length
+
+    def __getitem__(self, index: int) -> tuple[Array, Array]:
+        start = range(len(self))[index] * self.length
+        window = self.tokens[start : start + self.length + 1]
+        return window[:-1], window[1:]
+
+    def batch(self, indices: Array, rng: np.random.Generator) -> Batch:
+        """The windows with these numbers."""
+        starts = indices * self.length
+        if self.shift:
+            starts = np.minimum(starts + rng.integers(0, self.length, len(starts)), len(self.tokens) - self.length - 1)
+        windows = self.tokens[starts[:, None] + np.arange(self.length + 1)]
+        return windows[:, :-1], windows[:, 1:]
+
+
+class Sequences(Dataset):
+    """Sequences of different lengths, padded to the smallest of the `buckets` that holds them.
+
+    A batch is of one bucket, so that there are as many shapes, and programs, as buckets. What is longer than the
+    largest is cut off.
+
+    >>> import numpy as np, wengert as wg
+    >>> lines = wg.data.Sequences([[1, 2, 3], [4, 5, 6, 7, 8, 9]], buckets=(4, 8))
+    >>> [part.tolist() for part in lines[0]]
+    [[1, 2, 0, 0], [2, 3, -100, -100]]
+    >>> lines.groups.tolist()
+    [0, 1]
+    """
+
+    def __init__(self, sequences: Sequence[Any], buckets: Sequence[int], *, padding: int = 0) -> None:
+        self.buckets = tuple(sorted(buckets))
+        self.padding = padding
+        if not self.buckets or self.buckets[0] < 1:
+            raise ArgumentError(f"Sequences: buckets are lengths from 1 on, not {tuple(buckets)}")
+        self.sequences = [np.asarray(sequence)[: self.buckets[-1] + 1] for sequence in sequences]
+        short = [i for i, sequence in enumerate(self.sequences) if len(sequence) < 2]
+        if short:
+            raise ArgumentError(f"Sequences: number {short[0]} has no token to predict: it takes two tokens at least")
+        self.groups = np.searchsorted(self.buckets, [len(sequence) - 1 for sequence in self.sequences])
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def __getitem__(self, index: int) -> tuple[Array, Array]:
+        sequence = self.sequences[index]
+        length = self.buckets[np.searchsorted(self.buckets, len(sequence) - 1)]
+        tokens, targets = np.full(length, self.padding, np.int64), np.full(length, IGNORED, np.int64)
+        tokens[: len(sequence) - 1] = sequence[:-1]
+        targets[: len(sequence) - 1] = sequence[1:]
+        return tokens, targets
