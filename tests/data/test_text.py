@@ -6,6 +6,7 @@ import json
 import os
 import unicodedata
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ def test_a_character_outside_of_the_alphabet_is_named():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """GPT-2's own files where WENGERT_DATA has them (in `gpt2-bpe`), else pairs learned from a sentence, in its format."""
+    """GPT-2's own files where WENGERT_DATA has them (in `gpt2-bpe`), else pairs learned from a sentence."""
     real = Path(os.environ.get("WENGERT_DATA", "")) / "gpt2-bpe"
     if (real / "encoder.json").is_file():
         return real
@@ -45,7 +46,7 @@ def folder(tmp_path_factory):
     words = [["".join(letters[b]) for b in word.encode()] for word in (SAMPLE * 2).replace(" ", " \0").split("\0")]
     merges = []
     for _ in range(60):
-        pairs = Counter(pair for word in words for pair in zip(word, word[1:]))
+        pairs = Counter(pair for word in words for pair in pairwise(word))
         (a, b), _ = max(pairs.items(), key=lambda item: (item[1], item[0]))
         merges.append((a, b))
         for word in words:
