@@ -131,7 +131,7 @@ __all__ = [
 ]
 
 
-_LATER = ("data", "learn", "models", "nn", "optim")
+_LATER = ("data", "learn", "models", "nn", "optim", "train")
 """Submodules that are imported when they are first asked for, so that `import wengert` stays quick."""
 
 

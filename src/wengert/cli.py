@@ -1,37 +1,133 @@
-"""The `wengert` command."""
+"""The `wengert` command: what it can be asked, and how its errors are told. What it does is elsewhere."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 
 import wengert
+from wengert import info
+from wengert.errors import WengertError
+
+DESCRIPTION = "Automatic differentiation for Python. Train, evaluate and look around from the command line."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments (the process's own, if none are given)."""
-    parser = argparse.ArgumentParser(prog="wengert", description="Automatic differentiation for Python.")
-    parser.add_argument("--version", action="version", version=f"wengert {wengert.__version__}")
-    commands = parser.add_subparsers(title="commands")
-    _add_learn(commands)
+    """Run the command with these arguments (the process's own, if none are given); the exit status."""
+    parser = _parser()
     options = parser.parse_args(arguments)
     if "run" not in options:
         parser.print_help()
         return 0
-    return int(options.run(options) or 0)
+    try:
+        return int(options.run(options) or 0)
+    except KeyboardInterrupt as error:
+        print(f"\nwengert: {str(error) or 'interrupted'}", file=sys.stderr)
+        return 130
+    except (WengertError, OSError, ImportError, RuntimeError) as error:
+        if options.traceback:
+            raise
+        print(f"wengert: {_told(error)}", file=sys.stderr)
+        return 1
 
 
-def _add_learn(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    learn = commands.add_parser("learn", help="a guided tour of the ways to a derivative")
-    learn.add_argument("--seconds", type=float, default=2.0, help="the longest measurement (default: %(default)s)")
-    learn.add_argument("--page", metavar="FILE", help="write it as an HTML page too")
-    learn.set_defaults(run=_learn)
+def _told(error: Exception) -> str:
+    """An error in a line or two: ours as they are, but without the place in the command's own code."""
+    if isinstance(error, WengertError):
+        return error.message
+    return str(error) if isinstance(error, (ImportError, RuntimeError)) or not error.args else _of_system(error)
+
+
+def _of_system(error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or str(error)
+    name = getattr(error, "filename", None)
+    return f"{name}: {reason}" if name else reason
 
 
 def _learn(options: argparse.Namespace) -> None:
     from wengert.learn.derivatives.tour import tour
 
     tour(options.seconds, options.page)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from wengert.train import commands  # which takes a moment, and is not needed for help
+
+    return commands.COMMANDS[options.command](options)
+
+
+def _info(options: argparse.Namespace) -> None:
+    print(info.text())
+
+
+# --- what can be asked ----------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="wengert", description=DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"wengert {wengert.__version__}")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--traceback", action="store_true", help="show where in the code an error came up")
+    commands = parser.add_subparsers(title="commands", dest="command")
+
+    def added(name: str, help: str, run: Callable[[argparse.Namespace], int | None]) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, parents=[shared], help=help)
+        command.set_defaults(run=run)
+        return command
+
+    _add_train(added("train", "train a model on a data set", _train))
+    _add_eval(added("eval", "evaluate a checkpoint", _train))
+    _add_generate(added("generate", "continue a text with a trained model", _train))
+    _add_learn(added("learn", "a guided tour of the ways to a derivative", _learn))
+    added("info", "what is installed, what is missing and how to get it", _info)
+    return parser
+
+
+def _add_learn(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=2.0, help="the longest measurement (default: %(default)s)")
+    parser.add_argument("--page", metavar="FILE", help="write it as an HTML page too")
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "data", nargs="?", help="digits, mnist, fashion-mnist, cifar10, text, a recipe.toml, or a Python file"
+    )
+    parser.add_argument("--model", help="mlp, convnet, resnet18, gpt")
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--accumulate", type=int, help="batches whose gradients make one update")
+    parser.add_argument("--lr", type=float, help="the learning rate")
+    parser.add_argument("--patience", type=int, help="stop after so many epochs without a better result")
+    parser.add_argument("--limit", type=int, help="use so many training examples")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--dtype", help="float32, float64, bfloat16 or float16")
+    parser.add_argument("--save-every", type=int, help="updates between checkpoints, besides that of every epoch")
+    parser.add_argument("--no-compile", dest="compile", action="store_const", const=False, help="run steps dynamically")
+    parser.add_argument("--out", help="the folder for the results; runs/DATA-MODEL if not given")
+    parser.add_argument("--resume", metavar="PATH", help="go on from a run's folder or a checkpoint")
+    _add_places(parser)
+
+
+def _add_eval(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="a run's folder, or a checkpoint")
+    _add_places(parser)
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", help="cpu or cuda")
+    parser.add_argument("--file", help="the text to learn from")
+    parser.add_argument("--data-folder", help="where the data set's files are")
+    parser.add_argument("--workers", type=int, help="processes that prepare batches")
+
+
+def _add_generate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="a run's folder, or a checkpoint, of a text model")
+    parser.add_argument("--prompt", default="\n", help="the text to continue")
+    parser.add_argument("--tokens", type=int, default=500, help="how many tokens to add")
+    parser.add_argument("--temperature", type=float, default=0.8)
+    parser.add_argument("--top-k", type=int)
+    parser.add_argument("--seed", type=int, default=0)
 
 
 if __name__ == "__main__":

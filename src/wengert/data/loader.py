@@ -215,7 +215,7 @@ def _padded(batch: Batch, count: int, size: int) -> Batch:
     return *full, (np.arange(size) < count).astype(np.float32)
 
 
-# --- in a worker process ----------------------------------------------------------------------------------------------
+# --- in a worker process --------------------------------------------------------------------------------------------
 
 _dataset: Dataset | None = None
 

@@ -1,0 +1,13 @@
+"""Training as a whole: recipes, runs with checkpoints and logs, what the command `wengert train` does."""
+
+from wengert.habits import module_attribute as _module_attribute
+from wengert.train.checkpoint import Checkpoints, load_checkpoint
+from wengert.train.recipe import Recipe
+from wengert.train.run import Interrupted, Run
+from wengert.train.task import Task
+
+__all__ = ["Checkpoints", "Interrupted", "Recipe", "Run", "Task", "load_checkpoint"]
+
+
+def __getattr__(name: str) -> object:
+    return _module_attribute(name, __all__, __name__)

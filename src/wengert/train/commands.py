@@ -1,0 +1,165 @@
+"""What `wengert train`, `eval` and `generate` do. In: the options of the command line. Out: the exit status."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import wengert as wg
+from wengert.errors import ArgumentError
+from wengert.train import recipe as recipes
+from wengert.train.checkpoint import load_checkpoint, located
+from wengert.train.progress import shown
+from wengert.train.recipe import Recipe
+from wengert.train.run import Interrupted, Run
+from wengert.train.task import language_model, module_of
+
+SETTINGS = (
+    *(
+        "model",
+        "epochs",
+        "batch_size",
+        "accumulate",
+        "lr",
+        "patience",
+        "limit",
+        "seed",
+        "dtype",
+        "save_every",
+        "compile",
+    ),
+    *("device", "file", "data_folder", "workers"),
+)
+FIXED = ("model", "batch_size", "accumulate", "limit", "seed", "dtype")
+"""What a resumed run cannot change: its state would not fit, or not mean the same."""
+
+
+def train(options: Namespace) -> int:
+    """`wengert train`: a new run, or one that goes on."""
+    changes = _changes(options)
+    if options.resume:
+        run = _resumed(options, changes)
+    else:
+        recipe = _recipe(options.data, changes)
+        run = Run(recipe, _new_folder(options.out, recipe))
+    _introduce(run)
+    start = time.perf_counter()
+    try:
+        results = run.train()
+    except Interrupted as error:
+        raise KeyboardInterrupt(
+            f"stopped at step {run.step} and saved {error}\nwengert: go on with: wengert train --resume {run.out}"
+        ) from None
+    _tell(results, len(run.task.test), run.task.unit)
+    print(f"{time.perf_counter() - start:.1f} s; the checkpoints, the log and the plot are in {run.out}")
+    return 0
+
+
+def evaluate(options: Namespace) -> int:
+    """`wengert eval`: the results of a checkpoint on its test data."""
+    path = located(options.path)
+    state = load_checkpoint(path)
+    run = Run(_stored_recipe(state, _changes(options)), path.parent, state)
+    try:
+        _tell(run.evaluate(), len(run.task.test), run.task.unit)
+    finally:
+        run.tests.close()
+    return 0
+
+
+def generate(options: Namespace) -> int:
+    """`wengert generate`: a text, continued."""
+    state = load_checkpoint(options.path)
+    if state.get("tokenizer") is None:
+        raise ArgumentError(f"{options.path!r} is a model of {state['recipe']['data']}; generate takes one of text")
+    model, tokenizer = language_model(_stored_recipe(state, {}), state["tokenizer"])
+    model.load_state_dict(state["model"])
+    tokens = tokenizer.encode(options.prompt).tolist()
+    if not tokens:
+        raise ArgumentError("generate: the prompt is empty; it takes a character at least")
+    generator = wg.random.Generator(options.seed)
+    end, positions = len(tokens) + options.tokens, model.config.n_positions
+    while len(tokens) < end:  # the model sees the last of the tokens, as many as leave room for as many again
+        seen = tokens[-max(positions // 2, 1) :]
+        count = min(end - len(tokens), positions - len(seen))
+        longer = model.generate(wg.tensor([seen]), count, options.temperature, options.top_k, generator=generator)
+        tokens += longer.tolist()[0][len(seen) :]
+    print(tokenizer.decode(tokens))
+    return 0
+
+
+COMMANDS: dict[str, Callable[[Namespace], int]] = {"train": train, "eval": evaluate, "generate": generate}
+
+
+# --- recipes and folders --------------------------------------------------------------------------------------------
+
+
+def _changes(options: Namespace) -> dict[str, Any]:
+    """The settings given on the command line."""
+    return {name: value for name in SETTINGS if (value := getattr(options, name, None)) is not None}
+
+
+def _recipe(data: str | None, changes: dict[str, Any]) -> Recipe:
+    if not data:
+        raise ArgumentError("train takes a data set, a recipe or a Python file, such as: wengert train digits")
+    if data.endswith(".toml"):
+        return recipes.read(Path(data)).changed(changes)
+    if data.endswith(".py"):
+        own = getattr(module_of(data), "recipe", {})
+        return recipes.make({**own, "data": data}, f"recipe of {data}").changed(changes)
+    return recipes.built_in(data, changes.get("model", "")).changed(changes)
+
+
+def _stored_recipe(state: dict[str, Any], changes: dict[str, Any]) -> Recipe:
+    return recipes.make(state["recipe"], "the checkpoint's recipe").changed(changes)
+
+
+def _resumed(options: Namespace, changes: dict[str, Any]) -> Run:
+    path = located(options.resume)
+    state = load_checkpoint(path)
+    stored = _stored_recipe(state, {})
+    recipe = stored.changed(changes)
+    other = [name for name in FIXED if getattr(recipe, name) != getattr(stored, name)]
+    if options.data not in (None, stored.data):
+        other.insert(0, "data")
+    if other:
+        raise ArgumentError(
+            f"a run goes on with the {other[0].replace('_', ' ')} it had; start another without --resume"
+        )
+    folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    run = Run(recipe, Path(options.out) if options.out else folder, state)
+    if run.is_done:
+        raise ArgumentError(f"{str(path)!r} is the end of its {recipe.epochs} epochs; --epochs gives it more")
+    return run
+
+
+def _new_folder(out: str | None, recipe: Recipe) -> Path:
+    """The folder asked for, if it has no run yet; else a new one below `runs`."""
+    if out is not None:
+        if (Path(out) / "checkpoints").exists():
+            raise ArgumentError(f"{out!r} has a run already: go on with --resume {out}, or name another folder")
+        return Path(out)
+    names = [recipe.title, *(f"{recipe.title}-{i}" for i in range(2, 10000))]
+    return next(folder for name in names if not (folder := Path("runs") / name).exists())
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def _introduce(run: Run) -> None:
+    recipe, task = run.recipe, run.task
+    count = sum(parameter.size for parameter in task.model.parameters())
+    begun = f", going on at step {run.step}" if run.step else ""
+    print(f"{recipe.title}: {len(task.train):,} examples to learn from, {len(task.test):,} to test with{begun}")
+    print(f"{count:,} parameters, {recipe.device}, {recipe.dtype}, {run.total:,} updates", flush=True)
+    if not recipe.compile:
+        print("without --no-compile a resumed run is the same to the last bit", file=sys.stderr)
+
+
+def _tell(results: dict[str, float], count: int, unit: str) -> None:
+    measures = [f"{name} {shown(name, results[name])}" for name in sorted(results)]
+    print(f"test {', '.join(measures)} on {count:,} examples")

@@ -1,0 +1,160 @@
+"""What a run shows while it goes: one line that is kept up to date in a terminal, plain lines elsewhere.
+
+In: reports. Needs `rich` for the terminal; without it lines are printed as they are elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SECONDS_BETWEEN_LINES = 15
+"""Where there is no terminal; an epoch's end is always shown."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run is going."""
+
+    epoch: int
+    epochs: int
+    done: float
+    """The share of all epochs that is done."""
+    values: Mapping[str, float]
+    rate: float
+    """Units seen in a second."""
+    unit: str
+    seconds_left: float
+
+    def fields(self) -> list[str]:
+        """The parts of a line."""
+        return [
+            *(f"{name} {shown(name, value)}" for name, value in self.values.items()),
+            f"{counted(self.rate)} {self.unit}/s",
+            f"ETA {clock(self.seconds_left)}",
+            memory(),
+        ]
+
+
+class Lines:
+    """Plain lines, now and then."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, report: Report) -> None:
+        """Tell how it is going, if it is time to."""
+        if time.perf_counter() - self._last >= SECONDS_BETWEEN_LINES:
+            self.line("  ".join([epoch_of(report), *report.fields()]))
+
+    def line(self, text: str) -> None:
+        """Print a line that stays."""
+        self._last = time.perf_counter()
+        print(text, flush=True)
+
+
+class Live:
+    """A line with a bar in the terminal, and lines that stay above it."""
+
+    def __init__(self, rich_progress: Any) -> None:
+        self._progress = rich_progress.Progress(
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(bar_width=None),
+            rich_progress.TextColumn("{task.fields[line]}", markup=False),
+            expand=True,
+            transient=True,
+            refresh_per_second=8,
+        )
+        self._task = self._progress.add_task("compiling", total=1.0, line="")
+
+    def __enter__(self) -> Live:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(self, report: Report) -> None:
+        """Bring the line up to date."""
+        line = " ".join(report.fields())
+        self._progress.update(self._task, completed=report.done, description=epoch_of(report), line=line)
+
+    def line(self, text: str) -> None:
+        """Print a line that stays."""
+        self._progress.console.print(text, markup=False, highlight=False)
+
+
+def screen() -> Lines | Live:
+    """What suits the output."""
+    if not sys.stdout.isatty():
+        return Lines()
+    try:
+        import rich.progress
+    except ImportError:
+        return Lines()
+    return Live(rich.progress)
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def epoch_of(report: Report) -> str:
+    """Which epoch it is."""
+    return f"epoch {report.epoch:{len(str(report.epochs))}}/{report.epochs}"
+
+
+def summary(report: Report, tested: Mapping[str, float], seconds: float) -> str:
+    """The line about a finished epoch."""
+    parts = [epoch_of(report)]
+    for name, value in report.values.items():
+        test = f" (test {shown(name, tested[name])})" if name in tested else ""
+        parts.append(f"{name} {shown(name, value)}{test}")
+    return "  ".join([*parts, f"{seconds:.1f} s"])
+
+
+def shown(name: str, value: float) -> str:
+    """A measure as people read it: accuracies as percentages."""
+    return f"{value:.2%}" if name == "accuracy" else f"{value:.4f}"
+
+
+def counted(number: float) -> str:
+    """A number of things.
+
+    >>> counted(950.4), counted(12_345.0)
+    ('950', '12.3k')
+    """
+    return f"{number:.0f}" if number < 1000 else f"{number / 1000:.1f}k"
+
+
+def clock(seconds: float) -> str:
+    """A span of time.
+
+    >>> clock(75), clock(3700)
+    ('1:15', '1:01:40')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def memory() -> str:
+    """The memory the process holds."""
+    try:
+        with open("/proc/self/statm") as file:
+            held = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        held = peak if sys.platform == "darwin" else peak * 1024
+    return f"{held / 1e6:.0f} MB" if held < 1e9 else f"{held / 1e9:.1f} GB"

@@ -1,0 +1,366 @@
+"""A training run, from a recipe to a trained model: epochs of updates, an evaluation and a checkpoint after each.
+
+The state of a run is a checkpoint; a run made from one goes on as if it had never stopped. Steps are compiled, so that
+they give the same bits in every process.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import signal
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import wengert as wg
+from wengert import optim
+from wengert.data import DataLoader
+from wengert.errors import ArgumentError, NaNError
+from wengert.train import progress
+from wengert.train.checkpoint import Checkpoints
+from wengert.train.log import Log
+from wengert.train.plot import plot
+from wengert.train.recipe import Recipe, known_names, unknown
+from wengert.train.steps import Steps
+from wengert.train.task import Task, build
+
+OPTIMIZERS = {
+    "sgd": optim.SGD,
+    "adam": optim.Adam,
+    "adamw": optim.AdamW,
+    "nadam": optim.NAdam,
+    "rmsprop": optim.RMSprop,
+    "lion": optim.Lion,
+}
+POINTS = 200  # that the course of a run is drawn with
+LOOK_EVERY = {"cpu": 1}  # updates between looks at values; a device is not kept waiting for each
+LOOK_EVERY_ELSEWHERE = 10
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was asked to stop, and has saved its state."""
+
+
+class Run:
+    """A run of a recipe, whose results go to the folder `out`. With a checkpoint's state it goes on from there.
+
+    >>> import tempfile, wengert as wg
+    >>> recipe = wg.train.Recipe(data="digits", model="mlp", epochs=1, options={"hidden": [32]})
+    >>> run = wg.train.Run(recipe, tempfile.mkdtemp())
+    >>> for _ in range(3):
+    ...     values = run.update()
+    >>> sorted(values), run.step
+    (['accuracy', 'loss', 'norm'], 3)
+    """
+
+    def __init__(self, recipe: Recipe, out: str | Path, state: dict[str, Any] | None = None) -> None:
+        self.recipe = recipe
+        self.out = Path(out)
+        self.task: Task = build(recipe, (state or {}).get("tokenizer"))
+        self.optimizer = _optimizer(recipe, self.task)
+        self.base_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
+        self.steps = Steps(
+            self.task.model,
+            self.optimizer,
+            self.task.objective,
+            clip=recipe.clip,
+            accumulated=recipe.accumulate,
+            dtype=recipe.dtype,
+            compiled=recipe.compile,
+        )
+        self.loader = DataLoader(
+            self.task.train,
+            recipe.batch_size,
+            shuffle=True,
+            seed=recipe.seed,
+            drop_last=len(self.task.train) >= recipe.batch_size,
+            workers=recipe.workers,
+            device=recipe.device,
+        )
+        self.tests = DataLoader(self.task.test, recipe.batch_size, pad_last=True, device=recipe.device)
+        self.updates_per_epoch = len(self.loader) // recipe.accumulate
+        if not self.updates_per_epoch:
+            raise ArgumentError(f"an epoch of {len(self.loader)} batches has no update of {recipe.accumulate} batches")
+        self.total = self.updates_per_epoch * recipe.epochs
+        self.checkpoints = Checkpoints(self.out / "checkpoints", recipe.keep)
+        self.step = 0
+        self.evaluated = 0  # epochs
+        self.waited = 0  # epochs since the best
+        self.best: float | None = None
+        self.history: list[dict[str, Any]] = []
+        self.epoch_sums: dict[str, float] = {}
+        self._batches: Iterator[Any] | None = None
+        self._asked_to_stop = False
+        if state is not None:
+            self.load(state)
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All that the run depends on from here on."""
+        tokenizer = self.task.tokenizer
+        return {
+            "step": self.step,
+            "recipe": vars(self.recipe),
+            "model": self.task.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.steps.scaler.state_dict(),
+            "random": wg.random.default_generator.state(),
+            "order": self.loader.state_dict(),
+            "evaluated": self.evaluated,
+            "waited": self.waited,
+            "best": self.best,
+            "history": self.history,
+            "epoch_sums": self.epoch_sums,
+            "tokenizer": None if tokenizer is None else tokenizer.description(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.task.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.steps.scaler.load_state_dict(state["scaler"])
+        wg.random.default_generator.set_state(state["random"])
+        self.loader.load_state_dict(state["order"])
+        for name in ("step", "evaluated", "waited", "best", "history", "epoch_sums"):
+            setattr(self, name, state[name])
+
+    def save(self, is_best: bool = False) -> Path:
+        """Write a checkpoint."""
+        return self.checkpoints.save(self.step, self.state(), is_best)
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def update(self) -> dict[str, float]:
+        """One update of the parameters, from the next batches; the means of its values."""
+        self.task.model.train()
+        return self._looked_at(self._recorded_update())
+
+    def _recorded_update(self) -> tuple[int, list[Any], Any, list[dict[str, wg.Tensor]]]:
+        """One update: its number, its batches, the random state before it, and its values, not looked at yet."""
+        for group, rate in zip(self.optimizer.param_groups, self.base_rates):
+            group["lr"] = rate * self.rate_factor()
+        random = wg.random.default_generator.state()
+        batches = [self._next_batch() for _ in range(self.recipe.accumulate)]
+        *first, last = batches
+        values = [*(self.steps.accumulate(*batch) for batch in first), self.steps.update(*last)]
+        self.step += 1
+        return self.step, batches, random, values
+
+    def _next_batch(self) -> Any:
+        is_rest = self.loader.next_batch >= self.updates_per_epoch * self.recipe.accumulate
+        if self._batches is None or is_rest:
+            if is_rest:  # batches that make no whole update
+                self.loader.load_state_dict({"epoch": self.loader.epoch + 1, "batch": 0})
+            self._batches = iter(self.loader)
+        batch = next(self._batches)
+        if self.loader.next_batch == 0:
+            self._batches = None
+        return batch
+
+    def _looked_at(self, update: tuple[int, list[Any], Any, list[dict[str, wg.Tensor]]]) -> dict[str, float]:
+        step, batches, random, values = update
+        means = {name: sum(float(part[name]) for part in values) / len(values) for name in values[0]}
+        means["norm"] = float(values[-1]["norm"])
+        is_finite = math.isfinite(means["loss"])
+        if not is_finite or not (math.isfinite(means["norm"]) or self.steps.scaler.is_enabled()):
+            self._raise_not_finite(step, means, batches, random)
+        return means
+
+    def _raise_not_finite(self, step: int, means: dict[str, float], batches: list[Any], random: Any) -> None:
+        """Do the update again op by op, with the model as it was, to name the op that made the first NaN."""
+        wg.random.default_generator.set_state(random)
+        where = ""
+        steps = Steps(self.task.model, self.optimizer, self.task.objective, dtype=self.recipe.dtype, compiled=False)
+        try:
+            with wg.debug_nans():
+                for batch in batches:
+                    float(steps.update(*batch)["norm"])
+        except NaNError as error:
+            where = f": {error}"
+        what = f"the loss is {means['loss']:g}"
+        if math.isfinite(means["loss"]):
+            what = f"the loss is {means['loss']:g} and the norm of the gradients {means['norm']:g}"
+        raise NaNError(f"step {step}: {what}{where}. The parameters are as they were before; a lower --lr may help")
+
+    def rate_factor(self) -> float:
+        """By what the learning rates are multiplied in the next update."""
+        schedule = self.recipe.schedule
+        warm, done = schedule.get("warmup", 0.0) * self.total, self.step
+        if done < warm:
+            return (done + 1) / (math.ceil(warm) + 1)
+        final = schedule.get("final", 0.0)
+        share = min((done - warm) / max(self.total - warm, 1), 1.0)
+        if schedule["name"] == "linear":
+            return final + (1 - final) * (1 - share)
+        if schedule["name"] == "cosine":
+            return final + (1 - final) * (1 + math.cos(math.pi * share)) / 2
+        return 1.0
+
+    def evaluate(self) -> dict[str, float]:
+        """The means of the objective's values over all test examples."""
+        self.task.model.eval()
+        totals: dict[str, float] = {}
+        for batch in self.tests:
+            for name, value in self.steps.evaluate(*batch).items():
+                totals[name] = totals.get(name, 0.0) + float(value)
+        weight = totals.pop("weight")
+        return {name: value / weight for name, value in totals.items()}
+
+    # --- the whole ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all epochs are over, or no better result came for too long."""
+        patience = self.recipe.patience
+        return self.evaluated >= self.recipe.epochs or bool(patience and self.waited >= patience)
+
+    def train(self) -> dict[str, float]:
+        """Train to the end; the results of the last evaluation."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / "recipe.toml").write_text(self.recipe.text_of())
+        log = Log(self.out)
+        try:
+            with progress.screen() as screen, self._stopping_on_signals():
+                while not self.is_done:
+                    if self.evaluated * self.updates_per_epoch == self.step - self.updates_per_epoch:
+                        self._finish_epoch(screen, log)
+                    else:
+                        self._train_epoch(screen, log)
+        finally:
+            log.close()
+            self.loader.close()
+            self.tests.close()
+        self._plot()
+        return {name: value for name, value in self.history[-1].items() if name not in ("kind", "step")}
+
+    def _train_epoch(self, screen: Any, log: Log) -> None:
+        """Updates to the end of the epoch."""
+        self.task.model.train()
+        pace = _Pace(self.step)
+        window: list[dict[str, float]] = []
+        pending: deque[Any] = deque()
+        look_every = LOOK_EVERY.get(self.recipe.device, LOOK_EVERY_ELSEWHERE)
+        while self.step < (self.evaluated + 1) * self.updates_per_epoch:
+            pending.append(self._recorded_update())
+            is_due = self.step % max(self.total // POINTS, 1) == 0
+            is_last = self.step == (self.evaluated + 1) * self.updates_per_epoch or self._asked_to_stop
+            saves = bool(self.recipe.save_every) and self.step % self.recipe.save_every == 0
+            if len(pending) >= look_every or is_due or is_last or saves:
+                while pending:
+                    values = self._looked_at(pending.popleft())
+                    window.append(values)
+                    for name, value in {**values, "updates": 1.0}.items():
+                        self.epoch_sums[name] = self.epoch_sums.get(name, 0.0) + value
+                screen.show(self._report(pace))
+            if is_due:
+                self._note(log, "train", _means(window), lr=float(self.optimizer.param_groups[0]["lr"]))
+                window = []
+            if self._asked_to_stop:
+                raise Interrupted(self.save())
+            if saves:
+                self.save()
+
+    def _finish_epoch(self, screen: Any, log: Log) -> None:
+        """The evaluation and the checkpoint after an epoch."""
+        start = time.perf_counter()
+        tested = self.evaluate()
+        report = self._report(_Pace(self.step))
+        self._note(log, "test", tested)
+        self.evaluated += 1
+        score = tested["accuracy"] if "accuracy" in tested else -tested["loss"]
+        is_best = self.best is None or score > self.best
+        self.best, self.waited = (score, 0) if is_best else (self.best, self.waited + 1)
+        seconds = self.epoch_sums.pop("seconds", 0.0) + time.perf_counter() - start
+        self.epoch_sums = {}
+        screen.line(progress.summary(report, tested, seconds))
+        self.save(is_best)
+
+    def _report(self, pace: _Pace) -> progress.Report:
+        seconds, updates = pace.advance(self.step)
+        self.epoch_sums["seconds"] = self.epoch_sums.get("seconds", 0.0) + seconds
+        count = self.epoch_sums.get("updates", 0.0) or 1.0
+        per_update = self.recipe.batch_size * self.recipe.accumulate * self.task.per_example
+        return progress.Report(
+            self.evaluated + 1,
+            self.recipe.epochs,
+            self.step / self.total,
+            {name: self.epoch_sums[name] / count for name in ("loss", "accuracy") if name in self.epoch_sums},
+            updates * per_update,
+            self.task.unit,
+            (self.total - self.step) / updates if updates else 0.0,
+        )
+
+    def _note(self, log: Log, kind: str, values: dict[str, float], **others: float) -> None:
+        log.note(kind, self.step, {**values, **others})
+        self.history.append({"kind": kind, "step": self.step, **values})
+
+    def _plot(self) -> None:
+        names = [name for name in self.history[-1] if name not in ("kind", "step")]
+        panels = {
+            name: {
+                kind: [(point["step"], point[name]) for point in self.history if point["kind"] == kind]
+                for kind in ("train", "test")
+            }
+            for name in names
+        }
+        (self.out / "run.svg").write_text(plot(self.recipe.title, panels))
+
+    @contextmanager
+    def _stopping_on_signals(self) -> Iterator[None]:
+        """The first Ctrl-C (or SIGTERM) stops after the update under way; a second one at once."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            if self._asked_to_stop:
+                raise KeyboardInterrupt
+            self._asked_to_stop = True
+
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class _Pace:
+    """How fast updates come, from the time they took lately."""
+
+    def __init__(self, step: int) -> None:
+        self._marks = deque([(time.perf_counter(), step)], maxlen=100)
+
+    def advance(self, step: int) -> tuple[float, float]:
+        """The seconds since the last mark, and the updates a second over the marks kept."""
+        now = time.perf_counter()
+        since = now - self._marks[-1][0]
+        self._marks.append((now, step))
+        (start, first), (end, last) = self._marks[0], self._marks[-1]
+        return since, (last - first) / (end - start) if end > start else 0.0
+
+
+def _means(window: list[dict[str, float]]) -> dict[str, float]:
+    return {name: sum(values[name] for values in window) / len(window) for name in window[0]}
+
+
+def _optimizer(recipe: Recipe, task: Task) -> optim.Optimizer:
+    """The recipe's optimizer. Weight decay is for matrices and filters, not for biases and norms."""
+    options = dict(recipe.optimizer)
+    name = options.pop("name", "adamw")
+    if name not in OPTIMIZERS:
+        raise unknown("optimizer", name, list(OPTIMIZERS))
+    known = list(inspect.signature(OPTIMIZERS[name]).parameters)[1:]
+    known_names(f"optimizer {name}", options, known)
+    options = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+    parameters = [p for p in task.model.parameters() if p.requires_grad]
+    if not options.get("weight_decay"):
+        return OPTIMIZERS[name](parameters, **options)
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1]},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return OPTIMIZERS[name]([group for group in groups if group["params"]], **options)
