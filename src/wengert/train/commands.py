@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from argparse import Namespace
@@ -18,22 +19,6 @@ from wengert.train.recipe import Recipe
 from wengert.train.run import Interrupted, Run
 from wengert.train.task import language_model, module_of
 
-SETTINGS = (
-    *(
-        "model",
-        "epochs",
-        "batch_size",
-        "accumulate",
-        "lr",
-        "patience",
-        "limit",
-        "seed",
-        "dtype",
-        "save_every",
-        "compile",
-    ),
-    *("device", "file", "data_folder", "workers"),
-)
 FIXED = ("model", "batch_size", "accumulate", "limit", "seed", "dtype")
 """What a resumed run cannot change: its state would not fit, or not mean the same."""
 
@@ -100,7 +85,8 @@ COMMANDS: dict[str, Callable[[Namespace], int]] = {"train": train, "eval": evalu
 
 def _changes(options: Namespace) -> dict[str, Any]:
     """The settings given on the command line."""
-    return {name: value for name in SETTINGS if (value := getattr(options, name, None)) is not None}
+    names = ["lr", *(field.name for field in dataclasses.fields(Recipe) if field.name != "data")]
+    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
 def _recipe(data: str | None, changes: dict[str, Any]) -> Recipe:
@@ -128,7 +114,7 @@ def _resumed(options: Namespace, changes: dict[str, Any]) -> Run:
         other.insert(0, "data")
     if other:
         raise ArgumentError(
-            f"a run goes on with the {other[0].replace('_', ' ')} it had; start another without --resume"
+            f"a run goes on with the {other[0].replace('_', ' ')} it had; without --resume another begins"
         )
     folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     run = Run(recipe, Path(options.out) if options.out else folder, state)

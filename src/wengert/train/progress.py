@@ -119,7 +119,7 @@ def summary(report: Report, tested: Mapping[str, float], seconds: float) -> str:
     for name, value in report.values.items():
         test = f" (test {shown(name, tested[name])})" if name in tested else ""
         parts.append(f"{name} {shown(name, value)}{test}")
-    return "  ".join([*parts, f"{seconds:.1f} s"])
+    return "  ".join([*parts, f"{seconds:.2f} s" if seconds < 10 else clock(seconds)])
 
 
 def shown(name: str, value: float) -> str:

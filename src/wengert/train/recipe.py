@@ -19,6 +19,7 @@ from wengert.errors import ArgumentError, FileError
 
 RECIPES = Path(__file__).parent / "recipes"
 DTYPES = ("float32", "float64", "bfloat16", "float16")
+MODELS = ("mlp", "convnet", "resnet18", "gpt")
 SCHEDULES = ("constant", "linear", "cosine")
 
 
@@ -124,7 +125,7 @@ def read(path: Path) -> Recipe:
 
 
 def built_in(data: str, model: str) -> Recipe:
-    """The recipe that comes with Wengert for a data set and a model; the data set's first one if no model is named."""
+    """The recipe that comes with Wengert for a data set and a model; for the simplest model if none is named."""
     titles = sorted(path.stem for path in RECIPES.glob("*.toml"))
     recipes = [read(RECIPES / f"{title}.toml") for title in titles]
     of_data = [recipe for recipe in recipes if recipe.data == data]
@@ -133,7 +134,7 @@ def built_in(data: str, model: str) -> Recipe:
     fitting = [recipe for recipe in of_data if not model or recipe.model == model]
     if not fitting:
         raise unknown(f"model for {data}", model, [recipe.model for recipe in of_data])
-    return fitting[-1] if not model else fitting[0]
+    return min(fitting, key=lambda recipe: MODELS.index(recipe.model))
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------

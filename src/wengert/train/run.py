@@ -359,7 +359,7 @@ def _optimizer(recipe: Recipe, task: Task) -> optim.Optimizer:
     parameters = [p for p in task.model.parameters() if p.requires_grad]
     if not options.get("weight_decay"):
         return OPTIMIZERS[name](parameters, **options)
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": [p for p in parameters if p.ndim > 1]},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]

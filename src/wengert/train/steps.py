@@ -1,7 +1,7 @@
 """The steps of a training: one update, one accumulation, one evaluation, each a program when compiled.
 
-In: batches. Out: 0-d tensors by name. An update that would make a parameter infinite or NaN is left out, by selection in
-the graph: the model is then as it was, and the batch can be looked at.
+In: batches. Out: 0-d tensors by name. An update that would make a parameter infinite or NaN is left out, by selection
+in the graph: the model is then as it was, and the batch can be looked at.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Steps:
         if "loss" not in values or values["loss"].ndim == 0:
             found = values["loss"].shape if "loss" in values else "none"
             raise ShapeError(
-                f"an objective gives a dict with a loss for each example, (N,), so that evaluation can leave out what pads a "
-                f"batch; its loss here is {found}. Losses take reduction='none'"
+                "an objective gives a dict with a loss for each example, (N,), so that evaluation can leave out what pads "
+                f"a batch; its loss here is {found}. Losses take reduction='none'"
             )
         return values
 

@@ -92,7 +92,7 @@ def _classification(recipe: Recipe) -> Task:
     train_images, train_labels, test_images, test_labels = images.load(recipe.data_folder or None)
     count = recipe.limit or len(train_images)
     normal = wgdata.Normalize(images.mean, images.std, images.top)
-    transforms = [*_augmentation(recipe.augment), normal]
+    transforms: list[Transform] = [*_augmentation(recipe.augment), normal]
     if "mixup" in recipe.augment:
         transforms.append(wgdata.Mixup(recipe.augment["mixup"], CLASSES))
     return Task(
@@ -240,8 +240,8 @@ def _from_file(recipe: Recipe) -> Task:
     missing = [name for name in ("data", "model") if not callable(getattr(module, name, None))]
     if missing:
         raise ArgumentError(
-            f"{recipe.data!r} has no function {missing[0]}(): a file to train defines data(), which gives two data sets, "
-            "to learn from and to test with, and model(); objective(model, *batch) if it is not to tell classes apart"
+            f"{recipe.data!r} has no function {missing[0]}(): a file to train defines data(), which gives two data "
+            "sets, to learn from and to test with, and model(); objective(model, *batch) if it is not to tell classes apart"
         )
     sets = module.data()
     if not isinstance(sets, tuple) or len(sets) != 2 or not all(isinstance(part, wgdata.Dataset) for part in sets):
