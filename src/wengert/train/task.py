@@ -241,7 +241,7 @@ def _from_file(recipe: Recipe) -> Task:
     if missing:
         raise ArgumentError(
             f"{recipe.data!r} has no function {missing[0]}(): a file to train defines data(), which gives two data "
-            "sets, to learn from and to test with, and model(); objective(model, *batch) if it is not to tell classes apart"
+            "sets, to learn from and to test with, and model(); objective(model, *batch) if it is not classification"
         )
     sets = module.data()
     if not isinstance(sets, tuple) or len(sets) != 2 or not all(isinstance(part, wgdata.Dataset) for part in sets):
