@@ -112,8 +112,8 @@ class Steps:
         if "loss" not in values or values["loss"].ndim == 0:
             found = values["loss"].shape if "loss" in values else "none"
             raise ShapeError(
-                "an objective gives a dict with a loss for each example, (N,), so that an evaluation can leave out what "
-                f"pads a batch; its loss here is {found}. Losses take reduction='none'"
+                "an objective gives a dict with a loss for each example, (N,), so that an evaluation can leave out "
+                f"what pads a batch; its loss here is {found}. Losses take reduction='none'"
             )
         return values
 
