@@ -150,8 +150,6 @@ import numpy as np
 import wengert as wg
 from wengert.train import Checkpoints
 
-value = wg.tensor(np.zeros(1 << 18, np.float32))
-value.numpy()
 for line in sys.stdin:  # a folder to save to, by a process of its own, until it is killed
     pid = os.fork()
     if pid == 0:
@@ -159,7 +157,8 @@ for line in sys.stdin:  # a folder to save to, by a process of its own, until it
         step = 1
         while True:
             step += 1
-            checkpoints.save(step, {"value": wg.tensor(np.full(1 << 18, step, np.float32)), "number": step}, step % 2 == 0)
+            value = wg.tensor(np.full(1 << 18, step, np.float32))
+            checkpoints.save(step, {"value": value, "number": step}, is_best=step % 2 == 0)
     print(pid, flush=True)
     os.waitpid(pid, 0)
     print("over", flush=True)
