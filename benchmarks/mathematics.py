@@ -52,7 +52,7 @@ def loop(name: str, dtype: np.dtype[Any], expression: str) -> str:
 
 
 def source(names: list[str], dtypes: list[np.dtype[Any]]) -> str:
-    pieces = [f'#include "{HEADER}"\n']
+    pieces = [f'#include "{HEADER}"\n#include "{HEADER.with_name("far.h")}"\n']
     for name in names:
         for dtype in dtypes:
             operands = ["a[i]", "b[i]"] if name in BINARY else ["a[i]"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -409,6 +410,32 @@ LAYERS = [
     *TRANSFORMERS,
     *LOSSES,
 ]
+
+
+def drawn(spec: Any, rng: np.random.Generator, dtype: str) -> Any:
+    """An input: a shape or a function becomes an array, a tuple of shapes a tuple of arrays."""
+    if isinstance(spec, tuple) and spec and isinstance(spec[0], tuple):
+        return tuple(drawn(part, rng, dtype) for part in spec)
+    array = np.asarray(spec(rng) if callable(spec) else rng.normal(size=spec))
+    return array.astype(dtype) if array.dtype.kind == "f" else array
+
+
+def made(layer: Layer, library: Any, dtype: str) -> Any:
+    """A layer as a module of wengert or torch."""
+    if layer.build is not None:
+        return layer.build(library.nn).to(getattr(library, dtype))
+
+    def converted(value: Any) -> Any:
+        return library.tensor(value.astype(dtype)) if isinstance(value, np.ndarray) else value
+
+    args = [converted(value) for value in layer.args]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's advice on its own short cuts
+        kind = getattr(library.nn, layer.name)
+        return kind(*args, **{key: converted(value) for key, value in layer.settings.items()}).to(
+            getattr(library, dtype)
+        )
+
 
 WITHOUT_COUNTERPART = {
     "Module": "tests/nn/test_module.py",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import pytest
 from scipy import stats
 
 import wengert as wg
-from tests.nn.layers import LAYERS, WITHOUT_COUNTERPART, Layer
+from tests.nn.layers import LAYERS, WITHOUT_COUNTERPART, Layer, drawn, made
 
 torch = pytest.importorskip("torch", reason="torch is what the layers are compared with")
 
@@ -33,38 +32,15 @@ CASES = [
 ]
 
 
-def _drawn(spec: Any, rng: np.random.Generator, dtype: str) -> Any:
-    """An input: a shape or a function becomes an array, a tuple of shapes a tuple of arrays, others stay."""
-    if isinstance(spec, tuple) and spec and isinstance(spec[0], tuple):
-        return tuple(_drawn(part, rng, dtype) for part in spec)
-    array = np.asarray(spec(rng) if callable(spec) else rng.normal(size=spec))
-    return array.astype(dtype) if array.dtype.kind == "f" else array
-
-
-def _made(layer: Layer, library: Any, dtype: str) -> Any:
-    nn, tensor = (wg.nn, wg.tensor) if library is wg else (torch.nn, torch.tensor)
-    if layer.build is not None:
-        return layer.build(nn).to(getattr(library, dtype))
-
-    def converted(value: Any) -> Any:
-        return tensor(value.astype(dtype)) if isinstance(value, np.ndarray) else value
-
-    args = [converted(value) for value in layer.args]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's advice on its own short cuts
-        made = getattr(nn, layer.name)(*args, **{key: converted(value) for key, value in layer.settings.items()})
-    return made.to(getattr(library, dtype))
-
-
 def _pair(layer: Layer, dtype: str, training: bool) -> tuple[Any, Any]:
     """The layer of both libraries, with torch's weights, made a little irregular, in both."""
     torch.manual_seed(1)
-    theirs = _made(layer, torch, dtype).train(training)
+    theirs = made(layer, torch, dtype).train(training)
     with torch.no_grad():
         for name, slot in [*theirs.named_parameters(), *theirs.named_buffers()]:
             if slot.is_floating_point() and name != "weight":
                 slot += 0.1 * torch.rand_like(slot)
-    ours = _made(layer, wg, dtype).train(training)
+    ours = made(layer, wg, dtype).train(training)
     ours.load_state_dict(theirs.state_dict())
     return ours, theirs
 
@@ -127,8 +103,8 @@ def _assert_same(ours: list[Any], theirs: list[Any], dtype: str, what: str, tole
 def test_forward_and_gradients(layer: Layer, dtype: str, training: bool) -> None:
     ours, theirs = _pair(layer, dtype, training)
     rng = np.random.default_rng(3)
-    inputs = [_drawn(spec, rng, dtype) for spec in layer.inputs]
-    options = {key: _drawn(spec, rng, dtype) if callable(spec) else spec for key, spec in layer.options.items()}
+    inputs = [drawn(spec, rng, dtype) for spec in layer.inputs]
+    options = {key: drawn(spec, rng, dtype) if callable(spec) else spec for key, spec in layer.options.items()}
     if training and layer.options.get("is_causal"):
         assert "attn_mask" in options, "torch takes is_causal as a hint beside a mask"
     found, expected = _run(wg, ours, inputs, options), _run(torch, theirs, inputs, options)
@@ -141,10 +117,10 @@ def test_nothing_looks_at_a_value(layer: Layer) -> None:
     """A layer records on abstract inputs, as `compile` will have it do, and gives what it gives on real ones."""
     ours, _ = _pair(layer, "float64", training=False)
     rng = np.random.default_rng(3)
-    drawn = [_drawn(spec, rng, "float64") for spec in layer.inputs]
-    options = {key: _drawn(spec, rng, "float64") if callable(spec) else spec for key, spec in layer.options.items()}
+    arrays = [drawn(spec, rng, "float64") for spec in layer.inputs]
+    options = {key: drawn(spec, rng, "float64") if callable(spec) else spec for key, spec in layer.options.items()}
     kwargs = {key: wg.tensor(v) if isinstance(v, np.ndarray) else v for key, v in options.items()}
-    inputs = [_tensors(wg, value, []) for value in drawn]
+    inputs = [_tensors(wg, value, []) for value in arrays]
     direct = ours(*inputs, **kwargs)
     once = wg.tree.map(lambda x: wg.expand_dims(x.detach(), 0), inputs)
     _, stacked = wg.scan(lambda carry, xs: (carry, ours(*xs, **kwargs)), (), once)
@@ -160,7 +136,7 @@ def test_buffers_after_three_steps(layer: Layer, dtype: str) -> None:
     ours, theirs = _pair(layer, dtype, True)
     rng = np.random.default_rng(5)
     for _ in range(3):
-        inputs = [_drawn(spec, rng, dtype) for spec in layer.inputs]
+        inputs = [drawn(spec, rng, dtype) for spec in layer.inputs]
         _run(wg, ours, inputs, {})
         _run(torch, theirs, inputs, {})
     buffers = dict(theirs.named_buffers())
@@ -169,19 +145,19 @@ def test_buffers_after_three_steps(layer: Layer, dtype: str) -> None:
         _assert_same([buffer], [buffers[name]], dtype, name)
 
 
-WITH_STATE = [layer for layer in LAYERS if len(_made(layer, torch, "float32").state_dict())]
+WITH_STATE = [layer for layer in LAYERS if len(made(layer, torch, "float32").state_dict())]
 
 
 @pytest.mark.parametrize("layer", WITH_STATE, ids=str)
 def test_state_dict_there_and_back(layer: Layer) -> None:
-    ours, theirs = _made(layer, wg, "float32"), _made(layer, torch, "float32")
+    ours, theirs = made(layer, wg, "float32"), made(layer, torch, "float32")
     ours.load_state_dict({name: value.numpy() for name, value in theirs.state_dict().items()})
     state = ours.state_dict()
     assert list(state) == list(theirs.state_dict()), "the names, in torch's order"
     for name, value in theirs.state_dict().items():
         np.testing.assert_array_equal(state[name].numpy(), value.numpy())
         assert str(value.dtype) == f"torch.{state[name].dtype}"
-    other = _made(layer, wg, "float32")
+    other = made(layer, wg, "float32")
     theirs.load_state_dict({name: torch.tensor(value.numpy()) for name, value in other.state_dict().items()})
     ours.load_state_dict(theirs.state_dict())
     for name, value in other.state_dict().items():
@@ -189,9 +165,8 @@ def test_state_dict_there_and_back(layer: Layer) -> None:
 
 
 def _initial_values(layer: Layer, library: Any, copies: int) -> dict[str, np.ndarray[Any, Any]]:
-    made = [_made(layer, library, "float32") for _ in range(copies)]
-    names = [name for name, _ in made[0].named_parameters()]
-    models = [dict(model.named_parameters()) for model in made]
+    models = [dict(made(layer, library, "float32").named_parameters()) for _ in range(copies)]
+    names = list(models[0])
     return {name: np.concatenate([_array(model[name]).ravel() for model in models]) for name in names}
 
 
@@ -206,7 +181,7 @@ def _assert_same_distribution(ours: np.ndarray[Any, Any], theirs: np.ndarray[Any
 
 
 def _with_parameters() -> list[Layer]:
-    return [layer for layer in LAYERS if list(_made(layer, torch, "float32").parameters())]
+    return [layer for layer in LAYERS if list(made(layer, torch, "float32").parameters())]
 
 
 @pytest.mark.parametrize("layer", _with_parameters(), ids=str)

@@ -7,6 +7,7 @@ are written once), matrix products and the like calls; ops without C are compute
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
@@ -44,6 +45,7 @@ PRELUDE = """#include <math.h>
 #define KERNEL __attribute__((visibility("hidden"))) void
 
 """
+IN_FAR = re.compile(r"\bwg_(sin|cos|tan)_f64\(")
 CALLING = """#include "blas.h"
 int wg_error;  // set by a kernel that met an index out of range
 
@@ -382,7 +384,12 @@ def kernel_units(functions: Mapping[str, Function]) -> list[str]:
     units: list[list[str]] = [[] for _ in range(min(thread_count(), -(-len(functions) // 4)))]
     for text in sorted((function.named(name) for name, function in functions.items()), key=len, reverse=True):
         min(units, key=lambda unit: sum(map(len, unit))).append(text)
-    return [PRELUDE + "\n" + "\n".join(unit) for unit in units]
+    return [prelude(unit) + "\n" + "\n".join(unit) for unit in units]
+
+
+def prelude(functions: Sequence[str]) -> str:
+    """What a unit begins with: `far.h` too where its functions call what it has."""
+    return PRELUDE + '#include "far.h"\n' if any(map(IN_FAR.search, functions)) else PRELUDE
 
 
 def aligned(size: int) -> np.ndarray[Any, Any]:

@@ -26,9 +26,9 @@
    asinh       1.7   1.19    7.14          1.3   2.69    8.08
    acosh       2.0   1.01    5.42          1.7   2.36    6.42
    atanh       2.1   0.85   10.58          1.5   2.08    9.28
-   sin         1.5   1.30    2.93          1.2   1.00    9.44
-   cos         1.5   1.30    2.91          1.3   1.00    9.85
-   tan         3.4   1.42   10.53          2.5   1.21   10.76
+   sin         1.5   1.30    2.93          1.2   1.36    9.44
+   cos         1.5   1.30    2.91          1.3   1.34    9.85
+   tan         3.4   1.42   10.53          2.5   1.58   10.76
    atan        1.5   0.48    4.80         libm   8.34    8.36
    atan2       1.7   0.70    9.22         libm  15.86   15.32
    asin        2.3   0.38    3.42         libm   4.80    4.80
@@ -43,7 +43,7 @@
    digamma       -   5.91       -            -   5.57       -
 
    logaddexp, lgamma and digamma are as exact as the terms they add; erfc in float64 is that of ops/special.py, which
-   below 1 is 1 - erf. sin, cos and tan are right for every float32, for float64 up to 2^45, and NaN beyond.
+   below 1 is 1 - erf. sin, cos and tan are right for every number; of float64 from 2^45 on they are the C library's (far.h).
 
    The polynomials are minimax fits of our own (Remez in 40 digits, each coefficient rounded before the next ones were
    fitted); the rational ones are those of ops/special.py. */
@@ -551,11 +551,9 @@ WG double wg_cos_part_f64(double r) {
     float r = (float)(part_ * 0x1.921fb54442d18p+0);                                                                   \
     uint32_t quarter = (uint32_t)wg_bits_f64(shifted_);
 
-/* float64: Cody and Waite's subtraction of a multiple of pi / 2 in three parts, right up to 2^45; NaN beyond, where the
-   numbers are 1/128 and more apart. */
+/* float64: Cody and Waite's subtraction of a multiple of pi / 2 in three parts, right up to 2^45 */
 #define WG_TURN_f64(x, r, quarter)                                                                                     \
     double a_ = wg_abs_f64(x);                                                                                         \
-    a_ = a_ < 0x1p45 ? a_ : WG_NAN_f64;                                                                                \
     double shifted_ = wg_ma_f64(a_, 0x1.45f306dc9c883p-1, 0x1.8p52), n_ = shifted_ - 0x1.8p52;                         \
     double r = __builtin_fma(n_, -0x1.921fb54442d18p+0, a_);                                                           \
     r = __builtin_fma(n_, -0x1.1a62633145c07p-54, r);                                                                  \
@@ -563,18 +561,18 @@ WG double wg_cos_part_f64(double r) {
     uint64_t quarter = wg_bits_f64(shifted_);
 
 #define WG_TRIGONOMETRY(t, T, to_sign)                                                                                 \
-    WG T wg_sin_##t(T x) {                                                                                             \
+    WG T wg_sin_near_##t(T x) {                                                                                        \
         WG_TURN_##t(x, r, quarter)                                                                                     \
         T y = quarter & 1 ? wg_cos_part_##t(r) : wg_sin_part_##t(r);                                                   \
         return wg_of_bits_##t(wg_bits_##t(y) ^ ((quarter & 2) << to_sign) ^                                            \
                               (wg_bits_##t(x) & wg_bits_##t(-(T)0)));                                                  \
     }                                                                                                                  \
-    WG T wg_cos_##t(T x) {                                                                                             \
+    WG T wg_cos_near_##t(T x) {                                                                                        \
         WG_TURN_##t(x, r, quarter)                                                                                     \
         T y = quarter & 1 ? wg_sin_part_##t(r) : wg_cos_part_##t(r);                                                   \
         return wg_of_bits_##t(wg_bits_##t(y) ^ (((quarter + 1) & 2) << to_sign));                                      \
     }                                                                                                                  \
-    WG T wg_tan_##t(T x) {                                                                                             \
+    WG T wg_tan_near_##t(T x) {                                                                                        \
         WG_TURN_##t(x, r, quarter)                                                                                     \
         T sine = wg_sin_part_##t(r), cosine = wg_cos_part_##t(r);                                                      \
         T y = quarter & 1 ? -cosine / sine : sine / cosine;                                                            \
@@ -582,6 +580,10 @@ WG double wg_cos_part_f64(double r) {
     }
 WG_TRIGONOMETRY(f32, float, 30)
 WG_TRIGONOMETRY(f64, double, 62)
+WG float wg_sin_f32(float x) { return wg_sin_near_f32(x); }
+WG float wg_cos_f32(float x) { return wg_cos_near_f32(x); }
+WG float wg_tan_f32(float x) { return wg_tan_near_f32(x); }
+/* wg_sin_f64, wg_cos_f64, wg_tan_f64: far.h */
 
 /* atan(a) for 0 <= a <= 1 */
 WG float wg_atan_part_f32(float a) {
