@@ -639,3 +639,30 @@ def test_threads_share_a_compiled_function():
     for thread in threads:
         thread.join()
     assert not wrong and total.item() == 25 * (1 + 2 + 3 + 4)
+
+
+# --- constants made inside ----------------------------------------------------------------------------------------------
+
+
+def test_a_leaf_that_nobody_used_before():
+    """Closing the graph looks at it, and computed with it what was made of it inside: a constant."""
+    start = np.arange(6.0).reshape(2, 3)
+    weight = wg.tensor(start, requires_grad=True)
+    fast = wg.compile(lambda: ((weight * 3).detach(), (weight.reshape(3, 2) @ weight).detach()))
+    for scale in (1, 2, 3, 4):
+        thrice, product = fast()
+        np.testing.assert_allclose(thrice.numpy(), 3 * scale * start)
+        np.testing.assert_allclose(product.numpy(), scale**2 * start.reshape(3, 2) @ start)
+        weight.assign(start * (scale + 1))
+    assert fast.why() == ["it is the first call"]
+
+
+def test_a_constant_made_and_looked_at_inside():
+    def f(x):
+        table = (wg.arange(6.0) * 2).reshape(2, 3).mT
+        assert table.numpy().shape == (3, 2)
+        return x @ table, table, table.reshape(2, 3)
+
+    x = np.ones((2, 3), np.float32)
+    for found, expected in zip(wg.compile(f)(x), f(wg.tensor(x))):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())

@@ -112,7 +112,8 @@ class _Attempt:
             args, kwargs = tree.unflatten(self.call.key[0], self._stand_ins())
             result = function(*args, **kwargs)
             self._collect(result, trace)
-        self.captured.graph = self._close(trace)
+        with _own_pending():  # what was made inside is not computed with the slots that closing looks at
+            self.captured.graph = self._close(trace)
         self.captured.held = [slot() for slot in self.captured.all_slots()]  # type: ignore[misc]
         return self.captured
 
@@ -220,10 +221,8 @@ class _Attempt:
         replacing: dict[Node, Node] = {}
         slots, grads = [], []
         for node in graph.captured():
-            if node.serial >= trace.start:
-                continue  # data made inside, a constant already
             owner = None if node.owner is None else node.owner()
-            if owner is None or owner.node is not node:
+            if node.serial >= trace.start or owner is None or owner.node is not node:
                 replacing[node] = _with_serial(data(value(node)), node)
                 continue
             value(node)  # raises for an abstract value that escaped from an earlier recording
