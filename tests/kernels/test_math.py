@@ -192,7 +192,7 @@ def call(library: ctypes.CDLL, name: str, arrays: list[Any], dtype: DTypes) -> n
 # --- inputs ---------------------------------------------------------------------------------------------------------
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, 10.0, math.inf, -math.inf, math.nan]
-# where exponentials overflow and vanish in each dtype, gamma functions turn, and arguments of sines are reduced otherwise
+# where exponentials overflow and vanish in each dtype, gamma functions turn, and sines are reduced otherwise
 TURNS = [88.72284, 103.97208, 709.78271, 745.13322, 128.0, 1024.0, 4.0, 8.0, 28.0, 2.0**45, 2.0**50, 2.0**77, 2.0**103]
 
 

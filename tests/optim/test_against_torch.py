@@ -10,10 +10,13 @@ import pytest
 
 import wengert as wg
 from tests.optim.problem import (
+    CASES,
     MATRICES,
+    ONE_EACH,
     SHAPES,
     assert_same,
     descend,
+    identifier,
     loss,
     torch_parameters,
     values,
@@ -21,52 +24,6 @@ from tests.optim.problem import (
 )
 
 torch = pytest.importorskip("torch", reason="torch, the implementation to compare with, is not installed")
-
-CASES: list[tuple[str, dict[str, Any]]] = [
-    ("SGD", {"lr": 0.01}),
-    ("SGD", {"lr": 0.01, "weight_decay": 0.1}),
-    ("SGD", {"lr": 0.01, "momentum": 0.9}),
-    ("SGD", {"lr": 0.01, "momentum": 0.9, "dampening": 0.3}),
-    ("SGD", {"lr": 0.01, "momentum": 0.8, "nesterov": True, "weight_decay": 0.05}),
-    ("SGD", {"lr": 0.001, "momentum": 0.5, "maximize": True}),
-    ("Adam", {}),
-    ("Adam", {"lr": 0.05, "betas": (0.8, 0.95), "eps": 1e-6}),
-    ("Adam", {"lr": 0.05, "weight_decay": 0.1}),
-    ("Adam", {"lr": 0.05, "amsgrad": True, "betas": (0.7, 0.8)}),
-    ("Adam", {"lr": 0.01, "maximize": True, "weight_decay": 0.01}),
-    ("Adam", {"lr": 0.01, "decoupled_weight_decay": True, "weight_decay": 0.2}),
-    ("AdamW", {}),
-    ("AdamW", {"lr": 0.05, "weight_decay": 0.3}),
-    ("AdamW", {"lr": 0.05, "amsgrad": True, "maximize": True}),
-    ("AdamW", {"lr": 0.05, "weight_decay": 0}),
-    ("Adamax", {}),
-    ("Adamax", {"lr": 0.05, "betas": (0.8, 0.9), "weight_decay": 0.1}),
-    ("Adamax", {"lr": 0.01, "maximize": True}),
-    ("NAdam", {}),
-    ("NAdam", {"lr": 0.05, "weight_decay": 0.1, "momentum_decay": 0.02}),
-    ("NAdam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
-    ("NAdam", {"lr": 0.01, "maximize": True, "betas": (0.8, 0.9)}),
-    ("RAdam", {}),
-    ("RAdam", {"lr": 0.05, "weight_decay": 0.1, "betas": (0.9, 0.9)}),
-    ("RAdam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
-    ("RAdam", {"lr": 0.01, "betas": (0.5, 0.6), "maximize": True}),
-    ("Adagrad", {}),
-    ("Adagrad", {"lr": 0.1, "lr_decay": 0.05, "weight_decay": 0.1}),
-    ("Adagrad", {"lr": 0.1, "initial_accumulator_value": 0.5, "eps": 1e-5, "maximize": True}),
-    ("RMSprop", {}),
-    ("RMSprop", {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.1}),
-    ("RMSprop", {"lr": 0.02, "centered": True, "alpha": 0.9}),
-    ("RMSprop", {"lr": 0.005, "centered": True, "momentum": 0.5, "maximize": True}),
-    ("Adadelta", {}),
-    ("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 0.1}),
-    ("Adadelta", {"maximize": True}),
-]
-ONE_EACH = [case for i, case in enumerate(CASES) if case[0] not in {name for name, _ in CASES[:i]}]
-
-
-def identifier(case: tuple[str, dict[str, Any]]) -> str:
-    name, options = case
-    return f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})"
 
 
 @pytest.fixture(autouse=True)

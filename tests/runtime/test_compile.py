@@ -641,7 +641,7 @@ def test_threads_share_a_compiled_function():
     assert not wrong and total.item() == 25 * (1 + 2 + 3 + 4)
 
 
-# --- constants made inside ----------------------------------------------------------------------------------------------
+# --- constants made inside ----------------------------------------------------------------------------------------
 
 
 def test_a_leaf_that_nobody_used_before():

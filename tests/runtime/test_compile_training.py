@@ -155,3 +155,14 @@ def test_gradients_accumulated_over_micro_steps():
         for a, b in zip(model.parameters(), plain.parameters()):
             np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-4, atol=1e-6)
             a.grad = b.grad = None
+
+
+def test_the_order_in_which_leaves_were_assigned_does_not_count():
+    """A step assigns the parameters in its optimizer's order; they were made in another one."""
+    model = network(3)
+    groups = [{"params": [p for p in model.parameters() if p.ndim == k], "lr": 0.05} for k in (1, 2)]
+    optimizer = wg.optim.SGD(groups)
+    step = wg.compile(train(model, optimizer))
+    for x, y in BATCHES:
+        step(x.astype(np.float32), y.astype(np.float32))
+    assert step.why() == ["it is the first call"]

@@ -144,6 +144,8 @@ def _through_composition(node: Node, g: Cotangent) -> Sequence[Cotangent | None]
     return [found.get(node) for node in inputs]
 
 
-def leaves_of(order: Iterable[Node]) -> list[Node]:
-    """The variables with a slot: what a backward pass fills in."""
-    return [node for node in order if node.op is VARIABLE and "slot" in node.attrs]
+def leaves_of(order: Sequence[Node]) -> list[Node]:
+    """The variables with a slot: what a backward pass fills in. First those used first, whenever they were assigned."""
+    leaves = {node: None for node in order if node.op is VARIABLE and "slot" in node.attrs}
+    used = dict.fromkeys([source for node in order for source in node.sources if source in leaves])
+    return list(used | leaves)
