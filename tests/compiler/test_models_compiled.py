@@ -30,8 +30,9 @@ MODELS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     "GPT": (lambda dtype: models.GPT(models.GPTConfig(**SIZES, dropout=0.1), dtype=dtype), TOKENS),
     "modern GPT": (lambda dtype: models.GPT(models.GPTConfig.modern(**SIZES, tied=False), dtype=dtype), TOKENS),
     "ResNet": (lambda dtype: models.ResNet(BasicBlock, (1, 1, 1, 1), 4, stem="cifar", dtype=dtype), IMAGES),
-    "deep ResNet": (lambda dtype: models.ResNet(Bottleneck, (1, 1, 1, 1), 4, dtype=dtype), IMAGES),
+    "deep ResNet": (lambda dtype: models.ResNet(Bottleneck, (1, 1, 1, 1), 4, dtype=dtype), (4, 3, 64, 64)),
 }
+DEEP = "deep ResNet"  # in float32 a rounding decides about some of its many relus
 QUICK = {"MLP": DTYPES, "ConvNet": DTYPES, "GPT": ["float64"], "modern GPT": ["float32"], "ResNet": ["float32"]}
 
 
@@ -40,7 +41,7 @@ QUICK = {"MLP": DTYPES, "ConvNet": DTYPES, "GPT": ["float64"], "modern GPT": ["f
     [
         pytest.param(name, dtype, marks=[] if dtype in QUICK.get(name, ()) else pytest.mark.slow)
         for name in MODELS
-        for dtype in DTYPES
+        for dtype in (DTYPES if name != DEEP else ["float64"])
     ],
 )
 def test_a_model_replayed(name: str, dtype: str) -> None:
@@ -48,8 +49,9 @@ def test_a_model_replayed(name: str, dtype: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name, dtype", [(name, dtype) for name in MODELS for dtype in (DTYPES if name != DEEP else ["float64"])]
+)
 def test_a_model_dynamically(name: str, dtype: str) -> None:
     assert_compiled_as_interpreted(dynamic, partial(training, name), dtype)
 

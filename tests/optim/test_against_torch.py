@@ -52,15 +52,34 @@ def test_fifty_steps_in_float64(case: tuple[str, dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=identifier)
 def test_fifty_steps_in_float32(case: tuple[str, dict[str, Any]]) -> None:
-    """As near to the truth as torch is, which for a variance by cancellation (centered RMSprop) is not near."""
+    """As near to the truth as torch is, or as the truth with a rounding to float32 after each step.
+
+    Near is not always near: of a variance by cancellation (centered RMSprop), or where steps are longer than the
+    curvature allows and a rounding grows by half each step (NAdam with a large learning rate, from step 30 on).
+    """
+    torch.manual_seed(0)
     mine, theirs, optimizer, reference = pair(case, np.float32)
-    truth = torch_parameters([p.detach().numpy().astype(np.float64) for p in theirs])
+    start = [p.detach().numpy().astype(np.float64) for p in theirs]
     descend(wg, mine, optimizer, 50)
     descend(torch, theirs, reference, 50)
-    descend(torch, truth, getattr(torch.optim, case[0])(truth, **case[1]), 50)
     assert {p.dtype for p in mine} == {np.dtype(np.float32)}
-    off = [max(np.abs(a - b.detach().numpy()).max() for a, b in zip(found, truth)) for found in as_arrays(mine, theirs)]
-    assert off[0] < 3 * off[1] + 2e-6
+    truth, *rounded = (in_float64(case, start, rounding) for rounding in (0.0, 2.0**-24, 2.0**-24))
+    off = lambda found: max(np.abs(a - b).max() for a, b in zip(found, truth))
+    found, expected = as_arrays(mine, theirs)
+    assert off(found) < 3 * max(map(off, [expected, *rounded])) + 2e-6
+
+
+def in_float64(case: tuple[str, dict[str, Any]], start: list[Any], rounding: float) -> list[Any]:
+    """Fifty of torch's steps in float64, every number moved up to so much of itself after each, up or down."""
+    params = torch_parameters(start)
+
+    def move() -> None:
+        with torch.no_grad():
+            for p in params:
+                p *= 1 + rounding * (2 * torch.rand_like(p) - 1)
+
+    descend(torch, params, getattr(torch.optim, case[0])(params, **case[1]), 50, move)
+    return [p.detach().numpy() for p in params]
 
 
 def as_arrays(mine: list[wg.Tensor], theirs: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -126,8 +145,13 @@ def test_a_parameter_without_a_gradient_sits_the_step_out(case: tuple[str, dict[
     assert [int(state["step"]) for state in optimizer.state_dict()["state"].values()] == [19, 10, 19, 20]
 
 
+@pytest.mark.parametrize("tier", ["interpret", "compile"])
 @pytest.mark.parametrize("case", ONE_EACH, ids=identifier)
-def test_saved_and_loaded_in_the_middle(case: tuple[str, dict[str, Any]]) -> None:
+def test_saved_and_loaded_in_the_middle(
+    case: tuple[str, dict[str, Any]], tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bits, in a tier that does not change on the way: compiled code rounds otherwise than NumPy does."""
+    monkeypatch.setattr(wg.config, "tier", tier)
     mine, _, optimizer, _ = pair(case)
     descend(wg, mine, optimizer, 10)
     saved = optimizer.state_dict()
