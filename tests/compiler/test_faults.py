@@ -23,7 +23,7 @@ from wengert.compiler.places import Place
 from wengert.dtypes import HALF
 from wengert.errors import CompilerError
 from wengert.graph import Graph, Node, now
-from wengert.kernels import c, lower, opaque
+from wengert.kernels import c, lower, nest, opaque
 from wengert.kernels.call import Call
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
@@ -417,7 +417,7 @@ FAULTS = [
           "check"),
     Fault("c: maxima do not see NaN", text(r"= NAN", "= 0"), not_a_number, "check"),
     Fault("c: the first maximum is the last", text(r"(v\d+) > (\w+_best)", r"\1 >= 0 * \2"), position, "check"),
-    Fault("c: loops merged that are not one", attribute(c, "_mergeable", lambda *a: True),
+    Fault("c: loops merged that are not one", attribute(nest, "_mergeable", lambda *a: True),
           through(lambda x: x.T), "check"),
     Fault("c: lanes at one column", text(r"= start \+ lane;", "= start;"), down_columns, "check"),
     Fault("c: blocks of lanes at one place", text(r"long start = block \* \d+L;", "long start = 0;"), wide_columns,
