@@ -25,6 +25,7 @@ os.environ["OMP_NUM_THREADS"] = "2"  # kernels are written for a number of threa
 import wengert as wg
 from wengert.compiler import passes as compiler_passes
 from wengert.graph import Graph, as_python
+from wengert.learn.derivatives.section import to_text
 from wengert.runtime import explain
 
 DOCS = Path(__file__).parent
@@ -104,6 +105,18 @@ def count(f: Any, op: str) -> str:
     return f"{op}: {before} recorded, {left} in the program"
 
 
+def tape(engine: Any) -> str:
+    """The operations of an engine of `wengert.learn.mytorch`, a line each."""
+    names = [str(operation).strip("<>").split(": ") for operation in engine.operation_list]
+    return "\n".join(f"{rule:<18}{shapes}" for rule, shapes in names)
+
+
+def section(comparison: Any, title: str) -> str:
+    """A section of what `wg.learn.compare` found, without its title."""
+    (found,) = [each for each in comparison.sections() if each.title.startswith(title)]
+    return to_text(found).split("\n\n", 1)[1]
+
+
 def speeds(*rows: str) -> str:
     """The latest results of benchmarks/cpu.py."""
     report = _latest("cpu-2*.json")
@@ -142,7 +155,10 @@ def _latest(pattern: str) -> Any:
     return json.loads(max((DOCS.parent / "benchmarks" / "results").glob(pattern)).read_text())
 
 
-TOOLS = (recorded, after, optimized, kernels, table, refusals, memory, c_of, calls, count, speeds, memories)
+TOOLS = (
+    *(recorded, after, optimized, kernels, table, refusals, memory, c_of, calls, count, tape, section),
+    *(speeds, memories),
+)
 
 # --- pages ----------------------------------------------------------------------------------------------------------
 

@@ -168,7 +168,7 @@ class Comparison:
             )
             for way, found in by_way.items()
         ]
-        plot = Plot(curves, "parameters", "seconds for one gradient", "measured; the others are extrapolated")
+        plot = Plot(curves, "parameters", "seconds for one gradient", "measured; the others are extrapolated", True)
         shown: list[Table | Plot] = [Table(["operations", *ways], operations), Table(["time", *ways], times), plot]
         return Section(title, COST, shown, WHY)
 

@@ -21,12 +21,13 @@ class Curve:
 
 @dataclass
 class Plot:
-    """Curves, what their axes are, and what emphasis means."""
+    """Curves, what their axes are, and what emphasis means. Lines to points without it are `broken`, or not."""
 
     curves: list[Curve]
     x: str
     y: str
     emphasis: str
+    broken: bool = False
 
     def __post_init__(self) -> None:
         drawn = [point for curve in self.curves for point in curve.points]
@@ -85,8 +86,8 @@ COLOURS = ("#c2410c", "#1d4ed8", "#15803d", "#a21caf")
 
 
 def as_svg(plot: Plot, width: int = 640, height: int = 360) -> str:
-    """The plot as SVG. Where several points are emphasised, lines to the others are dashed."""
-    left, top, right, bottom = 64, 12, width - 150, height - 44
+    """The plot as SVG."""
+    left, top, right, bottom = 64, 28, width - 150, height - 44
 
     def at(x: float, y: float) -> tuple[float, float]:
         across, up = plot.place(x, y)
@@ -95,9 +96,8 @@ def as_svg(plot: Plot, width: int = 640, height: int = 360) -> str:
     parts = [_axes(plot, (left, top, right, bottom))]
     for i, (curve, colour) in enumerate(zip(plot.curves, COLOURS)):
         places = [at(*point) for point in curve.points]
-        several = len(curve.emphasised) > 1
         for j, ((x1, y1), (x2, y2)) in enumerate(pairwise(places)):
-            dashes = ' stroke-dasharray="4 4"' if several and j + 1 not in curve.emphasised else ""
+            dashes = ' stroke-dasharray="4 4"' if plot.broken and j + 1 not in curve.emphasised else ""
             line = f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"{dashes}/>'
             parts.append(line)
         circles = [f'<circle cx="{places[j][0]:.1f}" cy="{places[j][1]:.1f}" r="4"/>' for j in sorted(curve.emphasised)]
@@ -106,10 +106,10 @@ def as_svg(plot: Plot, width: int = 640, height: int = 360) -> str:
         parts.append(
             f'<text x="{right + 16}" y="{y}" fill="{colour}" font-weight="bold">{html.escape(curve.label)}</text>'
         )
-    caption = f"{plot.y}, by {plot.x}; dots: {plot.emphasis}"
+    about = f"{html.escape(plot.y)} by {html.escape(plot.x)}"
     return (
         f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" font-family="sans-serif" font-size="12" '
-        f'fill="currentColor" stroke-width="1.5"><title>{html.escape(caption)}</title>{"".join(parts)}</svg>'
+        f'fill="currentColor" stroke-width="1.5"><title>{about}</title>{"".join(parts)}</svg>'
     )
 
 
@@ -124,5 +124,7 @@ def _axes(plot: Plot, frame: tuple[int, int, int, int]) -> str:
         y = bottom - (tick - plot.low) / (plot.high - plot.low) * (bottom - top)
         parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="currentColor" opacity="0.15"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">1e{tick:+03d}</text>')
-    parts.append(f'<text x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">{html.escape(plot.x)}</text>')
+    below = f"{plot.x} (dots: {plot.emphasis})"
+    parts.append(f'<text x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">{html.escape(below)}</text>')
+    parts.append(f'<text x="{left}" y="{top - 12}">{html.escape(plot.y)}</text>')
     return "".join(parts)
