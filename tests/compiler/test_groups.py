@@ -151,6 +151,27 @@ def test_loops_that_depend_on_each_other_are_no_region() -> None:
     assert sizes([step([a], [b]), step([c], [d])], {d: a}.items()) == [1, 1]  # d is written over a
 
 
+# --- what is stored -------------------------------------------------------------------------------------------------
+
+
+def test_normalised_values_are_computed_again_rather_than_stored() -> None:
+    """Between the passes only the input and numbers for each channel live: a root of the variance is cheap, a row."""
+
+    def block(x: Any, scale: Any, shift: Any, w: Any) -> Any:
+        return wg.conv2d(wg.relu(batchnorm(x, scale, shift)), w, padding=1)
+
+    shapes = IMAGES, (16,), (16,), (16, 16, 3, 3), IMAGES
+    stored = [node for group in groups(backward(block), *shapes) for node in group.stored]
+    large = [node.op.name for node in stored if node.shape == IMAGES]
+    assert large == ["where", "convolve_input", "add"]  # what the convolution reads, and two gradients
+
+
+@needs_compiler
+def test_a_sum_over_rows_runs_along_memory_whatever_is_read_once_a_row() -> None:
+    graph = graph_of(lambda x, row: wg.sum(x * row, axis=0), (64, 256), (64, 1))
+    assert "lanes" in cpu.Program(graph).source
+
+
 # --- one-hot comparisons --------------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,12 @@ def cost(node: Node) -> int:
     return 4 if name in _DIVIDING else 0 if name in MOVEMENT or name in ("literal", "iota", "cast") else 1
 
 
+def _times(source: Node, node: Node) -> float:
+    """How often a source is computed for each element of a node: once a row if it is one number a row, else once."""
+    is_a_number_a_row = source.shape[-1:] in ((), (1,)) and node.shape[-1:] not in ((), (1,))
+    return source.size / node.size if is_a_number_a_row and node.size else 1.0
+
+
 class Read(NamedTuple):
     """A value read from memory by a group, and where."""
 
@@ -129,11 +135,11 @@ class _Fusion:
             if node.op.name == "random_bits" or (node not in self.inlined and node.op.name not in REDUCTIONS):
                 roots.update(storage(source) for source in self.operands(node))
         roots.update(storage(node) for node in self.graph.outputs)
-        effort: dict[Node, int] = {}
+        effort: dict[Node, float] = {}
         for node in self.graph.nodes:
             if node in roots:
                 continue
-            effort[node] = cost(node) + sum(effort.get(source, 0) for source in node.sources)
+            effort[node] = cost(node) + sum(effort.get(s, 0) * _times(s, node) for s in node.sources)
             if uses.get(node, 0) > 1 and effort[node] > RECOMPUTE_UP_TO and node.op.name not in MOVEMENT:
                 roots.add(node)
                 effort[node] = 0

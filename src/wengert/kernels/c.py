@@ -451,9 +451,11 @@ class _Writer:
         last_outer, last_inner = self.kernel.outer[-1], self.kernel.inner[-1]
         across = along = 0
         for statement in (statement for stage in self.kernel.stages for statement in stage.inside):
-            if isinstance(statement, (Load, Store)):  # of elements: what is read once a row says nothing
-                across += statement.index.factor(last_outer) == 1
-                along += statement.index.factor(last_inner) == 1
+            if isinstance(statement, (Load, Store)):
+                outer, inner = statement.index.factor(last_outer), statement.index.factor(last_inner)
+                if outer and inner:  # what is the same for a row, or for all rows, is small and says nothing
+                    across += outer == 1
+                    along += inner == 1
         return across > along
 
 
