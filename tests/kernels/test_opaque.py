@@ -52,8 +52,8 @@ class Cases:
         self.outputs += nodes
         self.labels += [label] * len(nodes)
 
-    def check(self, ops: set[str], scale: float = 1.0) -> None:
-        """All outputs agree with the references, and no node of `ops` was left to its reference."""
+    def check(self, ops: set[str], scale: float = 1.0) -> Program:
+        """All outputs agree with the references, and no node of `ops` was left to its reference; the program."""
         graph = Graph(self.inputs, self.outputs, self.since)
         program = Program(graph)
         left = {step.node.op.name for step in program.steps if step.node is not None}
@@ -70,6 +70,7 @@ class Cases:
                 np.testing.assert_allclose(got, expected, rtol=rounding, atol=rounding * largest, err_msg=label)
             else:
                 np.testing.assert_array_equal(got, expected, err_msg=label)
+        return program
 
 
 # --- matrix products ------------------------------------------------------------------------------------------------
@@ -94,9 +95,8 @@ def test_matrix_products(dtype: Any) -> None:
     """In tiles: whole ones, cut rows and columns, more steps than are summed in registers; by BLAS what is thin."""
     shapes = [(128, 96, 256), (100, 300, 77), (33, 65, 1100), (250, 161, 51), (32, 32, 2000), (90, 8000, 3)]
     cases = _products(dtype, [*shapes, (31, 700, 100), (700, 31, 100), (400, 1, 90), (5, 6, 7), (40, 40, 0)])
-    cases.check({"matmul"}, scale=4)
-    graph = Graph(cases.inputs, cases.outputs, cases.since)
-    assert Program(graph).source.count("wg_product_rows_f") == 4 * len(shapes)
+    program = cases.check({"matmul"}, scale=4)
+    assert program.source.count("wg_product_rows_f") == 4 * len(shapes)
 
 
 def test_matrix_products_have_the_same_bits_whatever_the_blocks(monkeypatch: Any) -> None:
@@ -133,6 +133,11 @@ _CONVOLUTIONS = [
     (2, 3, 9, 1, (5, 6, 7), (3, 2, 3), (1, 2, 1), 1, (1, 1, 2)),
     (2, 4, 4, 4, (4, 4, 4), (2, 2, 2), (2, 1, 2), 1, (1, 1, 1)),
     (0, 3, 5, 1, (8, 8), (3, 3), (1, 1), 1, (1, 1)),
+    (70, 16, 24, 1, (4, 4), (3, 3), (1, 1), 1, (1, 1)),  # from here on: tiles of 2 x 2 outputs
+    (18, 17, 40, 1, (7, 9), (3, 3), (1, 1), 1, (1, 1)),
+    (11, 16, 70, 1, (12, 11), (3, 3), (1, 1), 0, (1, 1)),
+    (3, 16, 17, 1, (10, 68), (3, 3), (1, 1), 2, (1, 1)),
+    (1, 16, 20, 1, (33, 34), (3, 3), (1, 1), 1, (1, 1)),
     (2, 3, 5, 1, (3, 3), (2, 2), (5, 4), 0, (1, 1)),  # most of the input is never read
 ]
 
@@ -149,7 +154,8 @@ def test_convolutions(dtype: Any) -> None:
         by_input = CONVOLVE_INPUT(y, weight, sizes=sizes, **form)
         by_weight = CONVOLVE_WEIGHT(x, y, kernel=kernel, **form)
         cases.add(f"convolution {i}: {_CONVOLUTIONS[i]}", image, by_input, by_weight)
-    cases.check({"convolve", "convolve_input", "convolve_weight"}, scale=4)
+    program = cases.check({"convolve", "convolve_input", "convolve_weight"}, scale=8)
+    assert program.source.count("wg_winograd_f") == 2 * 5
 
 
 # --- pooling --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ Pointer = Callable[[Node | None], str]  # the C expression for the memory of a v
 
 HEADERS = {
     "product_pack": "matmul.h",
+    "winograd": "winograd.h",
     "convolve": "conv.h",
     "convolve_input": "conv.h",
     "convolve_weight": "conv_weight.h",
@@ -34,6 +35,7 @@ HEADERS = {
     "attention_forward": "attention.h",
     "attention_backward": "attention.h",
 }
+NEEDS = {"winograd.h": "matmul.h"}  # what a header has to come after
 _CALLED = re.compile(rf"\bwg_({'|'.join(HEADERS)})(?:_([fi]\d+))?\(")
 
 
@@ -46,7 +48,10 @@ class Call(NamedTuple):
 
 def includes(texts: Iterable[str]) -> str:
     """The lines that include what some statements call; a header is included once for each dtype."""
-    found = {(HEADERS[name], dtype or "f32"): None for text in texts for name, dtype in _CALLED.findall(text)}
+    found: dict[tuple[str, str], None] = {}
+    for name, dtype in (call for text in texts for call in _CALLED.findall(text)):
+        header = HEADERS[name]
+        found |= {(file, dtype or "f32"): None for file in (NEEDS.get(header), header) if file}
     return "".join(f'#define WG_T {dtype}\n#include "{header}"\n#undef WG_T\n' for header, dtype in found)
 
 
