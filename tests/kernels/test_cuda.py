@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,15 @@ from tests.compiler.test_compiled_ops import CASES, _reference, record
 from tests.kernels.cuda_graphs import CudaGraph
 from tests.kernels.emulator import Emulator, compiler
 from tests.ops.suite import identifier
+from wengert.compiler.passes import optimize
 from wengert.graph import Graph, now
+from wengert.kernels.cuda import write
+from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, transposed, vector_width
+from wengert.kernels.cuda.write import launch_shape
+from wengert.kernels.launch import H200
+from wengert.kernels.loops import Kernel
+from wengert.kernels.nest import merge_loops, statements_of
+from wengert.ops.core import placeholder
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")
 
@@ -48,3 +57,91 @@ def test_ops_as_cuda_equal_their_references() -> None:
 @pytest.mark.parametrize("start", range(0, len(CASES), UNIT))
 def test_every_op_as_cuda_equals_its_reference(start: int) -> None:
     emulated_cases(CASES[start : start + UNIT])
+
+
+# --- shapes ---------------------------------------------------------------------------------------------------------
+
+
+def shapes_of(kernel: Kernel) -> list[Shape]:
+    """Launch shapes of every kind that can carry a kernel out, small and odd ones among them."""
+    kernel = merge_loops(kernel)
+    chosen, _ = launch_shape(kernel, H200)
+    statements = list(statements_of(kernel))
+    if isinstance(chosen, Elements | Tiles):
+        widths = {1, vector_width(statements, kernel.outer[-1] if kernel.outer else None)}
+        plain = [Elements(width, steps, threads) for width in widths for steps, threads in ((1, 32), (3, 64))]
+        turned = kernel.outer and transposed(kernel)[1]
+        return [*plain, *([Tiles(1, 4), Tiles(1, 16)] if turned else [])]
+    length = math.prod(loop.extent for loop in kernel.inner)
+    found: list[Shape] = []
+    for width in {1, vector_width(statements, kernel.inner[-1] if kernel.inner else None)}:
+        vectors = length // width
+        for lanes, rows in ((1, 32), (4, 16), (32, 3), (64, 2), (256, 1)):
+            found += [Rows(width, lanes, rows, 0), Rows(width, lanes, rows, max(1, -(-vectors // lanes)))]
+        if not kernel.scratch:
+            found += [Rows(width, 32, 1, 0, 3), Rows(width, 128, 1, 0, 2)]
+    if kernel.outer and not kernel.scratch:
+        for width in {1, vector_width(statements, kernel.outer[-1])}:
+            found += [Columns(width, 3, 5), Columns(width, 32, 1), Columns(width, 4, 8, 3), Columns(width, 1, 40, 2)]
+    return found
+
+
+def _standardized(x: wg.Tensor, axis: Any) -> wg.Tensor:
+    centred = x - x.mean(axis=axis, keepdims=True)
+    return centred / wg.sqrt((centred * centred).mean(axis=axis, keepdims=True) + 1e-5)
+
+
+KERNELS = {
+    "chain": (lambda x, y: (wg.gelu(x * y[0]) * wg.sigmoid(x), x + y), ((9, 20), (9, 20))),
+    "transpose": (lambda x, y: x.T + y, ((33, 40), (40, 33))),
+    "pieces": (lambda x, y: wg.concat([x[:, ::2], wg.flip(y, axis=1)[:, 1:7]], axis=1) * 2.0, ((9, 20), (9, 20))),
+    "padded": (lambda x, y: wg.pad(x, (1, 2, 3, 0)) + 1.0, ((9, 20), (1,))),
+    "softmax": (lambda x, y: wg.softmax(x + y, axis=-1), ((10, 72), (72,))),
+    "layernorm": (lambda x, y: _standardized(x, -1) * y, ((10, 72), (72,))),
+    "batchnorm": (lambda x, y: _standardized(x, (0, 1)) * y, ((5, 7, 24), (24,))),
+    "batchnorm nchw": (lambda x, y: _standardized(x, (0, 2)), ((5, 7, 24), (1,))),
+    "totals": (lambda x, y: (x.sum(axis=0), wg.prod(x, axis=0), wg.max(x, axis=0), wg.min(x, axis=0)), ((31, 8), (1,))),
+    "logic": (lambda x, y: (wg.all(x > -2.0, axis=1), wg.any(x > 2.0, axis=1)), ((31, 12), (1,))),
+    "places": (lambda x, y: (wg.argmax(x, axis=1), wg.argmin(x, axis=1)), ((7, 36), (1,))),
+    "places of columns": (lambda x, y: wg.argmax(x, axis=0), ((36, 7), (1,))),
+    "everything": (lambda x, y: (x * y).sum(), ((40, 24), (40, 24))),
+    "entropy": (lambda x, y: wg.cross_entropy(x, wg.arange(9)), ((9, 20), (1,))),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_launch_shapes_give_the_same_numbers(name: str) -> None:
+    function, shapes = KERNELS[name]
+    dtypes = [wg.float32, wg.bfloat16] if name not in ("entropy", "everything", "totals") else [wg.float32]
+    programs, works = [], []
+    for dtype in dtypes:
+        since = now()
+        inputs = [placeholder(shape, dtype) for shape in shapes]
+        result = function(*[wg.Tensor(node) for node in inputs])
+        outputs = [r.node for r in (result if isinstance(result, tuple) else (result,))]
+        graph = optimize(Graph(inputs, outputs, since))[0]
+        arrays = [np.random.default_rng(i).standard_normal(shape).astype(dtype) for i, shape in enumerate(shapes)]
+        arrays[0].reshape(-1)[5] = arrays[0].reshape(-1)[4]  # a tie
+        expected = _reference(graph, dict(zip(inputs, arrays)), {n: n.buffer for n in graph.captured()})
+        count = max(len(shapes_of(kernel)) for kernel in CudaGraph(graph).kernels)
+        for choice in range(-1, count):
+            program = CudaGraph(graph, lambda kernel, choice=choice: _written(kernel, choice))
+            programs.append((choice, graph, arrays, expected, program))
+            works += [work for work, _ in program.works.values()]
+    emulator = Emulator(works)
+    for choice, graph, arrays, expected, program in programs:
+        found = program.run(arrays, emulator, reverse=choice % 2 == 1)
+        for node, got, want in zip(graph.outputs, found, expected):
+            tolerance = 2e-5 if node.dtype == np.float32 else 2e-2
+            label = f"{name} {node.dtype} {[shapes_of(k)[choice % len(shapes_of(k))] for k in program.kernels]}"
+            if want.dtype.kind in "bi":
+                np.testing.assert_array_equal(got, want, err_msg=label)
+            else:
+                got, want = got.astype(np.float64), want.astype(np.float64)
+                np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=label)
+
+
+def _written(kernel: Kernel, choice: int) -> Any:
+    """A kernel in one of its shapes; -1: the one that is worked out."""
+    shapes = shapes_of(kernel)
+    return write(kernel, H200, shapes[choice % len(shapes)] if choice >= 0 else None)

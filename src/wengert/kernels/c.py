@@ -24,7 +24,7 @@ from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
 from wengert.kernels.lower import guard_text
-from wengert.kernels.nest import merge_loops, statements_of
+from wengert.kernels.nest import crosses, merge_loops, statements_of
 
 LANES = 128
 PARTS = 32
@@ -115,7 +115,7 @@ class _Writer:
         self.line(f"// {kernel.comment}")
         if not kernel.inner and not any(isinstance(s, Accumulate) for s in statements_of(kernel)):
             self._elements()
-        elif kernel.inner and kernel.outer and self._crosses_lanes():
+        elif crosses(kernel):
             self._lanes()
         elif self._is_total():
             self._parts()
@@ -443,20 +443,6 @@ class _Writer:
         kernel = self.kernel
         arguments = any(_is_position(total) for total in self._accumulated())
         return not kernel.outer and len(kernel.stages) == 1 and self._threads() and not arguments and bool(kernel.inner)
-
-    def _crosses_lanes(self) -> bool:
-        """Whether neighbouring elements in memory belong to different rows."""
-        if self.kernel.scratch:
-            return False  # rows are kept for later passes: one at a time
-        last_outer, last_inner = self.kernel.outer[-1], self.kernel.inner[-1]
-        across = along = 0
-        for statement in (statement for stage in self.kernel.stages for statement in stage.inside):
-            if isinstance(statement, (Load, Store)):
-                outer, inner = statement.index.factor(last_outer), statement.index.factor(last_inner)
-                if outer and inner:  # what is the same for a row, or for all rows, is small and says nothing
-                    across += outer == 1
-                    along += inner == 1
-        return across > along
 
 
 def _effort(statement: Statement) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
 from wengert.compiler.index import Index, Loop, substitute
-from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Stage, Statement
+from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store
 
 
 def merge_loops(kernel: Kernel) -> Kernel:
@@ -74,3 +75,19 @@ def _merged(kernel: Kernel, group: str, a: Loop, b: Loop) -> Kernel:
     loops = [both if loop == a else loop for loop in getattr(kernel, group) if loop != b]
     after = [change(s) for s in kernel.after]
     return replace(kernel, **{group: loops, "stages": stages, "after": after})  # type: ignore[arg-type]
+
+
+def crosses(kernel: Kernel) -> bool:
+    """Whether neighbouring elements in memory belong to different rows.
+
+    Rows that are kept for later passes are worked on one at a time.
+    """
+    if kernel.scratch or not kernel.outer or not kernel.inner:
+        return False
+    across = along = 0
+    for statement in (statement for stage in kernel.stages for statement in stage.inside):
+        if isinstance(statement, Load | Store):
+            elements = math.prod(loop.extent for loop in statement.index.loops())
+            across += elements * (statement.index.factor(kernel.outer[-1]) == 1)
+            along += elements * (statement.index.factor(kernel.inner[-1]) == 1)
+    return across > along

@@ -15,7 +15,7 @@ from wengert.compiler.index import Loop
 from wengert.kernels.cuda.text import access, is_vector, totals_in
 from wengert.kernels.launch import Device
 from wengert.kernels.loops import Kernel, Load, Statement, Store
-from wengert.kernels.nest import statements_of
+from wengert.kernels.nest import crosses, statements_of
 
 LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
 REGISTERS_BESIDE = 24  # registers a thread needs for addresses, indices and what it computes with
@@ -28,6 +28,14 @@ class Elements:
     vector: int
     steps: int
     threads: int
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A block moves a square of 32 times `vector` elements a side through shared memory, `lines` warps at a time."""
+
+    vector: int
+    lines: int
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class Columns:
         return self.across * self.down
 
 
-Shape = Elements | Rows | Columns
+Shape = Elements | Tiles | Rows | Columns
 
 
 # --- vectors --------------------------------------------------------------------------------------------------------
@@ -96,8 +104,34 @@ def _bytes(statements: Iterable[Statement]) -> int:
 # --- elements -------------------------------------------------------------------------------------------------------
 
 
-def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements, str]:
+WORTH_TILES = 16  # an axis shorter than this is read through the cache
+
+
+def transposed(kernel: Kernel) -> tuple[Loop, list[Load]]:
+    """The loop along which some loads are side by side that are not so along the last one, and these loads."""
+    side = kernel.outer[-1]
+    found: dict[Loop, list[Load]] = {}
+    for statement in statements_of(kernel):
+        if isinstance(statement, Load) and statement.index.factor(side) not in (0, 1):
+            for loop in kernel.outer[:-1]:
+                if statement.index.factor(loop) == 1 and min(loop.extent, side.extent) >= WORTH_TILES:
+                    found.setdefault(loop, []).append(statement)
+    return max(found.items(), key=lambda item: len(item[1]), default=(side, []))
+
+
+def _tiles_shape(kernel: Kernel) -> tuple[Tiles, str]:
+    down, loads = transposed(kernel)
+    vector = max(1, 4 // max(load.dtype.itemsize for load in loads))
+    while kernel.outer[-1].extent % vector or not all(is_vector(load, down, vector) for load in loads):
+        vector //= 2
+    why = f"read along {down.name}, written along {kernel.outer[-1].name}: tiles of {32 * vector} x {32 * vector}"
+    return Tiles(vector, 8), why
+
+
+def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, str]:
     """The shape of a kernel without reductions, and why."""
+    if kernel.outer and transposed(kernel)[1]:
+        return _tiles_shape(kernel)
     statements = list(statements_of(kernel))
     loop = kernel.outer[-1] if kernel.outer else None
     vector = vector_width(statements, loop)
@@ -118,17 +152,6 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements, str]:
 def reduction_shape(kernel: Kernel, device: Device) -> tuple[Rows | Columns, str]:
     """The shape of a kernel with reductions, and why."""
     return _columns_shape(kernel, device) if crosses(kernel) else _rows_shape(kernel, device)
-
-
-def crosses(kernel: Kernel) -> bool:
-    """Whether neighbouring elements in memory belong to different rows."""
-    if kernel.scratch or not kernel.outer or not kernel.inner:
-        return False
-    last_outer, last_inner = kernel.outer[-1], kernel.inner[-1]
-    loads = [s for stage in kernel.stages for s in stage.inside if isinstance(s, Load)]
-    across = sum(load.index.factor(last_outer) == 1 for load in loads)
-    along = sum(load.index.factor(last_inner) == 1 for load in loads)
-    return across > along
 
 
 def kept_words(kernel: Kernel) -> float:

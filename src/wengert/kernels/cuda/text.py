@@ -136,6 +136,7 @@ class Pass:
         self.states: dict[str, str] = {}  # what accumulates, by total
         self.in_registers: set[str] = set()  # rows kept between passes that are arrays of vectors
         self.stores_if = ""  # what must hold for a thread to store
+        self.tiles: dict[Access, str] = {}  # loads that are found in shared memory: the text of an element
 
     # --- what is loaded before the elements are computed ---------------------------------------------------------
 
@@ -147,17 +148,18 @@ class Pass:
     def vectors(self) -> list[Load]:
         """The loads of vectors that nothing holds yet."""
         loads = [s for s in self.statements if isinstance(s, Load) and self.is_vector(s)]
-        loads = [s for s in loads if access(s) not in self.kept and s.buffer not in self.in_registers]
+        loads = [s for s in loads if access(s) not in self.kept and access(s) not in self.tiles]
+        loads = [s for s in loads if s.buffer not in self.in_registers]
         return list({access(load): load for load in loads}.values())
 
     def load(self, page: Page) -> None:
         """Load the vectors of a step."""
         for load in self.vectors():
             target = f"{self._held(load)}{self.slot}"
-            page.line(f"{target} = {self._vector_text(load)};" if self.slot else self._declared(load, target))
+            page.line(f"{target} = {self.vector_text(load)};" if self.slot else self._declared(load, target))
 
     def _declared(self, load: Load, target: str) -> str:
-        return f"const {self.held_type(load.dtype)} {target} = {self._vector_text(load)};"
+        return f"const {self.held_type(load.dtype)} {target} = {self.vector_text(load)};"
 
     def _held(self, load: Load) -> str:
         """The variable that holds a load's vectors."""
@@ -167,7 +169,8 @@ class Pass:
         first = next(s for s in self.statements if isinstance(s, Load) and access(s) == access(load))
         return f"l{first.name[1:]}"
 
-    def _vector_text(self, load: Load) -> str:
+    def vector_text(self, load: Load) -> str:
+        """What loads V elements, or 0 where a guard does not hold."""
         index = self._at_base(load.index)
         name = self.names.buffers[load.buffer]
         text = f"{name}[{index}]" if self.vector == 1 else f"wg_load<{self.vector}>(&{name}[{index}])"
@@ -244,6 +247,8 @@ class Pass:
             return f"({kind})({statement.index})"
         if isinstance(statement, Let):
             return statement.text.replace("wg_checked_index(", f"wg_checked_index({ERROR}, ")
+        if access(statement) in self.tiles:
+            return widened(statement.dtype, self.tiles[access(statement)])
         if statement.buffer in self.in_registers:
             return widened(statement.dtype, self._of_vector(f"{statement.buffer}{self.slot}"))
         if self.is_vector(statement):

@@ -7,7 +7,8 @@ import math
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
 from wengert.kernels.cuda.rows import rows
-from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, elements_shape, reduction_shape
+from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
+from wengert.kernels.cuda.tiles import tiles
 from wengert.kernels.launch import Device, Work
 from wengert.kernels.loops import Accumulate, Kernel
 from wengert.kernels.nest import merge_loops, statements_of
@@ -25,6 +26,8 @@ def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
         return elements(kernel, shape, why)
     if isinstance(shape, Rows):
         return rows(kernel, shape, device, why)
+    if isinstance(shape, Tiles):
+        return tiles(kernel, shape, why)
     assert isinstance(shape, Columns)
     return columns(kernel, shape, why)
 

@@ -1,0 +1,94 @@
+"""Tiles: what is read along another axis than it is written goes through shared memory, so that both are coalesced.
+
+A block takes a square of the axis it reads along (`down`) and of the axis it writes along (`side`). Its warps first
+read lines along the one, then compute and write lines along the other; the tile's rows are a word longer than they need
+be, which puts the elements of a column into different banks.
+"""
+
+from __future__ import annotations
+
+import math
+
+from wengert.compiler.index import Loop
+from wengert.kernels.cuda.shapes import Tiles, transposed
+from wengert.kernels.cuda.text import Names, Page, Pass, access, base_name, unravel
+from wengert.kernels.expressions import stored_type
+from wengert.kernels.launch import Work
+from wengert.kernels.loops import Kernel, Load
+from wengert.kernels.nest import statements_of
+
+
+def tiles(kernel: Kernel, shape: Tiles, why: str) -> Work:
+    """One launch with a block for every tile."""
+    return _Tiles(kernel, shape, why).work()
+
+
+class _Tiles:
+    def __init__(self, kernel: Kernel, shape: Tiles, why: str) -> None:
+        self.kernel, self.shape, self.why = kernel, shape, why
+        self.names, self.page = Names(kernel), Page()
+        self.side = kernel.outer[-1]
+        self.down, loads = transposed(kernel)
+        self.turned = {access(load): load for load in loads}
+        self.others = [loop for loop in kernel.outer if loop not in (self.side, self.down)]
+        self.length = 32 * shape.vector
+
+    def work(self) -> Work:
+        page, shape = self.page, self.shape
+        counts = [-(-loop.extent // self.length) for loop in (self.side, self.down)]
+        for number, load in enumerate(self.turned.values()):
+            row = self.length + max(1, 4 // load.dtype.itemsize)
+            page.line(f"__shared__ {stored_type(load.dtype)} tile{number}[{self.length}][{row}];")
+        page.line("const int lane = threadIdx.x % 32, line = threadIdx.x / 32;")
+        page.line(f"const int {self._first(self.side)} = blockIdx.x % {counts[0]} * {self.length};")
+        page.line(f"const int {self._first(self.down)} = blockIdx.x / {counts[0]} % {counts[1]} * {self.length};")
+        if self.others:
+            page.line(f"const {self.names.index} other = blockIdx.x / {counts[0] * counts[1]};")
+            unravel(page, "other", self.others, self.names)
+        self._lines(self.side, self.down)
+        for number, load in enumerate(self.turned.values()):
+            self._fill(number, load)
+        self._end()
+        page.line("__syncthreads();")
+        self._lines(self.down, self.side)
+        work = Pass(list(statements_of(self.kernel)), self.side, shape.vector, self.names)
+        work.tiles = {key: self._element(number) for number, key in enumerate(self.turned)}
+        work.load(page)
+        work.compute(page)
+        self._end()
+        grid = math.prod(counts) * math.prod(loop.extent for loop in self.others)
+        return Work((self.names.launch(page, grid, 32 * shape.lines, why=self.why),))
+
+    def _first(self, loop: Loop) -> str:
+        return f"{loop.name}_first"
+
+    def _element(self, number: int) -> str:
+        """An element of a tile, where the loops are."""
+        side, down = self.side, self.down
+        return f"tile{number}[{side.name} - {self._first(side)}][{down.name} - {self._first(down)}]"
+
+    def _lines(self, slow: Loop, fast: Loop) -> None:
+        """Begin a loop over the lines of a tile; lanes go along the fast axis."""
+        page, vector = self.page, self.shape.vector
+        page.line("#pragma unroll")
+        page.open(f"for (int k = 0; k < {self.length}; k += {self.shape.lines})")
+        page.line(f"const int {slow.name} = {self._first(slow)} + k + line;")
+        scaled = "lane" if vector == 1 else f"lane * {vector}"
+        page.line(f"const int {base_name(fast, vector)} = {self._first(fast)} + {scaled};")
+        bounds = [(slow.name, slow), (base_name(fast, vector), fast)]
+        ragged = [f"{name} < {loop.extent}" for name, loop in bounds if loop.extent % self.length]
+        page.open(f"if ({' && '.join(ragged)})" if ragged else "")
+
+    def _end(self) -> None:
+        self.page.close()
+        self.page.close()
+
+    def _fill(self, number: int, load: Load) -> None:
+        """Put a line of what is read along the other axis into its tile."""
+        page, vector = self.page, self.shape.vector
+        work = Pass([load], self.down, vector, self.names)
+        target = f"tile{number}[k + line]"
+        if vector == 1:
+            page.line(f"{target}[lane] = {work.vector_text(load)};")
+        else:
+            page.line(f"wg_store(&{target}[lane * {vector}], {work.vector_text(load)});")
