@@ -84,10 +84,11 @@ def cases() -> Iterator[Case]:
     yield Case("nchw to nhwc", lambda x: wg.permute_dims(x, (0, 2, 3, 1)) * 2.0, ((64, 64, 56, 56),), BF16)
 
 
-def graph_of(case: Case) -> Graph:
-    """What a case computes, optimised."""
+def graph_of(case: Case, second: Any = None) -> Graph:
+    """What a case computes, optimised; the second input may be of another dtype."""
     since = now()
-    inputs = [placeholder(shape, case.dtype) for shape in case.shapes]
+    dtypes = [second or case.dtype if i == 1 else case.dtype for i in range(len(case.shapes))]
+    inputs = [placeholder(shape, dtype) for shape, dtype in zip(case.shapes, dtypes)]
     result = case.function(*[wg.Tensor(node) for node in inputs])
     results = result if isinstance(result, tuple) else (result,)
     return optimize(Graph(inputs, [r.node for r in results], since))[0]
