@@ -23,7 +23,7 @@ SLOPES = [5.5, 2 - math.cos(5)]
 
 @pytest.fixture(scope="module")
 def comparison():
-    return compare(example, (2.0, 5.0), seconds=0.05)
+    return compare(example, (2.0, 5.0), seconds=0.2)
 
 
 def test_the_textbook_s_table(comparison):

@@ -262,6 +262,14 @@ def test_mistakes_are_named():
         nn.LossFN(engine)(scores, scores)
 
 
+def test_a_rule_that_gives_the_wrong_shape_is_named():
+    engine = Autograd()
+    x, bias = drawn(3, 4), drawn(1, 4)
+    engine.add_operation([x, bias], x + bias, [None, None], lambda grad_output, a, b: (grad_output, grad_output))
+    with pytest.raises(ValueError, match=r"shape \(3, 4\) for an array of shape \(1, 4\).*the input's own shape"):
+        engine.backward(1)
+
+
 def test_an_empty_batch():
     assert nn.Linear(5, 4, Autograd())(np.empty((0, 5))).shape == (0, 4)
 

@@ -33,8 +33,15 @@ class GradientBuffer:
 
     def update_param(self, np_array: Any, gradient: Any) -> None:
         """Add to an array's gradient. None adds nothing."""
-        if gradient is not None:
-            self.set_param(np_array, self.get_param(np_array) + gradient)
+        if gradient is None:
+            return
+        updated = self.get_param(np_array) + gradient
+        if np.shape(updated) != np.shape(np_array):
+            raise ValueError(
+                f"a gradient of shape {np.shape(gradient)} for an array of shape {np.shape(np_array)}: a backward "
+                "operation gives each input a gradient of the input's own shape"
+            )
+        self.set_param(np_array, updated)
 
     def get_param(self, np_array: Any) -> Any:
         """An array's gradient."""
