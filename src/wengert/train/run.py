@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -173,20 +174,22 @@ class Run:
         return means
 
     def _raise_not_finite(self, step: int, means: dict[str, float], batches: list[Any], random: Any) -> None:
-        """Do the update again op by op, with the model as it was, to name the op that made the first NaN."""
+        """Compute the gradients again op by op, with the model as it was, to name the op that made the first NaN."""
         wg.random.default_generator.set_state(random)
+        before = self.task.model.state_dict()
         where = ""
-        steps = Steps(self.task.model, self.optimizer, self.task.objective, dtype=self.recipe.dtype, compiled=False)
         try:
             with wg.debug_nans():
                 for batch in batches:
-                    float(steps.update(*batch)["norm"])
+                    self.steps.look_closely(batch)
         except NaNError as error:
             where = f": {error}"
+        self.task.model.load_state_dict(before)
+        self.optimizer.zero_grad()
         what = f"the loss is {means['loss']:g}"
         if math.isfinite(means["loss"]):
-            what = f"the loss is {means['loss']:g} and the norm of the gradients {means['norm']:g}"
-        raise NaNError(f"step {step}: {what}{where}. The parameters are as they were before; a lower --lr may help")
+            what += f" and the norm of the gradients {means['norm']:g}"
+        raise NaNError(f"step {step}: {what}{where}\nThe parameters are as they were before it; a lower --lr may help")
 
     def rate_factor(self) -> float:
         """By what the learning rates are multiplied in the next update."""
@@ -313,7 +316,10 @@ class Run:
 
     @contextmanager
     def _stopping_on_signals(self) -> Iterator[None]:
-        """The first Ctrl-C (or SIGTERM) stops after the update under way; a second one at once."""
+        """The first Ctrl-C (or SIGTERM) stops after the update under way; a second one at once. For the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
 
         def ask(number: int, frame: FrameType | None) -> None:
             if self._asked_to_stop:
