@@ -155,7 +155,7 @@ def test_the_bound_cuts_at_the_last_assignment():
 def test_what_is_made_of_a_failure_later_raises_the_same():
     failed = wg.linalg.cholesky(wg.tensor([[-1.0]]))
     for _ in range(2):
-        with pytest.raises(wg.errors.ComputationError, match="^cholesky failed"):
+        with pytest.raises(wg.errors.ComputationError, match=r"^cholesky failed"):
             (failed * 2).detach().numpy()
 
 
