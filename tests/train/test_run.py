@@ -108,7 +108,7 @@ def test_ctrl_c_saves_what_can_be_resumed(file, tmp_path, moment):
     update = run.steps.update
 
     def interrupting(*batch):
-        if run.step == 10:
+        if run.step == 11:
             os.kill(os.getpid(), getattr(signal, moment))
         return update(*batch)
 

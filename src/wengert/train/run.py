@@ -21,7 +21,7 @@ from typing import Any
 import wengert as wg
 from wengert import optim
 from wengert.data import DataLoader
-from wengert.errors import ArgumentError, NaNError
+from wengert.errors import ArgumentError, ComputationError, NaNError, OutOfRangeError
 from wengert.train import progress
 from wengert.train.checkpoint import Checkpoints
 from wengert.train.log import Log
@@ -149,8 +149,12 @@ class Run:
         random = wg.random.default_generator.state()
         batches = [self._next_batch() for _ in range(self.recipe.accumulate)]
         *first, last = batches
-        values = [*(self.steps.accumulate(*batch) for batch in first), self.steps.update(*last)]
         self.step += 1
+        try:
+            values = [*(self.steps.accumulate(*batch) for batch in first), self.steps.update(*last)]
+        except (ComputationError, OutOfRangeError) as error:
+            hint = "; are all labels (or tokens) among those of the model?" if "out of range" in error.message else ""
+            raise type(error)(f"step {self.step}: {error.message}{hint}", error.location) from error
         return self.step, batches, random, values
 
     def _next_batch(self) -> Any:
