@@ -16,6 +16,7 @@ import linecache
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ os.environ["OMP_NUM_THREADS"] = "2"  # kernels are written for a number of threa
 import wengert as wg
 from wengert.compiler import passes as compiler_passes
 from wengert.graph import Graph, as_python
-from wengert.learn.derivatives.section import to_text
+from wengert.learn.derivatives.section import table_text
 from wengert.runtime import explain
 
 DOCS = Path(__file__).parent
@@ -111,10 +112,10 @@ def tape(engine: Any) -> str:
     return "\n".join(f"{rule:<18}{shapes}" for rule, shapes in names)
 
 
-def section(comparison: Any, title: str) -> str:
-    """A section of what `wg.learn.compare` found, without its title."""
+def table_of(comparison: Any, title: str) -> str:
+    """The table in a section of what `wg.learn.compare` found."""
     (found,) = [each for each in comparison.sections() if each.title.startswith(title)]
-    return to_text(found).split("\n\n", 1)[1]
+    return textwrap.dedent(table_text(found.shown[0]))
 
 
 def speeds(*rows: str) -> str:
@@ -156,7 +157,7 @@ def _latest(pattern: str) -> Any:
 
 
 TOOLS = (
-    *(recorded, after, optimized, kernels, table, refusals, memory, c_of, calls, count, tape, section),
+    *(recorded, after, optimized, kernels, table, refusals, memory, c_of, calls, count, tape, table_of),
     *(speeds, memories),
 )
 

@@ -125,6 +125,13 @@ def test_one_argument_and_its_uses():
     assert compare(lambda x: x, np.array([2.0]), seconds=0.001).gradient == [1.0]
 
 
+def test_conditions_are_steps_without_derivatives():
+    found = compare(lambda x: wg.where(x > 1, x * x, 3 * x), 2.0, seconds=0.001)
+    assert [step.formula for step in found.steps[1:]] == ["greater(v1, 1)", "v1 * v1", "3 * v1", "where(v2, v3, v4)"]
+    assert found.steps[1].tangents == [0.0] and found.steps[1].tangent_rule == "" and found.gradient == [4.0]
+    assert float(found.formula(2.0)[0]) == 4.0 and float(found.formula(0.5)[0]) == 3.0
+
+
 def test_without_a_formula_the_rest_is_there():
     found = compare(lambda x: wg.round(x) * x, 2.3, seconds=0.001)
     assert found.formula is None and "round has no symbolic form" in str(found)

@@ -108,7 +108,8 @@ def _slopes(node: Node, names: dict[Node, str]) -> dict[Node, Any]:
         formula = symbolic.as_expression(node, [symbols[s] for s in node.sources])
     except (ImportError, GradientError):
         return {}
-    return {s: symbolic.settled(formula.diff(symbols[s])) for s in symbols if s in names}
+    moving = [s for s in symbols if s in names and s.tracked and node.tracked]  # conditions, for one, do not move
+    return {s: symbolic.settled(formula.diff(symbols[s])) for s in moving}
 
 
 def _number(node: Node) -> float:
