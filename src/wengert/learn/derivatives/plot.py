@@ -82,7 +82,7 @@ def _ticks(low: int, high: int, most: int) -> list[int]:
     return list(range(low, high + 1, max(1, math.ceil((high - low) / max(1, most - 1)))))
 
 
-COLOURS = ("#c2410c", "#1d4ed8", "#15803d", "#a21caf")
+COLOURS = ("#ea580c", "#3b82f6", "#16a34a", "#c026d3")  # to be told apart on light and on dark
 
 
 def as_svg(plot: Plot, width: int = 640, height: int = 360) -> str:

@@ -71,14 +71,15 @@ def _as_html(text: str) -> list[str]:
 
 
 def _table_html(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
-    body = ""
-    for row in table.rows:
-        cells = [
-            f"<td{' class=words' if _is_words(table, i) else ''}>{html.escape(cell)}</td>" for i, cell in enumerate(row)
-        ]
-        body += f"<tr>{''.join(cells)}</tr>"
-    return f"<table>{f'<tr>{head}</tr>' if any(table.columns) else ''}{body}</table>"
+    rows = [_row_html("th", table, table.columns)] if any(table.columns) else []
+    rows += [_row_html("td", table, row) for row in table.rows]
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _row_html(tag: str, table: Table, row: Sequence[str]) -> str:
+    classes = [' class="words"' if _is_words(table, i) else "" for i in range(len(row))]
+    cells = [f"<{tag}{each}>{html.escape(cell)}</{tag}>" for each, cell in zip(classes, row)]
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 PAGE = """<!doctype html>
@@ -88,7 +89,7 @@ PAGE = """<!doctype html>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
 table {{ border-collapse: collapse; font: 14px/1.6 ui-monospace, monospace; margin: 1rem 0; }}
 td, th {{ padding: 0 1.2em 0 0; text-align: right; white-space: nowrap; }}
-.words, th:first-child {{ text-align: left; }}
+.words {{ text-align: left; }}
 th {{ border-bottom: 1px solid; }}
 figure {{ margin: 1rem 0; overflow-x: auto; }}
 </style>
