@@ -18,6 +18,7 @@ BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 CORE_STAMP := $(VENV)/stamp-core
+TRAIN_STAMP := $(VENV)/stamp-train
 TEST_STAMP := $(VENV)/stamp-test$(if $(EXTRAS),-$(EXTRAS))
 LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
@@ -28,8 +29,8 @@ DOCS_STAMP := $(VENV)/stamp-docs
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: $(CORE_STAMP)  ## train a small network on handwritten digits
-	@$(BIN)/python examples/digits.py
+demo: $(TRAIN_STAMP)  ## train a small network on handwritten digits
+	@$(BIN)/wengert train digits --model mlp
 
 test: $(TEST_STAMP)  ## run the tests and the docstrings' examples (a few minutes)
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --doctest-modules tests src
@@ -81,6 +82,11 @@ $(BIN)/python:
 $(CORE_STAMP): pyproject.toml | $(BIN)/python
 	@echo "installing wengert"
 	@$(PIP) -e .
+	@touch $@
+
+$(TRAIN_STAMP): pyproject.toml | $(BIN)/python
+	@echo "installing wengert[train]"
+	@$(PIP) -e ".[train]"
 	@touch $@
 
 $(TEST_STAMP): pyproject.toml | $(BIN)/python

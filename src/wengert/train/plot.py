@@ -1,4 +1,7 @@
-"""The plot of a run as SVG: a panel for each measure, with its course in training and in testing over the steps."""
+"""The plot of a run as SVG: a panel for each measure, with its course in training and in testing over the steps.
+
+The panel is for what comes after the first twentieth of the steps; what was beyond it before runs along its edge.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,13 @@ def plot(title: str, panels: Mapping[str, Mapping[str, Curve]]) -> str:
 def _panel(name: str, curves: Mapping[str, Curve], left: int) -> str:
     points = [point for curve in curves.values() for point in curve if math.isfinite(point[1])]
     last = max((x for x, _ in points), default=1) or 1
-    marks = _marks(min((y for _, y in points), default=0), max((y for _, y in points), default=1))
+    values = [y for x, y in points if x >= last / 20] or [0.0, 1.0]
+    marks = _marks(min(values), max(values))
     low, high = marks[0], marks[-1]
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = LEFT + x / last * (WIDTH - LEFT - RIGHT)
-        return left + across, TOP + (high - y) / (high - low) * (HEIGHT - TOP - BOTTOM)
+        return left + across, TOP + (high - min(max(y, low), high)) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
     parts = [f'<text x="{left + LEFT}" y="18" font-size="13" font-weight="bold">{escape(name)}</text>']
     for mark in marks:
