@@ -94,11 +94,11 @@ class Autograd:
     def _pass_on(self, operation: Operation, gradient: Any) -> None:
         """Give the inputs of an operation their gradients."""
         gradients = operation.backward_operation(gradient, *operation.inputs)
-        if not isinstance(gradients, tuple):
-            gradients = (gradients,)
+        if not isinstance(gradients, (tuple, list)):
+            gradients = [gradients]
         for array, collected, share in zip(operation.inputs, operation.gradients_to_update, gradients):
             self.gradient_buffer.update_param(array, share)
-            if collected is not None:
+            if collected is not None and share is not None:
                 collected += share
 
     def zero_grad(self) -> None:

@@ -66,5 +66,5 @@ class SoftmaxCrossEntropy(LossFN):
             raise ValueError(f"SoftmaxCrossEntropy takes labels of shape (batch, classes), not {np.shape(y)}")
         shifted = y_hat - y_hat.max(axis=-1, keepdims=True)  # so that the largest power is exp(0)
         log_softmax = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-        loss = -(y * log_softmax).sum() / len(y)
+        loss = (y * -log_softmax).sum() / len(y)
         return self._record(SoftmaxCrossEntropy_backward, loss.reshape(1), y_hat, y)
