@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import wengert.kernels
-from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.launch import Argument, Device, Launch, TensorMap, Work
 
 FOLDER = Path(wengert.kernels.__file__).parent
 
@@ -106,10 +106,47 @@ def submit(launch: Launch, addresses: Mapping[str, int], stream: int = 0) -> Non
     from cuda.bindings import driver
 
     function = _function(launch.source, launch.entry, launch.shared)
-    values = [np.uint64(addresses[a]) if isinstance(a, str) else a for a in launch.arguments]
-    held = [np.array([value]) for value in values]
+    held = [_held(argument, addresses) for argument in launch.arguments]
     pointers = np.array([array.ctypes.data for array in held], np.uint64)
     checked(driver.cuLaunchKernel(function, *launch.grid, *launch.block, launch.shared, stream, pointers.ctypes.data, 0))
+
+
+def _held(argument: Argument, addresses: Mapping[str, int]) -> np.ndarray[Any, Any]:
+    """An argument's bytes."""
+    if isinstance(argument, TensorMap):
+        return _encoded(argument, addresses[argument.buffer])
+    return np.array([np.uint64(addresses[argument]) if isinstance(argument, str) else argument])
+
+
+def _encoded(m: TensorMap, address: int) -> np.ndarray[Any, Any]:
+    """A tensor map as the driver encodes it."""
+    import ctypes
+
+    from cuda.bindings import driver
+
+    kinds = driver.CUtensorMapDataType
+    kind = {
+        "float16": kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        "bfloat16": kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        "float32": kinds.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 if m.tf32 else kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+    }[m.dtype.name]
+    wide, narrow = driver.cuuint64_t, driver.cuuint32_t
+    encoded = checked(
+        driver.cuTensorMapEncodeTiled(
+            kind,
+            len(m.sizes),
+            address,
+            [wide(n) for n in m.sizes],
+            [wide(n) for n in m.steps],
+            [narrow(n) for n in m.box],
+            [narrow(1)] * len(m.sizes),
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    )
+    return np.frombuffer(ctypes.string_at(encoded.getPtr(), 128), np.uint8)
 
 
 def run(work: Work, arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:

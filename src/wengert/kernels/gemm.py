@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from wengert.dtypes import bfloat16, float16, float32, float64
-from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.launch import Device, Launch, TensorMap, Work
 
 DType = np.dtype[Any]
 
@@ -118,6 +118,8 @@ class Tile:
     def threads(self) -> int:
         if self.warps:
             return self.warps * 32
+        if self.rung == "wgmma":
+            return (1 + self.high // self.tall) * 128  # one warpgroup brings, the others have `tall` rows each
         return self.high * self.wide if not self.tall else self.high // self.tall * (self.wide // self.broad) * 32
 
     def __str__(self) -> str:
@@ -231,12 +233,12 @@ def _result(product: Product, width: int) -> tuple[str, list[str], list[str], st
 
 def _chunk(product: Product, tile: Tile) -> int:
     """How many elements a load takes together."""
-    return {"mma": 16 // product.dtype.itemsize, "fma": 4}.get(tile.rung, 1)
+    return {"mma": 16 // product.dtype.itemsize, "fma": 4, "small": 4}.get(tile.rung, 1)
 
 
 def _width(product: Product, tile: Tile) -> int:
     """How many neighbours are stored together."""
-    widest = {"mma": 16 // product.result.dtype.itemsize, "fma": 4}.get(tile.rung, 1)
+    widest = {"mma": 16 // product.result.dtype.itemsize, "wgmma": 2, "fma": 4}.get(tile.rung, 1)
     fits = product.result.row % widest == 0 and all(apart % widest == 0 for apart in product.result.batch)
     return widest if fits else 1
 
@@ -244,12 +246,12 @@ def _width(product: Product, tile: Tile) -> int:
 def write(product: Product, tile: Tile, device: Device) -> Work:
     """The launches of a product by one tile."""
     if tile.split == 1:
-        return Work((_multiply(product, tile),))
+        return Work((_multiply(product, tile, device),))
     size = product.rows * product.columns
     dtype = float64 if product.dtype == float64 else float32
     steps = tuple(size * math.prod(product.batch[axis + 1 :]) for axis in range(len(product.batch)))
     parts = Matrix("partial_sums", dtype, product.columns, 1, steps)
-    first = _multiply(replace(product, result=parts, epilogue=None), tile)
+    first = _multiply(replace(product, result=parts, epilogue=None), tile, device)
     bytes_ = tile.split * product.batches * size * dtype.itemsize
     return Work((first, _add_up(product, tile.split, parts)), {"partial_sums": bytes_})
 
@@ -265,7 +267,9 @@ def _scalars(product: Product, share: int) -> list[np.generic]:
     return numbers
 
 
-def _multiply(product: Product, tile: Tile) -> Launch:
+def _multiply(product: Product, tile: Tile, device: Device) -> Launch:
+    if tile.rung == "wgmma":
+        return _multiply_wgmma(product, tile, device)
     (a, a_along, a_step, _), (b, b_along, b_step, _) = _operand(product, "left"), _operand(product, "right")
     chunk = _chunk(product, tile)
     kind = device_type(product.dtype)
@@ -296,6 +300,74 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) matmul(
         source, "matmul", (high * wide * product.batches, tile.split, 1), block,
         (product.left.buffer, product.right.buffer, *buffers, *_scalars(product, share)), shared_bytes(product, tile),
         f"{high} x {wide} tiles" + (f" x {product.batches} batches" if product.batches > 1 else "") + f" by {tile}",
+    )  # fmt: skip
+
+
+def _wgmma(wide: int, dtype: DType, turned: tuple[bool, bool]) -> str:
+    """The function that issues one wgmma of 64 x `wide` sums; it names every register it adds to."""
+    count = wide // 2
+    kind, k = ("tf32", 8) if dtype == float32 else ("bf16" if dtype == bfloat16 else "f16", 16)
+    registers = ", ".join(f"%{i}" for i in range(count))
+    turns = "" if dtype == float32 else "".join(f", {int(turn)}" for turn in turned)
+    sums = ", ".join(f'"+f"(d[{i}])' for i in range(count))
+    return f"""__device__ __forceinline__ void wg_multiply(float (&d)[{count}], unsigned long long a, unsigned long long b, int more)
+{{
+    asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 2}, 0;\\n"
+                 "wgmma.mma_async.sync.aligned.m64n{wide}k{k}.f32.{kind}.{kind} {{{registers}}}, "
+                 "%{count}, %{count + 1}, p, 1, 1{turns};\\n}}"
+                 : {sums}
+                 : "l"(a), "l"(b), "r"(more));
+}}
+"""
+
+
+def _map(product: Product, matrix: Matrix, along: bool, step: int, rows: int, high: int) -> TensorMap:
+    """How the copy engine reads tiles of `high` rows and 128 bytes of depth."""
+    size = matrix.dtype.itemsize
+    chunk, apart = 128 // size, max(step * size, 16)
+    sizes = (product.depth, rows) if along else (rows, product.depth)
+    counts, steps = (1, 1, *product.batch)[-2:], (0, 0, *matrix.batch)[-2:]
+    batch = [(n, s * size) if s else (1, apart) for n, s in zip(counts, steps)][::-1]  # inner first
+    return TensorMap(
+        matrix.buffer, matrix.dtype, (*sizes, *(n for n, _ in batch)), (apart, *(s for _, s in batch)),
+        (chunk, high if along else chunk, 1, 1), matrix.dtype == float32,
+    )  # fmt: skip
+
+
+def _multiply_wgmma(product: Product, tile: Tile, device: Device) -> Launch:
+    (a, a_along, a_step, _), (b, b_along, b_step, _) = _operand(product, "left"), _operand(product, "right")
+    before, parameters, buffers, out = _result(product, _width(product, tile))
+    high, wide = -(-product.rows // tile.high), -(-product.columns // tile.wide)
+    share = -(-product.depth // (tile.split * tile.depth)) * tile.depth if tile.split > 1 else product.depth
+    count = high * wide * product.batches * tile.split
+    apart = "\n        out.data += (long long)part * batches * m * n;" if tile.split > 1 else ""
+    consumers = tile.high // tile.tall
+    source = f"""{_wgmma(tile.wide, product.dtype, (not a_along, not b_along))}
+#include "gemm_wgmma.cuh"
+{before}
+extern "C" __global__ void __launch_bounds__({tile.threads}, 1) matmul(
+    const __grid_constant__ wg_tensor_map a, const __grid_constant__ wg_tensor_map b, {", ".join(parameters)},
+    int batches, int count, {_SIZES})
+{{
+    int high = (m + {tile.high - 1}) / {tile.high}, wide = (n + {tile.wide - 1}) / {tile.wide};
+    wg_batch batch = {{inner, a_outer, a_inner, b_outer, b_inner, c_outer, c_inner}};
+    wg_work work = {{high, wide, high * wide, batches, inner, k, share}};
+    auto hand = [&](int z, int part) {{
+        {out}{apart}
+        return out;
+    }};
+    wg_gemm_wgmma<{device_type(product.dtype)}, {tile.high}, {tile.wide}, {tile.stages}, {consumers}, {tile.broad}, {str(a_along).lower()}, {str(b_along).lower()}>(
+        &a, &b, batch, work, count, hand);
+}}
+"""
+    maps = (
+        _map(product, a, a_along, a_step, product.rows, tile.high),
+        _map(product, b, b_along, b_step, product.columns, tile.wide),
+    )
+    numbers = (np.int32(product.batches), np.int32(count), *_scalars(product, share))
+    return Launch(
+        source, "matmul", (min(count, device.sms), 1, 1), (tile.threads, 1, 1), (*maps, *buffers, *numbers),
+        shared_bytes(product, tile), f"{count} pieces for {device.sms} blocks by {tile}",
     )  # fmt: skip
 
 
@@ -336,10 +408,11 @@ def shared_bytes(product: Product, tile: Tile) -> int:
     if tile.rung == "mma":
         staged = tile.threads // 32 * 16 * (tile.broad + 8) * 4
         return max(tile.stages * (tile.high + tile.wide) * tile.depth * size, staged)
+    if tile.rung == "wgmma":
+        return 1024 + tile.stages * ((tile.high + tile.wide) * 128 + 16)
     if tile.rung == "small":
-        size = max(size, 4)
-        panels = tile.depth * (tile.high + tile.wide + 8) * size
-        return max(panels, tile.warps * tile.high * tile.wide * size)
+        panels = tile.depth * (tile.high + tile.wide) + 4 * (tile.high + tile.wide)
+        return max(panels, tile.warps * tile.high * tile.wide) * size
     return 0
 
 
@@ -348,7 +421,7 @@ def candidates(product: Product, device: Device) -> list[Tile]:
     if product.dtype not in _TYPES:
         return [Tile("naive", 16, 16, 1)]
     if product.dtype == float64:
-        return [Tile("tiled", 16, 16, 16), *_small(product)]
+        return [Tile("tiled", 16, 16, 16)]
     arch = int(device.arch.rstrip("a"))
     found = []
     if arch >= 80 and (product.dtype in _HALF or product.tf32):
@@ -359,16 +432,39 @@ def candidates(product: Product, device: Device) -> list[Tile]:
     else:
         for high, wide, tall, broad in ((128, 128, 64, 32), (64, 64, 32, 32), (128, 64, 32, 32)):
             found.append(Tile("fma", high, wide, 16, tall, broad, 2))
+    found += _wgmma_tiles(product, device)
     fits = [tile for tile in found if shared_bytes(product, tile) <= device.shared_per_block]
     splits = [replace(tile, split=split) for tile in fits for split in _splits(product, tile, device)]
     return splits + (_small(product) if product.dtype == float32 and not product.tf32 else [])
 
 
+def _wgmma_tiles(product: Product, device: Device) -> list[Tile]:
+    if device.arch != "90a" or not (product.dtype in _HALF or product.tf32):
+        return []
+    size = product.dtype.itemsize
+    operands = [_operand(product, "left"), _operand(product, "right")]
+    if not all(_aligned(m, step, 16 // size) for m, _, step, _ in operands):
+        return []
+    if product.dtype == float32 and not all(along for _, along, _, _ in operands):
+        return []  # wgmma takes tf32 along the depth only
+    shapes = ((128, 256, 64, 4), (128, 128, 64, 6), (256, 128, 128, 4), (64, 256, 64, 4), (64, 128, 64, 6), (128, 64, 64, 6))
+    return [Tile("wgmma", high, wide, 128 // size, tall, 8, stages) for high, wide, tall, stages in shapes]
+
+
 def _splits(product: Product, tile: Tile, device: Device) -> Sequence[int]:
     """Into how many parts the depth may be cut: only where there are too few tiles for the device."""
     blocks = -(-product.rows // tile.high) * -(-product.columns // tile.wide) * product.batches
-    most = min(product.depth // (4 * tile.depth), 2 * device.sms // blocks, 32)
-    return [1] + [split for split in (2, 3, 4, 6, 8, 12, 16, 24, 32) if split <= most]
+    most = min(product.depth // (4 * tile.depth), device.sms * resident(product, tile, device) // blocks)
+    powers = [2**i * odd // 2 for i in range(1, 9) for odd in (2, 3)]
+    return [1, *(split for split in powers if 1 < split <= most)]
+
+
+def resident(product: Product, tile: Tile, device: Device) -> int:
+    """How many blocks of a tile an SM holds; registers are those of the sums and about 90 more."""
+    if tile.rung == "wgmma":
+        return 1
+    sums = tile.tall * tile.broad // 32 if tile.tall else 8
+    return max(1, device.blocks_resident(tile.threads, min(sums + 90, 255), shared_bytes(product, tile)))
 
 
 def _small(product: Product) -> list[Tile]:
@@ -380,7 +476,7 @@ def _small(product: Product) -> list[Tile]:
     return [Tile("small", high, wide, depth, warps=8) for high, wide in ((16, 16), (32, 16), (32, 32))]
 
 
-_RATES = {"naive": 16.0, "tiled": 40.0, "small": 90.0, "fma": 190.0, "mma": 2400.0}  # FLOPs a clock of one SM, when it is full
+_RATES = {"naive": 16.0, "tiled": 40.0, "small": 90.0, "fma": 190.0, "mma": 2400.0, "wgmma": 5000.0}  # FLOPs a clock of one SM, when it is full
 _START = {"small": 1500.0}  # clocks from a block's start to its first product, and after its last
 
 
@@ -388,7 +484,7 @@ def expected(product: Product, tile: Tile, device: Device) -> float:
     """A model of the time in clocks: waves of blocks, each the time of a tile's arithmetic and a start."""
     blocks = -(-product.rows // tile.high) * -(-product.columns // tile.wide) * product.batches * tile.split
     rate = _RATES[tile.rung]
-    if tile.rung == "mma":
+    if tile.rung in ("mma", "wgmma"):
         rate *= 1.0 if product.dtype.itemsize == 2 else 0.5
     depth = -(-product.depth // tile.split)
     efficiency = min(1.0, 0.35 + 0.65 * (tile.high * tile.wide / (128 * 128)) ** 0.5)

@@ -15,7 +15,7 @@ template <class Operand, int ROWS, int DEPTH, int THREADS> struct wg_stager {
     static_assert(THREADS % per_line == 0 && lines % step == 0, "chunks divide among the threads");
     const Operand &operand;
     int line, column;
-    typename Operand::Row rows[Operand::along ? passes : 1];
+    typename Operand::Row rows[Operand::along && !Operand::even ? passes : 1];
     float4 held[passes];
 
     __device__ __forceinline__ wg_stager(const Operand &operand, int first) : operand(operand)
@@ -23,11 +23,16 @@ template <class Operand, int ROWS, int DEPTH, int THREADS> struct wg_stager {
         line = threadIdx.x / per_line, column = threadIdx.x % per_line;
         if (Operand::along)
 #pragma unroll
-            for (int i = 0; i < passes; i++) rows[i] = operand.row(first + line + i * step);
+            for (int i = 0; i < (Operand::even ? 1 : passes); i++) rows[i] = operand.row(first + line + i * step);
         else
             rows[0] = operand.row(first + column * chunk);
     }
 
+    __device__ __forceinline__ typename Operand::Row row_of(int i) const
+    {
+        if constexpr (Operand::along && Operand::even) return operand.below(rows[0], i * step);
+        else return rows[Operand::along ? i : 0];
+    }
     __device__ __forceinline__ void read(int depth)
     {
         typename Operand::Spot spot;
@@ -36,7 +41,7 @@ template <class Operand, int ROWS, int DEPTH, int THREADS> struct wg_stager {
         for (int i = 0; i < passes; i++) {
             int count;
             if (!Operand::along) spot = operand.spot(depth + line + i * step);
-            const T *from = operand.template at<chunk>(rows[Operand::along ? i : 0], spot, count);
+            const T *from = operand.template at<chunk>(row_of(i), spot, count);
             wg_vector<T, chunk> got = {};
             if (!Operand::free && count == chunk)
                 got = *(const wg_vector<T, chunk> *)from;

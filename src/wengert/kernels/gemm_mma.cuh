@@ -52,27 +52,33 @@ template <class Operand, int ROWS, int DEPTH, int THREADS> struct wg_loader {
     static_assert(THREADS % Tile::per_line == 0 && Tile::lines % step == 0, "chunks divide among the threads");
     const Operand &operand;
     int line, column;
-    typename Operand::Row rows[Operand::along ? passes : 1];
+    typename Operand::Row rows[Operand::along && !Operand::even ? passes : 1];
 
     __device__ __forceinline__ wg_loader(const Operand &operand, int first) : operand(operand)
     {
         line = threadIdx.x / Tile::per_line, column = threadIdx.x % Tile::per_line;
         if (Operand::along)
 #pragma unroll
-            for (int i = 0; i < passes; i++) rows[i] = operand.row(first + line + i * step);
+            for (int i = 0; i < (Operand::even ? 1 : passes); i++) rows[i] = operand.row(first + line + i * step);
         else
             rows[0] = operand.row(first + column * Tile::chunk);
     }
 
-    __device__ __forceinline__ void load(wg_u32 tile, int depth) const
+    __device__ __forceinline__ typename Operand::Row row_of(int i) const
+    {
+        if constexpr (Operand::along && Operand::even) return operand.below(rows[0], i * step);
+        else return rows[Operand::along ? i : 0];
+    }
+    // Part `part` of `parts` of the tile at a depth.
+    __device__ __forceinline__ void load(wg_u32 tile, int depth, int part, int parts) const
     {
         typename Operand::Spot spot;
         if (Operand::along) spot = operand.spot(depth + column * Tile::chunk);
 #pragma unroll
-        for (int i = 0; i < passes; i++) {
+        for (int i = passes * part / parts; i < passes * (part + 1) / parts; i++) {
             int count, at = line + i * step;
             if (!Operand::along) spot = operand.spot(depth + at);
-            const T *from = operand.template at<Tile::chunk>(rows[Operand::along ? i : 0], spot, count);
+            const T *from = operand.template at<Tile::chunk>(row_of(i), spot, count);
             wg_u32 to = tile + Tile::offset(at, column);
             if (!Operand::free) {
                 wg_copy_async(to, from, count * (int)sizeof(T));
@@ -121,6 +127,7 @@ __device__ __forceinline__ void wg_gemm_mma(const A &a, const B &b, const Out &o
     typedef wg_tile<A, HIGH, DEPTH> TileA;
     typedef wg_tile<B, WIDE, DEPTH> TileB;
     const int stage = TileA::bytes + TileB::bytes, steps = DEPTH / TileA::chunk / 2;
+    static_assert(steps % 2 == 0, "fragments alternate between two sets");
     extern __shared__ __align__(128) char shared[];
     wg_u32 base = wg_shared_address(shared);
     int warp = threadIdx.x / 32, high = warp / across * TALL, wide = warp % across * BROAD;
@@ -133,40 +140,45 @@ __device__ __forceinline__ void wg_gemm_mma(const A &a, const B &b, const Out &o
 #pragma unroll
     for (int s = 0; s < STAGES - 1; s++) {
         if (s < tiles) {
-            left.load(base + s * stage, first + s * DEPTH);
-            right.load(base + s * stage + TileA::bytes, first + s * DEPTH);
+            left.load(base + s * stage, first + s * DEPTH, 0, 1);
+            right.load(base + s * stage + TileA::bytes, first + s * DEPTH, 0, 1);
         }
         wg_commit();
     }
+    wg_u32 fa[2][TALL / 16][4], fb[2][BROAD / 16][4];
+    auto read = [&](int to, wg_u32 tile, int step) {
+#pragma unroll
+        for (int i = 0; i < TALL / 16; i++) TileA::template fragment<true>(fa[to][i], tile, high + i * 16, step);
+#pragma unroll
+        for (int j = 0; j < BROAD / 16; j++) TileB::template fragment<false>(fb[to][j], tile + TileA::bytes, wide + j * 16, step);
+    };
+    wg_wait<STAGES - 2>();
+    __syncthreads();
+    if (tiles) read(0, base, 0);
     int here = 0, next = STAGES - 1;
     for (int t = 0; t < tiles; t++) {
-        wg_wait<STAGES - 2>();
-        __syncthreads();
-        if (t + STAGES - 1 < tiles) {
-            left.load(base + next * stage, first + (t + STAGES - 1) * DEPTH);
-            right.load(base + next * stage + TileA::bytes, first + (t + STAGES - 1) * DEPTH);
-        }
-        wg_commit();
-        wg_u32 tile_a = base + here * stage, tile_b = tile_a + TileA::bytes;
-        wg_u32 fa[2][TALL / 16][4], fb[2][BROAD / 16][4];
+        int after = here + 1 == STAGES ? 0 : here + 1, ahead = t + STAGES - 1;
 #pragma unroll
-        for (int s = -1; s < steps; s++) {
-            int load = (s + 1) & 1, use = s & 1;
-            if (s + 1 < steps) {
-#pragma unroll
-                for (int i = 0; i < TALL / 16; i++) TileA::template fragment<true>(fa[load][i], tile_a, high + i * 16, s + 1);
-#pragma unroll
-                for (int j = 0; j < BROAD / 16; j++) TileB::template fragment<false>(fb[load][j], tile_b, wide + j * 16, s + 1);
+        for (int s = 0; s < steps; s++) {  // while one step's fragments multiply, the next one's are read
+            if (s < steps - 1) {
+                read(s + 1 & 1, base + here * stage, s + 1);
+                if (ahead < tiles) {
+                    left.load(base + next * stage, first + ahead * DEPTH, s, steps - 1);
+                    right.load(base + next * stage + TileA::bytes, first + ahead * DEPTH, s, steps - 1);
+                }
+                if (s == steps - 2) wg_commit();
+            } else {
+                wg_wait<STAGES - 2>();
+                __syncthreads();
+                if (t + 1 < tiles) read(0, base + after * stage, 0);
             }
-            if (s >= 0)
 #pragma unroll
-                for (int i = 0; i < TALL / 16; i++)
+            for (int i = 0; i < TALL / 16; i++)
 #pragma unroll
-                    for (int j = 0; j < BROAD / 8; j++)
-                        wg_mma<T>(sums[i][j], fa[use][i], fb[use][j / 2][j % 2 * 2], fb[use][j / 2][j % 2 * 2 + 1]);
+                for (int j = 0; j < BROAD / 8; j++)
+                    wg_mma<T>(sums[i][j], fa[s & 1][i], fb[s & 1][j / 2][j % 2 * 2], fb[s & 1][j / 2][j % 2 * 2 + 1]);
         }
-        here = here + 1 == STAGES ? 0 : here + 1;
-        next = next + 1 == STAGES ? 0 : next + 1;
+        here = after, next = next + 1 == STAGES ? 0 : next + 1;
     }
     wg_wait<0>();
     __syncthreads();

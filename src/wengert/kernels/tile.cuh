@@ -3,7 +3,8 @@
 // A product is rows x columns, summed over its depth. An operand gives chunks of neighbouring elements: along the depth
 // (a row-major left matrix, a column-major right one), or across it. A kernel asks it for
 //
-//     row(r)         what is known of row r from the start: kept by the thread that loads it
+//     row(r)         what is known of row r from the start: kept by the thread that loads it, unless rows are `even`:
+//                    then below(row, n) finds the one n further
 //     spot(k)        what is known of depth k
 //     at(row, spot)  the address of a chunk and how many of its elements exist; the others are zero
 //
@@ -68,7 +69,7 @@ __device__ __forceinline__ int wg_between(int low, int x, int high) { return x <
 // FREE: chunks may begin anywhere, so they are read element by element.
 template <class Number, bool ALONG, bool FREE> struct wg_matrix {
     typedef Number T;
-    static const bool along = ALONG, free = FREE;
+    static const bool along = ALONG, free = FREE, even = true;
     const T *data;
     long long step;
     int rows, depth;
@@ -78,7 +79,11 @@ template <class Number, bool ALONG, bool FREE> struct wg_matrix {
 
     __device__ __forceinline__ Row row(int r) const
     {
-        return {data + (ALONG ? wg_between(0, r, rows - 1) * step : r), rows - r};
+        return {data + (ALONG ? r * step : r), rows - r};
+    }
+    __device__ __forceinline__ Row below(const Row &row, int n) const
+    {
+        return {row.start + (ALONG ? n * step : n), row.left - n};
     }
     __device__ __forceinline__ Spot spot(int k) const { return {ALONG ? k : k * step, depth - k}; }
     template <int CHUNK> __device__ __forceinline__ const T *at(Row row, Spot spot, int &count) const
