@@ -108,7 +108,9 @@ def submit(launch: Launch, addresses: Mapping[str, int], stream: int = 0) -> Non
     function = _function(launch.source, launch.entry, launch.shared)
     held = [_held(argument, addresses) for argument in launch.arguments]
     pointers = np.array([array.ctypes.data for array in held], np.uint64)
-    checked(driver.cuLaunchKernel(function, *launch.grid, *launch.block, launch.shared, stream, pointers.ctypes.data, 0))
+    checked(
+        driver.cuLaunchKernel(function, *launch.grid, *launch.block, launch.shared, stream, pointers.ctypes.data, 0)
+    )
 
 
 def _held(argument: Argument, addresses: Mapping[str, int]) -> np.ndarray[Any, Any]:

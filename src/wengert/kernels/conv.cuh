@@ -11,8 +11,9 @@
 #pragma once
 #include "tile.cuh"
 
-struct wg_taps {
-    static const int count = wg_shape::kernel0 * wg_shape::kernel1 * wg_shape::kernel2;
+struct wg_sizes : wg_shape {
+    static const int taps = kernel0 * kernel1 * kernel2, depth = taps * ins, places = size0 * size1 * size2;
+    static const int positions = count0 * count1 * count2;
 };
 
 // Positions of y (or places of x) in order; the first axis is that of images.
@@ -36,7 +37,7 @@ __device__ __forceinline__ bool wg_inside(int at0, int at1, int at2, int n0, int
 
 template <class Number, bool ALONG> struct wg_unfolded {
     typedef Number T;
-    typedef wg_shape s;
+    typedef wg_sizes s;
     static const bool along = ALONG, free = false, even = false;
     const T *data;
     int rows, depth;  // ALONG: positions and (tap, channel); across: the other way round
@@ -48,7 +49,7 @@ template <class Number, bool ALONG> struct wg_unfolded {
     __device__ __forceinline__ Corner corner(int p, int last) const
     {
         wg_position at = wg_position::of(p, s::count0, s::count1, s::count2);
-        return {(long long)at.image * (s::size0 * s::size1 * s::size2), at.at0 * s::stride0 - s::low0,
+        return {(long long)at.image * s::places, at.at0 * s::stride0 - s::low0,
                 at.at1 * s::stride1 - s::low1, at.at2 * s::stride2 - s::low2, p < last};
     }
     // Which element of the window, and which channel.
@@ -113,7 +114,7 @@ struct wg_class {
 
     __device__ __forceinline__ static wg_class of(int number)
     {
-        typedef wg_shape s;
+        typedef wg_sizes s;
         int rest = number / s::stride2;
         return {wg_meeting::of(rest / s::stride1, s::size0, s::kernel0, s::stride0, s::gap0, s::low0),
                 wg_meeting::of(rest % s::stride1, s::size1, s::kernel1, s::stride1, s::gap1, s::low1),
@@ -126,7 +127,7 @@ struct wg_class {
 // y as the places of a class see it: a row is a place, the depth is (tap of the class, output channel).
 template <class Number> struct wg_seen {
     typedef Number T;
-    typedef wg_shape s;
+    typedef wg_sizes s;
     static const bool along = true, free = false, even = false;
     const T *data;
     wg_class c;
@@ -138,7 +139,7 @@ template <class Number> struct wg_seen {
     __device__ __forceinline__ Row row(int r) const
     {
         wg_position p = wg_position::of(r, c.axis0.places, c.axis1.places, c.axis2.places);
-        return {(long long)p.image * (s::count0 * s::count1 * s::count2), p.at0 + c.axis0.start, p.at1 + c.axis1.start,
+        return {(long long)p.image * s::positions, p.at0 + c.axis0.start, p.at1 + c.axis1.start,
                 p.at2 + c.axis2.start, r < rows};
     }
     __device__ __forceinline__ Spot spot(int k) const
@@ -158,7 +159,7 @@ template <class Number> struct wg_seen {
 // The weight with the same depth, across: its rows are input channels.
 template <class Number> struct wg_seen_weight {
     typedef Number T;
-    typedef wg_shape s;
+    typedef wg_sizes s;
     static const bool along = false, free = false, even = false;
     const T *data;
     wg_class c;
@@ -173,7 +174,7 @@ template <class Number> struct wg_seen_weight {
         int t = k / s::outs, n2 = c.axis2.taps > 0 ? c.axis2.taps : 1, n1 = c.axis1.taps > 0 ? c.axis1.taps : 1, rest = t / n2;
         int tap0 = c.axis0.first + rest / n1 * c.axis0.step, tap1 = c.axis1.first + rest % n1 * c.axis1.step;
         int tap = (tap0 * s::kernel1 + tap1) * s::kernel2 + c.axis2.first + t % n2 * c.axis2.step;
-        return {((long long)(k % s::outs) * wg_taps::count + tap) * s::ins, k < depth};
+        return {((long long)(k % s::outs) * s::taps + tap) * s::ins, k < depth};
     }
     template <int CHUNK> __device__ __forceinline__ const T *at(Row row, Spot spot, int &count) const
     {
@@ -184,7 +185,7 @@ template <class Number> struct wg_seen_weight {
 
 // Hands a class's sums to the places they belong to.
 template <class Out> struct wg_spread {
-    typedef wg_shape s;
+    typedef wg_sizes s;
     static const int width = Out::width;
     Out out;
     wg_class c;

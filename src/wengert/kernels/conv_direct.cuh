@@ -5,7 +5,7 @@
 #include "tile.cuh"
 
 template <class T> struct wg_direct {
-    typedef typename wg_sum<T>::type S;
+    typedef typename wg_total<T>::type S;
     typedef wg_shape s;
     static const int places = s::size0 * s::size1 * s::size2, positions = s::count0 * s::count1 * s::count2;
     static const int taps = s::kernel0 * s::kernel1 * s::kernel2, taps12 = s::kernel1 * s::kernel2;

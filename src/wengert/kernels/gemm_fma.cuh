@@ -42,9 +42,9 @@ template <class Operand, int ROWS, int DEPTH, int THREADS> struct wg_stager {
             int count;
             if (!Operand::along) spot = operand.spot(depth + line + i * step);
             const T *from = operand.template at<chunk>(row_of(i), spot, count);
-            wg_vector<T, chunk> got = {};
+            wg_pack<T, chunk> got = {};
             if (!Operand::free && count == chunk)
-                got = *(const wg_vector<T, chunk> *)from;
+                got = *(const wg_pack<T, chunk> *)from;
             else
 #pragma unroll
                 for (int j = 0; j < chunk; j++)
@@ -72,7 +72,7 @@ template <int HIGH, int WIDE, int DEPTH, int TALL, int BROAD, class A, class B, 
 __device__ __forceinline__ void wg_gemm_fma(const A &a, const B &b, const Out &out, int row, int column, int first, int last)
 {
     const int threads = HIGH / TALL * (WIDE / BROAD) * 32, across = WIDE / BROAD, rows = TALL / 8, columns = BROAD / 4;
-    __shared__ __align__(16) float left[2][DEPTH][HIGH], right[2][DEPTH][WIDE];
+    __align__(16) __shared__ float left[2][DEPTH][HIGH], right[2][DEPTH][WIDE];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int high = warp / across * TALL + lane / 4 * 4, wide = warp % across * BROAD + lane % 4 * 4;
     wg_stager<A, HIGH, DEPTH, threads> from_a(a, row);

@@ -83,7 +83,7 @@ template <class Operand, int ROWS, int DEPTH, int THREADS> struct wg_loader {
             if (!Operand::free) {
                 wg_copy_async(to, from, count * (int)sizeof(T));
             } else {
-                wg_vector<T, Tile::chunk> chunk = {};
+                wg_pack<T, Tile::chunk> chunk = {};
 #pragma unroll
                 for (int j = 0; j < Tile::chunk; j++)
                     if (j < count) chunk.of[j] = from[j];

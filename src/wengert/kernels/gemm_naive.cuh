@@ -6,7 +6,7 @@
 template <class A, class B, class Out>
 __device__ __forceinline__ void wg_gemm_naive(const A &a, const B &b, const Out &out, int row, int column, int first, int last)
 {
-    typedef typename wg_sum<typename A::T>::type S;
+    typedef typename wg_total<typename A::T>::type S;
     row += threadIdx.y, column += threadIdx.x;
     if (row >= a.rows || column >= b.rows) return;
     S sum = 0;
@@ -22,7 +22,7 @@ __device__ __forceinline__ void wg_gemm_naive(const A &a, const B &b, const Out 
 template <int SIDE, class A, class B, class Out>
 __device__ __forceinline__ void wg_gemm_tiled(const A &a, const B &b, const Out &out, int row, int column, int first, int last)
 {
-    typedef typename wg_sum<typename A::T>::type S;
+    typedef typename wg_total<typename A::T>::type S;
     __shared__ S left[SIDE][SIDE + 1], right[SIDE][SIDE + 1];  // one more, so that columns lie in different banks
     int x = threadIdx.x, y = threadIdx.y;
     S sum = 0;

@@ -70,7 +70,7 @@ template <class Operand, int ROWS, int DEPTH, int LANES> struct wg_panel {
         } else {
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                wg_vector<float, each> got = *(const wg_vector<float, each> *)(panel + (k + j) * pitch + lane * each);
+                wg_pack<float, each> got = *(const wg_pack<float, each> *)(panel + (k + j) * pitch + lane * each);
 #pragma unroll
                 for (int i = 0; i < each; i++) x[i][j] = got.of[i];
             }

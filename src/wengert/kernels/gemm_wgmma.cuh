@@ -70,16 +70,16 @@ struct wg_work {
     int high, wide, tiles, batches, inner, depth, share;
     int row, column, z, part, first, last;
 
-    __device__ __forceinline__ void number(int i, int tall)
+    __device__ __forceinline__ void number(int i)
     {
-        wg_place(i % tiles, high, wide, tall, row, column);
+        wg_tile_at(i % tiles, high, wide, 4, row, column);
         z = i / tiles % batches, part = i / tiles / batches;
         first = part * share, last = first + share < depth ? first + share : depth;
     }
 };
 
 // `hand(z, part)` gives what takes the sums of a batch.
-template <class T, int HIGH, int WIDE, int STAGES, int CONSUMERS, int TALL, bool A_ALONG, bool B_ALONG, class Hand>
+template <class T, int HIGH, int WIDE, int STAGES, int CONSUMERS, bool A_ALONG, bool B_ALONG, class Hand>
 __device__ __forceinline__ void wg_gemm_wgmma(const wg_tensor_map *a, const wg_tensor_map *b, const wg_batch &batch, wg_work work,
                                               int count, const Hand &hand)
 {
@@ -101,7 +101,7 @@ __device__ __forceinline__ void wg_gemm_wgmma(const wg_tensor_map *a, const wg_t
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x != 0) return;
         for (int i = blockIdx.x; i < count; i += gridDim.x) {
-            work.number(i, TALL);
+            work.number(i);
             int inner = work.z % work.inner, outer = work.z / work.inner;
             for (int k = work.first; k < work.last; k += depth) {
                 wg_barrier_wait(empty + s * 8, phase ^ 1);
@@ -117,7 +117,7 @@ __device__ __forceinline__ void wg_gemm_wgmma(const wg_tensor_map *a, const wg_t
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMERS == 1 ? 256 - 16 : CONSUMERS == 2 ? 232 : 160));
         int own = (group - 1) * (HIGH / CONSUMERS), lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
         for (int i = blockIdx.x; i < count; i += gridDim.x) {
-            work.number(i, TALL);
+            work.number(i);
             float sums[blocks][WIDE / 2];
             if (work.first >= work.last)
 #pragma unroll

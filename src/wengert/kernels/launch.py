@@ -18,9 +18,9 @@ Extent = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TensorMap:
-    """An argument that tells Hopper's copy engine (TMA) how tiles of a buffer lie; the driver encodes it with the address.
+    """An argument that tells Hopper's copy engine (TMA) how tiles of a buffer lie; the driver encodes it.
 
-    Axes come fastest first. Tiles are brought into shared memory swizzled in lines of 128 bytes; what is outside is zero.
+    Axes come fastest first. Tiles arrive in shared memory swizzled in lines of 128 bytes, zeros for what is outside.
     """
 
     buffer: str

@@ -62,7 +62,7 @@ template <class T, class Place>
 __device__ __forceinline__ void wg_max_pool_back(const T *g, const Place *places, T *to, int inner, long long count)
 {
     typedef wg_windows w;
-    typedef typename wg_sum<T>::type S;
+    typedef typename wg_total<T>::type S;
     long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (e >= count) return;
     wg_spot at = wg_spot::of(e, inner, w::size0, w::size1, w::size2);
@@ -87,7 +87,7 @@ __device__ __forceinline__ void wg_max_pool_back(const T *g, const Place *places
 template <class T> __device__ __forceinline__ void wg_sum_pool(const T *x, T *to, int inner, long long count)
 {
     typedef wg_windows w;
-    typedef typename wg_sum<T>::type S;
+    typedef typename wg_total<T>::type S;
     long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (e >= count) return;
     wg_spot at = wg_spot::of(e, inner, w::count0, w::count1, w::count2);

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from wengert.dtypes import HALF, float16
-from wengert.kernels.gemm import device_type
-from wengert.kernels.launch import Launch, Work
+from wengert.kernels.launch import Argument, Launch, Work
+from wengert.kernels.product import device_type
 
 DType = np.dtype[Any]
 _BLOCK = 256
@@ -45,7 +45,14 @@ class Windows:
         """The sizes as constants for pool.cuh, filled up to three axes."""
         axes = len(self.size)
         low, gap = self.low or (0,) * axes, self.dilation or (1,) * axes
-        values = {"size": self.size, "count": self.count, "kernel": self.kernel, "stride": self.stride, "gap": gap, "low": low}
+        values = {
+            "size": self.size,
+            "count": self.count,
+            "kernel": self.kernel,
+            "stride": self.stride,
+            "gap": gap,
+            "low": low,
+        }
         lines = ""
         for name, given in values.items():
             filled = (*(0 if name == "low" else 1,) * (3 - axes), *given)
@@ -56,7 +63,11 @@ class Windows:
 def max_pool(w: Windows, dtype: DType, x: str, values: str | None, places: str | None) -> Work:
     """The largest of each window and, as int64, where in its plane it lies; None for what nobody reads."""
     kind = device_type(dtype)
-    kept = [(name, f"{c} *{name}") for name, c, wanted in (("values", kind, values), ("places", "long long", places)) if wanted]
+    kept = [
+        (name, f"{c} *{name}")
+        for name, c, wanted in (("values", kind, values), ("places", "long long", places))
+        if wanted
+    ]
     parameters = ", ".join(declared for _, declared in kept)
     passed = ", ".join(
         name if name in dict(kept) else f"({c} *)0" for name, c in (("values", kind), ("places", "long long"))
@@ -70,7 +81,9 @@ def max_pool_back(w: Windows, dtype: DType, g: str, places: str, to: str) -> Wor
     """The cotangent of max_pool's input: every element gathers from the windows that chose it."""
     kind = device_type(dtype)
     parameters = f"const {kind} *g, const long long *places, {kind} *to"
-    return _work("max_pool_back", w, parameters, "wg_max_pool_back(g, places, to, inner, count);", [g, places, to], w.elements)
+    return _work(
+        "max_pool_back", w, parameters, "wg_max_pool_back(g, places, to, inner, count);", [g, places, to], w.elements
+    )
 
 
 def sum_pool(w: Windows, dtype: DType, x: str, to: str) -> Work:
@@ -101,5 +114,5 @@ extern "C" __global__ void __launch_bounds__({_BLOCK}) {name}({parameters}, int 
 }}
 """
     why = f"a thread for each of {count} elements"
-    arguments = (*buffers, np.int32(w.inner), np.int64(count))
+    arguments: tuple[Argument, ...] = (*buffers, np.int32(w.inner), np.int64(count))
     return Work((Launch(source, name, (-(-count // _BLOCK), 1, 1), (_BLOCK, 1, 1), arguments, why=why),))

@@ -22,9 +22,13 @@ __device__ __forceinline__ double wg_wide(double x) { return x; }
 __device__ __forceinline__ float wg_wide(wg_bf16 x) { return __uint_as_float((wg_u32)x.bits << 16); }
 __device__ __forceinline__ float wg_wide(wg_f16 x)
 {
+#ifdef WG_EMULATED
+    return (float)(const _Float16 &)x;
+#else
     float wide;
     asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
     return wide;
+#endif
 }
 template <class T> __device__ __forceinline__ T wg_wide(T x) { return x; }
 
@@ -35,14 +39,18 @@ template <> struct wg_narrow<wg_f16> {
     __device__ __forceinline__ static wg_f16 of(float x)
     {
         wg_f16 narrow;
+#ifdef WG_EMULATED
+        (_Float16 &)narrow = (_Float16)x;
+#else
         asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(x));
+#endif
         return narrow;
     }
 };
 template <> struct wg_narrow<wg_bf16> {
     __device__ __forceinline__ static wg_bf16 of(float x)
     {
-#if __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
         wg_bf16 narrow;
         asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(x));
         return narrow;
@@ -55,11 +63,11 @@ template <> struct wg_narrow<wg_bf16> {
 };
 
 // What sums are made in.
-template <class T> struct wg_sum { typedef T type; };
-template <> struct wg_sum<wg_f16> { typedef float type; };
-template <> struct wg_sum<wg_bf16> { typedef float type; };
+template <class T> struct wg_total { typedef T type; };
+template <> struct wg_total<wg_f16> { typedef float type; };
+template <> struct wg_total<wg_bf16> { typedef float type; };
 
-template <class T, int N> struct alignas(sizeof(T) * N) wg_vector { T of[N]; };
+template <class T, int N> struct alignas(sizeof(T) * N) wg_pack { T of[N]; };
 
 __device__ __forceinline__ int wg_between(int low, int x, int high) { return x < low ? low : x > high ? high : x; }
 
@@ -108,7 +116,7 @@ struct wg_batch {
 
 // The tile of a block: blocks that run at the same time cover a patch `tall` tiles high, so that they share their
 // operands in the L2 cache.
-__device__ __forceinline__ void wg_place(int block, int high, int wide, int tall, int &row, int &column)
+__device__ __forceinline__ void wg_tile_at(int block, int high, int wide, int tall, int &row, int &column)
 {
     int patch = block / (tall * wide), first = patch * tall;
     int height = high - first < tall ? high - first : tall, within = block % (tall * wide);
@@ -129,10 +137,10 @@ template <class T, int WIDTH> struct wg_plain {
         if (row >= rows || column >= columns) return;
         T *to = data + row * step + column;
         if (column + WIDTH <= columns) {
-            wg_vector<T, WIDTH> packed;
+            wg_pack<T, WIDTH> packed;
 #pragma unroll
             for (int j = 0; j < WIDTH; j++) packed.of[j] = wg_narrow<T>::of(sums[j]);
-            *(wg_vector<T, WIDTH> *)to = packed;
+            *(wg_pack<T, WIDTH> *)to = packed;
         } else {
 #pragma unroll
             for (int j = 0; j < WIDTH; j++)
