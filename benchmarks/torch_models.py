@@ -55,6 +55,13 @@ def resnet18() -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
+def resnet18_224() -> nn.Module:
+    """ResNet-18 for images of 224 x 224: torchvision's, whose parts are those above."""
+    import torchvision
+
+    return torchvision.models.resnet18()
+
+
 class Block(nn.Module):
     """Causal attention and an MLP, each normed before."""
 
@@ -86,5 +93,5 @@ class GPT(nn.Module):
         self.head.weight = self.wte.weight
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         return self.head(self.ln_f(self.blocks(x)))

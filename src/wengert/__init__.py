@@ -6,7 +6,7 @@ import wengert as wg
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from wengert import autodiff, errors, fft, graph, linalg, random, tree
+from wengert import autodiff, devices, errors, fft, graph, linalg, random, tree
 from wengert.autodiff.backward import enable_grad, no_grad
 from wengert.autodiff.check import check_grads
 from wengert.autodiff.checkpoint import checkpoint
@@ -16,6 +16,7 @@ from wengert.autodiff.scan import scan
 from wengert.autodiff.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from wengert.autodiff.vectorize import vmap
 from wengert.construct import asarray, tensor
+from wengert.devices import set_default_device
 from wengert.dtypes import (
     bfloat16,
     complex64,
@@ -74,6 +75,7 @@ __all__ = [
     "complex64",
     "complex128",
     "debug_nans",
+    "devices",
     "eager",
     "enable_grad",
     "fft",
@@ -96,6 +98,7 @@ __all__ = [
     "no_grad",
     "random",
     "save",
+    "set_default_device",
     "synchronize",
     "tensor",
     "tree",
@@ -131,7 +134,7 @@ __all__ = [
 ]
 
 
-_LATER = ("data", "learn", "models", "nn", "optim", "train")
+_LATER = ("cuda", "data", "learn", "models", "nn", "optim", "train")
 """Submodules that are imported when they are first asked for, so that `import wengert` stays quick."""
 
 

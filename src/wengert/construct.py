@@ -12,7 +12,7 @@ import numpy as np
 from wengert.dtypes import as_dtype, default_complex, default_float
 from wengert.errors import ArgumentError, DTypeError, ShapeError
 from wengert.graph import Node
-from wengert.ops.core import cast, data, stop_gradient
+from wengert.ops.core import cast, data, stop_gradient, to_device
 from wengert.ops.creation import check_device
 from wengert.ops.movement import stack
 from wengert.tensor import Tensor
@@ -30,8 +30,8 @@ def tensor(
     >>> wg.tensor([1.0, 2.0]).dtype
     dtype('float32')
     """
-    check_device(device, "tensor")
-    made = Tensor(_untracked(value, None if dtype is None else as_dtype(dtype), copy))
+    place = value.device if device is None and isinstance(value, Tensor) else check_device(device, "tensor")
+    made = Tensor(to_device(_untracked(value, None if dtype is None else as_dtype(dtype), copy), place))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -87,16 +87,15 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     >>> wg.asarray(x) is x, wg.asarray([1, 2]).dtype
     (True, dtype('int64'))
     """
-    check_device(device, "asarray")
+    place = obj.device if device is None and isinstance(obj, Tensor) else check_device(device, "asarray")
     if copy is False:
         _require_no_copy(obj, dtype)
     if isinstance(obj, Tensor):
-        if dtype is not None and obj.dtype is not as_dtype(dtype):
-            return Tensor(cast(obj.node, as_dtype(dtype)))
-        return obj.copy() if copy else obj
+        node = to_device(obj.node if dtype is None else cast(obj.node, as_dtype(dtype)), place)
+        return obj if node is obj.node and not copy else Tensor(node)
     if _holds_tensor(obj):
-        return Tensor(stack([asarray(item, dtype=dtype).node for item in obj]))
-    return tensor(obj, dtype, copy=copy is not False)
+        return Tensor(stack([asarray(item, dtype=dtype, device=device).node for item in obj]))
+    return tensor(obj, dtype, device=place, copy=copy is not False)
 
 
 def _require_no_copy(obj: Any, dtype: Any) -> None:

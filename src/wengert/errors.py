@@ -36,6 +36,14 @@ class DeviceError(WengertError, ValueError):
     """Values on devices that cannot work together, or a device that is not there."""
 
 
+class CudaError(WengertError, RuntimeError):
+    """The CUDA driver reports an error."""
+
+
+class OutOfMemoryError(WengertError, MemoryError):
+    """A device has not enough memory left."""
+
+
 class ArgumentError(WengertError, ValueError):
     """An argument whose value makes no sense."""
 

@@ -179,7 +179,9 @@ def record_again(nodes: Iterable[Node], replacing: dict[Node, Node]) -> None:
         for node in nodes:
             recording.location, recording.grad = node.location, node.tracked
             sources = [replacing.get(source, source) for source in node.sources]
-            replacing[node] = node.op(*sources, **node.attrs)
+            made = replacing[node] = node.op(*sources, **node.attrs)
+            if not sources:
+                made.device = node.device
 
 
 def now() -> int:
@@ -266,6 +268,11 @@ def tracing(name: str, static: bool = False) -> Iterator[Trace]:
         trace.rollback()
 
 
+def has_array(node: Node) -> bool:
+    """Whether a node's value is there, as an array on the host or on a device."""
+    return hasattr(node.buffer, "dtype")
+
+
 class Graph:
     """The nodes between some inputs and some outputs: what transforms and passes take and return.
 
@@ -289,7 +296,7 @@ class Graph:
             since = min(map(_serial_of, self.inputs), default=0)
         own = frozenset(self.inputs)
         order = ancestors(self.outputs, since, stop=own)
-        self.nodes = [node for node in order if node not in own and not isinstance(node.buffer, np.ndarray)]
+        self.nodes = [node for node in order if node not in own and not has_array(node)]
 
     def captured(self) -> list[Node]:
         """The nodes from outside that the graph reads, in order of first use."""

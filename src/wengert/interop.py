@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from wengert import functions
+from wengert.devices import named
 from wengert.dtypes import bfloat16
 from wengert.errors import DTypeError
 from wengert.ops.core import data
+from wengert.runtime.realize import value
 from wengert.tensor import Tensor, engine
 
 # NumPy's names for what the Array API standard calls otherwise.
@@ -119,14 +121,29 @@ def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 
 def dlpack(self: Tensor, **options: Any) -> Any:
     """The value for another library, without a copy. Neither side may write to it from then on."""
+    if self.device != "cpu":
+        from wengert.backends.cuda.exchange import to_dlpack
+
+        return to_dlpack(value(self.node), options.get("stream"))
     if self.dtype is bfloat16:
         raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")
     return engine.value(self.node).__dlpack__(**options)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """The CPU, in DLPack's numbers."""
-    return (1, 0)
+    """The device, in DLPack's numbers."""
+    kind, _, index = self.device.partition(":")
+    return (1, 0) if kind == "cpu" else (2, int(index))
+
+
+@property  # type: ignore[misc]
+def cuda_array_interface(self: Tensor) -> dict[str, Any]:
+    """Where the value is on a GPU, for other libraries. Neither side may write to it from then on."""
+    if self.device == "cpu":
+        raise AttributeError("__cuda_array_interface__: this tensor is on the CPU")
+    from wengert.backends.cuda.exchange import interface
+
+    return interface(value(self.node))
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
@@ -136,8 +153,15 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     >>> wg.from_dlpack(np.ones(2)).tolist()
     [1.0, 1.0]
     """
-    if hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] not in (1, 3):
-        raise DTypeError(f"from_dlpack: the array is on device {x.__dlpack_device__()}, not on the CPU; move it first")
+    kind = x.__dlpack_device__()[0] if hasattr(x, "__dlpack_device__") else 1
+    if kind == 2:
+        from wengert.backends.cuda.exchange import from_dlpack as borrowed
+
+        array = borrowed(x)
+        node = data(array, named(array.device, "from_dlpack"))  # type: ignore[arg-type]
+        return Tensor(node) if device is None else Tensor(node).to(device)
+    if kind not in (1, 3):
+        raise DTypeError(f"from_dlpack: the array is on device {x.__dlpack_device__()}, which is not known here")
     try:
         value = np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
@@ -159,6 +183,7 @@ def connect() -> None:
         "__array_namespace__": array_namespace,
         "__dlpack__": dlpack,
         "__dlpack_device__": dlpack_device,
+        "__cuda_array_interface__": cuda_array_interface,
     }.items():
         setattr(Tensor, name, method)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from wengert import dtypes
+from wengert import devices, dtypes
 from wengert.construct import asarray
 from wengert.dtypes import COMPLEX, FLOATING, INTEGER, NUMERIC, SIGNED, UNSIGNED, as_dtype, bool_, promote, real_of
 from wengert.errors import ArgumentError, DTypeError
@@ -33,8 +33,7 @@ pi = math.pi
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """`x` in another dtype; `x` itself if it has that and no copy is wanted."""
-    check_device(device, "astype")
-    return asarray(asarray(x), dtype=dtype, copy=copy or None)
+    return asarray(asarray(x), dtype=dtype, device=device, copy=copy or None)
 
 
 def broadcast_shapes(*shapes: Any) -> Shape:
@@ -167,11 +166,11 @@ class NamespaceInfo:
 
     def default_device(self) -> str:
         """The device that creation functions use."""
-        return "cpu"
+        return devices.default
 
     def devices(self) -> list[str]:
         """The devices there are."""
-        return ["cpu"]
+        return ["cpu", *devices.gpus()]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes that creation functions use."""

@@ -18,12 +18,13 @@ import numpy as np
 
 from wengert.construct import tensor
 from wengert.dtypes import FLOATING, HALF, INTEGER, as_dtype, default_float, float64, int64, promote, uint32, uint64
-from wengert.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from wengert.errors import ArgumentError, DTypeError, ShapeError
 from wengert.graph import Node, Shape, recording
 from wengert.habits import module_attribute
 from wengert.ops import random as ops
 from wengert.ops.broadcasting import broadcast_shapes
-from wengert.ops.core import Argument, as_node, cast
+from wengert.ops.core import Argument, as_node, cast, to_device
+from wengert.ops.creation import check_device
 from wengert.ops.gather import take
 from wengert.ops.movement import as_shape, normalize_axis
 from wengert.tensor import Tensor
@@ -128,13 +129,16 @@ def manual_seed(seed: int) -> Generator:
 # --- arguments ------------------------------------------------------------------------------------------------------
 
 
-def _source(generator: Generator | None, device: str | None) -> Generator:
+def _source(generator: Generator | None) -> Generator:
     generator = default_generator if generator is None else generator
     if not isinstance(generator, Generator):
         raise DTypeError(f"generator is a wg.random.Generator, not {generator!r}")
-    if device not in (None, generator.key.device):
-        raise DeviceError(f"the generator is on {generator.key.device!r}, the result was asked for on {device!r}")
     return generator
+
+
+def _made(node: Node, device: str | None) -> Tensor:
+    """The Tensor of random numbers on a device: a generator's bits are the same on all."""
+    return Tensor(to_device(node, check_device(device, "random numbers")))
 
 
 def _parameters(*values: Any) -> list[Any]:
@@ -203,9 +207,9 @@ def uniform(
     low, high = _parameters(low, high)
     if isinstance(low, (int, float)) and isinstance(high, (int, float)) and not 0 <= high - low < math.inf:
         raise ArgumentError(f"uniform: low is {float(low)} and high is {float(high)}; high cannot be below low")
-    source, kind = _source(generator, device), _result_dtype("uniform", dtype, low, high)
+    source, kind = _source(generator), _result_dtype("uniform", dtype, low, high)
     bits = source.bits(_result_shape("uniform", shape, low, high), _width(kind))
-    return Tensor(ops.uniform(bits, low, high, kind))
+    return _made(ops.uniform(bits, low, high, kind), device)
 
 
 def normal(
@@ -225,10 +229,10 @@ def normal(
     """
     mean, std = _parameters(mean, std)
     _require_not_negative("normal", "std", std)
-    source, kind = _source(generator, device), _result_dtype("normal", dtype, mean, std)
+    source, kind = _source(generator), _result_dtype("normal", dtype, mean, std)
     sizes = _result_shape("normal", shape, mean, std)
     bits = source.bits(((math.prod(sizes) + 1) // 2, 2), _width(kind))
-    return Tensor(ops.located(ops.standard_normal(bits, sizes), mean, std, kind))
+    return _made(ops.located(ops.standard_normal(bits, sizes), mean, std, kind), device)
 
 
 def truncated_normal(
@@ -253,10 +257,10 @@ def truncated_normal(
     mean, std = _parameters(mean, std)
     _require_not_negative("truncated_normal", "std", std)
     _require_mass_between(low, high)
-    source, kind = _source(generator, device), _result_dtype("truncated_normal", dtype, mean, std)
+    source, kind = _source(generator), _result_dtype("truncated_normal", dtype, mean, std)
     bits = source.bits(_result_shape("truncated_normal", shape, mean, std), 64)
     z = ops.standard_truncated_normal(bits, float(low), float(high))
-    return Tensor(ops.located(cast(z, default_float if kind in HALF else kind), mean, std, kind))
+    return _made(ops.located(cast(z, default_float if kind in HALF else kind), mean, std, kind), device)
 
 
 def _require_mass_between(low: Any, high: Any) -> None:
@@ -285,9 +289,10 @@ def bernoulli(
     (p,) = _parameters(p)
     if isinstance(p, (int, float)) and not 0 <= p <= 1:
         raise ArgumentError(f"bernoulli: p is {float(p)}; a probability is between 0 and 1")
-    source = _source(generator, device)
+    source = _source(generator)
     width = _width(_result_dtype("bernoulli", None, p))
-    return Tensor(cast(ops.bernoulli(source.bits(_result_shape("bernoulli", shape, p), width), p), as_dtype(dtype)))
+    drawn = ops.bernoulli(source.bits(_result_shape("bernoulli", shape, p), width), p)
+    return _made(cast(drawn, as_dtype(dtype)), device)
 
 
 def randint(
@@ -318,7 +323,7 @@ def randint(
         raise ArgumentError(f"randint: low is {low} and high is {high}; there is no integer from low to below high")
     if low < limits.min or high - 1 > limits.max:
         raise ArgumentError(f"randint: {low} to below {high} does not fit into {kind}")
-    return Tensor(ops.randint(_source(generator, device).bits(_result_shape("randint", shape), 64), low, high, kind))
+    return _made(ops.randint(_source(generator).bits(_result_shape("randint", shape), 64), low, high, kind), device)
 
 
 def permutation(x: Any, axis: int = 0, *, device: str | None = None, generator: Generator | None = None) -> Tensor:
@@ -328,16 +333,17 @@ def permutation(x: Any, axis: int = 0, *, device: str | None = None, generator: 
     >>> sorted(wg.random.permutation(5).tolist())
     [0, 1, 2, 3, 4]
     """
-    source = _source(generator, device)
+    source = _source(generator)
     if isinstance(x, (int, np.integer)):
         if x < 0:
             raise ArgumentError(f"permutation: of {x} numbers; it takes a count that is not negative, or a tensor")
-        return Tensor(ops.permutation(source.bits((int(x),), 64)))
+        return _made(ops.permutation(source.bits((int(x),), 64)), device)
     node = as_node(x)
     if node.ndim == 0:
         raise ShapeError("permutation: the tensor is 0-d and has no axis; for a count pass a Python integer")
     axis = normalize_axis(axis, node.ndim, "permutation")
-    return Tensor(take(node, ops.permutation(source.bits((node.shape[axis],), 64)), axis=axis))
+    shuffled = take(node, ops.permutation(source.bits((node.shape[axis],), 64)), axis=axis)
+    return _made(shuffled, device or node.device)
 
 
 def categorical(
@@ -365,8 +371,8 @@ def categorical(
     if broadcast_shapes("categorical", sizes, others) != sizes:
         raise ShapeError(f"categorical: logits of shape {node.shape} do not give a result of shape {sizes}")
     place = len(sizes) - behind
-    bits = _source(generator, device).bits((*sizes[:place], classes, *sizes[place:]), _width(node.dtype))
-    return Tensor(ops.categorical(bits, node, place))
+    bits = _source(generator).bits((*sizes[:place], classes, *sizes[place:]), _width(node.dtype))
+    return _made(ops.categorical(bits, node, place), device or node.device)
 
 
 def gumbel(
@@ -381,9 +387,9 @@ def gumbel(
     """Gumbel distributed numbers: `loc + scale * z`, differentiable by both."""
     loc, scale = _parameters(loc, scale)
     _require_not_negative("gumbel", "scale", scale)
-    source, kind = _source(generator, device), _result_dtype("gumbel", dtype, loc, scale)
+    source, kind = _source(generator), _result_dtype("gumbel", dtype, loc, scale)
     bits = source.bits(_result_shape("gumbel", shape, loc, scale), _width(kind))
-    return Tensor(ops.located(ops.standard_gumbel(bits), loc, scale, kind))
+    return _made(ops.located(ops.standard_gumbel(bits), loc, scale, kind), device)
 
 
 def exponential(
@@ -397,9 +403,9 @@ def exponential(
     """Exponentially distributed numbers with mean `scale` (one over the rate), by which they are differentiable."""
     (scale,) = _parameters(scale)
     _require_not_negative("exponential", "scale", scale)
-    source, kind = _source(generator, device), _result_dtype("exponential", dtype, scale)
+    source, kind = _source(generator), _result_dtype("exponential", dtype, scale)
     bits = source.bits(_result_shape("exponential", shape, scale), _width(kind))
-    return Tensor(ops.located(ops.standard_exponential(bits), 0.0, scale, kind))
+    return _made(ops.located(ops.standard_exponential(bits), 0.0, scale, kind), device)
 
 
 # --- names that are not here ----------------------------------------------------------------------------------------

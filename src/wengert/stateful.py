@@ -64,7 +64,7 @@ def alpha_dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: G
     if p == 1:
         return _scaled_mask(x, p, x.shape, generator)
     scale = 1 / math.sqrt((1 - p) * (1 + p * _SATURATION**2))
-    keep = bernoulli(1.0 - p, x.shape, generator=generator)
+    keep = bernoulli(1.0 - p, x.shape, device=x.device, generator=generator)
     return Tensor(where(keep.node, x.node, _SATURATION)) * scale - _SATURATION * p * scale
 
 
@@ -78,7 +78,7 @@ def _drop_channels(name: str, spatial: int, x: Any, p: float, training: bool, ge
 
 def _scaled_mask(x: Tensor, p: float, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
     """A choice instead of a product, so that a dropped infinity or NaN is 0 too."""
-    keep = bernoulli(1.0 - p, shape, generator=generator)
+    keep = bernoulli(1.0 - p, shape, device=x.device, generator=generator)
     scaled = x * (1.0 / (1.0 - p) if p < 1 else 1.0)
     return Tensor(where(keep.node, scaled.node, 0))
 

@@ -13,11 +13,12 @@ from weakref import ref
 
 import numpy as np
 
+from wengert.devices import is_device, named
 from wengert.dtypes import FLOATING, as_dtype
-from wengert.errors import AssignmentError, DeviceError, DTypeError, GradientError, ShapeError
+from wengert.errors import AssignmentError, DTypeError, GradientError, ShapeError
 from wengert.graph import Node, recording, watch
 from wengert.ops import elementwise as e
-from wengert.ops.core import VARIABLE, Argument, alias, cast, data, operand, stop_gradient, variable
+from wengert.ops.core import VARIABLE, Argument, alias, cast, data, operand, stop_gradient, to_device, variable
 from wengert.ops.index import get_item, set_item
 from wengert.ops.linalg import matmul
 from wengert.ops.movement import matrix_transpose, permute_dims, reshape
@@ -236,10 +237,10 @@ class Tensor:
         if isinstance(value, Tensor):
             node = value.node
         else:
-            node = value if type(value) is Node else operand(value, self.node.dtype)
+            node = value if type(value) is Node else operand(value, self.node.dtype, self.device)
         if node.shape != self.node.shape:
             raise ShapeError(f"assign: a slot of shape {self.shape} cannot take a value of shape {node.shape}")
-        node = cast(node, self.node.dtype)
+        node = to_device(cast(node, self.node.dtype), self.device)
         if self.is_leaf:
             if node.tracked and recording.grad:
                 raise AssignmentError(
@@ -300,9 +301,8 @@ class Tensor:
         """
         node = self.node
         for target in targets:
-            if isinstance(target, str) and target.split(":")[0] in ("cpu", "cuda"):
-                if target != node.device:
-                    raise DeviceError(f"there is no device {target!r} here; there is 'cpu'")
+            if is_device(target):
+                node = to_device(node, named(target, "to"))
             else:
                 node = cast(node, as_dtype(target))
         return self if node is self.node else Tensor(node)

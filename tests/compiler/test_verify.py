@@ -76,7 +76,8 @@ def output(x: Node) -> Graph:
 
 
 def device(x: Node) -> Graph:
-    return with_last(x, changed(e.exp(x), device="cuda"))
+    there = changed(e.sin(x), device="cuda")
+    return with_last(x, there, changed(e.exp(there), device="cpu"))
 
 
 def released(x: Node) -> Graph:
@@ -134,7 +135,7 @@ FAULTS: dict[Callable[[Node], Graph], str] = {
     cycle: "not computed before",
     twice: "twice",
     output: "never computed",
-    device: "on cuda reads",
+    device: "on cpu reads",
     released: "let go",
     attribute: "no plain value",
     missing_attribute: "does not fit its sources",

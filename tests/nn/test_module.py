@@ -199,7 +199,7 @@ def test_to_moves_floating_slots_in_place_and_keeps_them_leaves() -> None:
     block(wg.ones((3, 4), dtype=wg.float64)).sum().backward()
     assert scale.grad.dtype == wg.float64
     assert block.to("cpu", dtype=wg.float32).scale.dtype == wg.float32
-    with pytest.raises(wg.errors.DeviceError, match="no device 'cuda:9'"):
+    with pytest.raises(wg.errors.DeviceError, match=r"no device 'cuda:9'|driver|cuda-bindings"):
         block.to("cuda:9")
 
 

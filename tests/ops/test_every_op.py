@@ -74,6 +74,7 @@ OF_FUNCTIONS = "takes functions, not arrays: tests/test_control.py and tests/tes
 UNREACHED = dict.fromkeys(
     ("checkpoint", "cond", "custom_jvp", "custom_vjp", "pack", "scan", "while_loop"), OF_FUNCTIONS
 )
+UNREACHED["to_device"] = "nothing moves where there is one device; tests/backends/test_cuda_program.py"
 UNREACHED["checked_index"] = "recorded by the compiler only; tests/compiler/test_groups.py"
 
 FEW_CASES: dict[str, str] = {}  # public functions with less than five cases, and why

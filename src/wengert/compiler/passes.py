@@ -21,6 +21,7 @@ from wengert.compiler.simplify import simplify
 from wengert.compiler.turn import turn
 from wengert.compiler.verify import verify
 from wengert.graph import Graph, Node
+from wengert.ops.core import TO_DEVICE, to_device
 
 Pass = Callable[[Graph], Graph]
 
@@ -73,7 +74,7 @@ def _through(graph: Graph, passes: Sequence[Pass], check: bool) -> tuple[Graph, 
     for one in passes:
         scope.name, scope.rule = one.__name__, ""
         rewrites, start = scope.rewrites, perf_counter()
-        result = one(graph)
+        result = _on_their_devices(one(graph), graph)
         seconds = perf_counter() - start
         if check and result is not graph:
             verify(result, one.__name__, graph)
@@ -81,6 +82,17 @@ def _through(graph: Graph, passes: Sequence[Pass], check: bool) -> tuple[Graph, 
         reports.append(Report(one.__name__, *counts, seconds, result))
         graph = result
     return graph, reports
+
+
+def _on_their_devices(graph: Graph, before: Graph) -> Graph:
+    """The graph with its outputs where they were: a constant that took the place of one goes along."""
+    pairs = list(zip(graph.outputs, before.outputs))
+    if all(now.device == then.device for now, then in pairs):
+        return graph
+    outputs = [to_device(now, then.device) for now, then in pairs]
+    known = set(graph.nodes)
+    moves = [node for node in dict.fromkeys(outputs) if node.op is TO_DEVICE and node not in known]
+    return Graph(graph.inputs, outputs, nodes=[*graph.nodes, *moves])
 
 
 # --- bodies ---------------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from wengert.errors import CompilerError, WengertError
-from wengert.graph import RELEASED, Graph, Node, Shape, describe_type
+from wengert.graph import RELEASED, Graph, Node, Shape, describe_type, has_array
 from wengert.ops import elementwise as e
-from wengert.ops.core import LITERAL
+from wengert.ops.core import LITERAL, TO_DEVICE
 from wengert.ops.movement import BROADCAST, FLIP, PERMUTE, PLACE, RESHAPE, SLICE
 from wengert.ops.op import Op
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
@@ -51,7 +51,7 @@ def _fail(name: str, node: Node, problem: str) -> NoReturn:
 
 
 def _is_constant(node: Node) -> bool:
-    return node.op is LITERAL or isinstance(node.buffer, (np.ndarray, tuple))
+    return node.op is LITERAL or has_array(node) or isinstance(node.buffer, tuple)
 
 
 def _compare(name: str, graph: Graph, before: Graph) -> None:
@@ -76,7 +76,7 @@ def _problem(node: Node) -> str | None:
         if not _is_plain(value):
             return f"has the attribute {key} = {value!r}, which is no plain value"
     for source in node.sources:
-        if source.device != node.device:
+        if source.device not in (node.device, "cpu") and node.op is not TO_DEVICE:
             return f"on {node.device} reads {source!r} on {source.device}"
     check = _CHECKS.get(node.op)
     problem = check(node, *node.sources) if check is not None else None

@@ -43,13 +43,13 @@ def _start(x: Node, pointer: Pointer) -> str:
     return "NULL" if is_zero(x) else pointer(x)
 
 
-def _splits(node: Node, indices: int) -> tuple[int, int, int]:
+def splits(node: Node, indices: int) -> tuple[int, int, int]:
     """(outer, size, inner) of the value addressed: the axes in front, those with an index, those behind."""
     axis, shape = node.attrs["axis"], node.sources[0].shape
     return math.prod(shape[:axis]), math.prod(shape[axis : axis + indices]), math.prod(shape[axis + indices :])
 
 
-def _broadcast_steps(index: Node, places: tuple[int, ...]) -> list[int]:
+def broadcast_steps(index: Node, places: tuple[int, ...]) -> list[int]:
     """How far apart the elements of an index array lie along each axis of the places."""
     steps, step = [], 1
     for size in reversed(index.shape):
@@ -62,7 +62,7 @@ def _places(node: Node, indices: list[Node], places: tuple[int, ...], pointer: P
     """The statement that turns index arrays into places, in scratch memory."""
     sizes = node.sources[0].shape[node.attrs["axis"] :]
     structs = [
-        f"{{{pointer(index)}, {int(index.dtype == int64)}, {size}, {braces(_broadcast_steps(index, places) or [0])}}}"
+        f"{{{pointer(index)}, {int(index.dtype == int64)}, {size}, {braces(broadcast_steps(index, places) or [0])}}}"
         for index, size in zip(indices, sizes)
     ]
     shape = braces(places or (1,))
@@ -80,7 +80,7 @@ def gather(node: Node, pointer: Pointer) -> Call | None:
     """Rows that an array for each of some axes names."""
     x, *indices = node.sources
     axis = node.attrs["axis"]
-    outer, size, inner = _splits(node, len(indices))
+    outer, size, inner = splits(node, len(indices))
     places = node.shape[axis : node.ndim - (x.ndim - axis - len(indices))]
     if not _fits(node, indices, places):
         return None
@@ -96,7 +96,7 @@ def scatter(node: Node, pointer: Pointer) -> Call | None:
     """Rows replaced or added to."""
     x, values, *indices = node.sources
     axis = node.attrs["axis"]
-    outer, size, inner = _splits(node, len(indices))
+    outer, size, inner = splits(node, len(indices))
     places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
     adds = node.op.name == "scatter_add"
     if not _fits(node, indices, places) or (adds and node.dtype not in _ADDED):
@@ -116,7 +116,7 @@ def along(node: Node, pointer: Pointer) -> Call | None:
     same = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :]) == index.shape
     if not same or not _fits(node, [index], ()) or (name == "add_along" and node.dtype not in _ADDED):
         return None
-    outer, size, inner = _splits(node, 1)
+    outer, size, inner = splits(node, 1)
     rows = f"{outer}, {size}, {index.shape[axis]}, {inner}"
     numbers = f"{pointer(index)}, {int(index.dtype == int64)}, {pointer(node)}, {rows}"
     if name == "take_along":
@@ -131,7 +131,7 @@ def cumsum(node: Node, pointer: Pointer) -> Call | None:
     """The running sum along an axis."""
     if node.dtype not in _ADDED:
         return None
-    outer, size, inner = _splits(node, 1)
+    outer, size, inner = splits(node, 1)
     numbers = f"{outer}, {size}, {inner}, {int(node.attrs['backwards'])}"
     return Call(f"wg_cumsum_{suffix(node.dtype)}({pointer(node.sources[0])}, {pointer(node)}, {numbers});")
 

@@ -37,7 +37,7 @@ from wengert.dtypes import (
     uint32,
     uint64,
 )
-from wengert.ops.core import CAST, STOP_GRADIENT, VARIABLE
+from wengert.ops.core import CAST, STOP_GRADIENT, TO_DEVICE, VARIABLE
 from wengert.ops.elementwise import nextafter
 from wengert.ops.op import Op
 
@@ -90,7 +90,7 @@ def c_expression(
     attrs = attrs or {}
     if op is CAST:
         return c_cast(dtype, attrs["dtype"], operands[0])
-    if op is VARIABLE or op is STOP_GRADIENT:
+    if op in (VARIABLE, STOP_GRADIENT, TO_DEVICE):
         return operands[0]
     template = None if dtype in COMPLEX else _template(op, dtype)
     if template is None:

@@ -50,7 +50,12 @@ def _unbatched(x: Node) -> Node:
 
 
 def _multiplies(node: Node) -> bool:
-    return node.dtype in (float32, float64) and all(_batch_step(s, node) is not None for s in node.sources)
+    return node.dtype in (float32, float64) and is_even(node)
+
+
+def is_even(node: Node) -> bool:
+    """Whether the matrices of a product's batches lie evenly apart."""
+    return all(_batch_step(s, node) is not None for s in node.sources)
 
 
 def _batch_step(source: Node, node: Node) -> int | None:

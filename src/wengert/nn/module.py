@@ -230,7 +230,7 @@ class Module:
         optimizer made before goes on with them.
         """
         wanted = [target for target in (*targets, dtype, device) if target is not None]
-        places = [target for target in wanted if _is_device(target)]
+        places = [target for target in wanted if wg.devices.is_device(target)]
         for slot in [*self.parameters(), *self.buffers()]:
             slot.to_(*(wanted if wg.isdtype(slot.dtype, "real floating") else places))
         wg.config.changed()
@@ -332,10 +332,6 @@ def _once(named: Iterator[tuple[str, Module]]) -> Iterator[Module]:
         if id(module) not in seen:
             seen.add(id(module))
             yield module
-
-
-def _is_device(target: Any) -> bool:
-    return isinstance(target, str) and target.split(":")[0] in ("cpu", "cuda")
 
 
 def _same(before: Any, after: Any) -> bool:

@@ -99,6 +99,31 @@ def stop_gradient(x: Any) -> Node:
     return STOP_GRADIENT(as_node(x))
 
 
+class _ToDevice(Op):
+    """The op that moves a value: its device is an attribute."""
+
+    def __call__(self, *sources: Node, **attrs: Any) -> Node:
+        (x,), device = sources, attrs["device"]
+        tracked = x.tracked and recording.grad
+        return Node(self, (x,), attrs, x.shape, x.dtype, device, tracked, recording.location or here())
+
+
+TO_DEVICE: Op = _ToDevice(
+    "to_device",
+    infer=lambda x, device: (x.shape, x.dtype),
+    numpy=lambda x, device: x,
+    vjp=(lambda g, y, x: to_device(g, x.device),),
+    linear=(0,),
+    batch=lambda y, sources, batched: TO_DEVICE(*sources, device=y.device),
+    moves=True,
+)
+
+
+def to_device(x: Node, device: str) -> Node:
+    """The value on another device."""
+    return x if x.device == device else TO_DEVICE(x, device=device)
+
+
 ALIAS: Op = Op(
     "alias",
     infer=_same,

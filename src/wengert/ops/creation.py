@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert import devices
 from wengert.dtypes import (
     COMPLEX,
     HALF,
@@ -25,10 +26,10 @@ from wengert.dtypes import (
     int64,
     scalar_dtype,
 )
-from wengert.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from wengert.errors import ArgumentError, DTypeError, ShapeError
 from wengert.graph import Node, Shape
 from wengert.ops.broadcasting import broadcast_shapes
-from wengert.ops.core import as_node, cast, literal, operands
+from wengert.ops.core import as_node, cast, literal, operands, to_device
 from wengert.ops.elementwise import equal, floor, greater_equal, less, where
 from wengert.ops.movement import as_shape, broadcast_to, reshape
 from wengert.ops.op import Op
@@ -48,9 +49,7 @@ def iota(length: int, dtype: np.dtype[Any] = int64) -> Node:
 
 def check_device(device: Any, name: str) -> str:
     """The device asked for, if there is one; the default without."""
-    if device not in (None, "cpu"):
-        raise DeviceError(f"{name}: there is no device {device!r} here; there is 'cpu'")
-    return "cpu"
+    return devices.default if device is None else devices.named(device, name)
 
 
 def _dtype_or(dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
@@ -158,7 +157,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     >>> wg.arange(3).tolist(), wg.arange(1, 0, -0.5).tolist()
     ([0, 1, 2], [1.0, 0.5])
     """
-    check_device(device, "arange")
+    where_to = check_device(device, "arange")
     start, stop = (0, start) if stop is None else (start, stop)
     start, stop, step = (_number(value, "arange") for value in (start, stop, step))
     chosen = _dtype_or(dtype, scalar_dtype(start + stop + step))
@@ -174,7 +173,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     ramp = iota(length, compute)
     delta = (second - first).item()
     ramp = ramp if delta == 1 else ramp * literal(delta, compute)
-    return cast(ramp if first == 0 else ramp + literal(first.item(), compute), chosen)
+    return to_device(cast(ramp if first == 0 else ramp + literal(first.item(), compute), chosen), where_to)
 
 
 def _check_range(last: float, dtype: np.dtype[Any]) -> None:
@@ -189,7 +188,7 @@ def linspace(
 
     Computed in float64 and rounded once.
     """
-    check_device(device, "linspace")
+    where_to = check_device(device, "linspace")
     start, stop = _number(start, "linspace"), _number(stop, "linspace")
     count = as_shape(num, "linspace")[0]
     if count < 0:
@@ -202,7 +201,7 @@ def linspace(
     ramp = _between(start, stop, count, count - 1 if endpoint else count, wide)
     if endpoint and count > 1:
         ramp = where(equal(iota(count), count - 1), literal(stop, wide), ramp)
-    return cast(floor(ramp) if chosen in INTEGER else ramp, chosen)
+    return to_device(cast(floor(ramp) if chosen in INTEGER else ramp, chosen), where_to)
 
 
 def _between(start: complex, stop: complex, count: int, intervals: int, dtype: np.dtype[Any]) -> Node:
@@ -230,14 +229,14 @@ def _sides(name: str, n_rows: Any, n_cols: Any) -> Shape:
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
     """A matrix with ones on its k-th diagonal (above the main one for positive `k`) and zeros elsewhere."""
-    check_device(device, "eye")
-    return cast(equal(diagonals(*_sides("eye", n_rows, n_cols)), int(k)), _dtype_or(dtype, default_float))
+    matrix = equal(diagonals(*_sides("eye", n_rows, n_cols)), int(k))
+    return to_device(cast(matrix, _dtype_or(dtype, default_float)), check_device(device, "eye"))
 
 
 def tri(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
     """A matrix with ones on and below its k-th diagonal and zeros above; `dtype=wg.bool` makes it a mask."""
-    check_device(device, "tri")
-    return cast(less(diagonals(*_sides("tri", n_rows, n_cols)), int(k) + 1), _dtype_or(dtype, default_float))
+    matrix = less(diagonals(*_sides("tri", n_rows, n_cols)), int(k) + 1)
+    return to_device(cast(matrix, _dtype_or(dtype, default_float)), check_device(device, "tri"))
 
 
 def _matrix(x: Any, name: str) -> Node:

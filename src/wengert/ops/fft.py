@@ -190,8 +190,7 @@ def _frequencies(name: str, reference: Any, n: int, d: float, dtype: Any, device
         raise DTypeError(f"{name}: frequencies are floating-point numbers, not {found}")
     if not isinstance(n, int) or n < 1:
         raise ArgumentError(f"{name}: the number of elements is {n!r}; it must be an integer of at least 1")
-    check_device(device, name)
-    return data(reference(n, d).astype(found))
+    return data(reference(n, d).astype(found), check_device(device, name))
 
 
 def fftshift(x: Any, /, *, axes: Any = None) -> Node:

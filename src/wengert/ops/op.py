@@ -111,14 +111,23 @@ def _inexact(dtype: Any) -> bool:
 
 
 def common_device(name: str, sources: Sequence[Node]) -> str:
-    """The device all sources are on."""
+    """The device all sources are on. Constants that no Tensor names, such as those of our own rules, go along."""
     if not sources:
         return "cpu"
     device = sources[0].device
     for source in sources:
         if source.device != device:
+            if source.device == "cpu" and _is_unnamed(source):
+                continue
+            if device == "cpu" and all(_is_unnamed(s) for s in sources if s.device == "cpu"):
+                device = source.device
+                continue
             raise DeviceError(f"{name}: values on {device} and on {source.device}; move one with .to({device!r})")
     return device
+
+
+def _is_unnamed(node: Node) -> bool:
+    return node.owner is None or node.owner() is None
 
 
 # --- mixed precision ------------------------------------------------------------------------------------------------

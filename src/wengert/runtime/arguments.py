@@ -48,13 +48,13 @@ def take_apart(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
                 continue
             node = leaf.node
             if not node.tracked:
-                specifications.append((TENSOR, node.shape, node.dtype, False, None))
+                specifications.append((TENSOR, node.shape, node.dtype, False, None, node.device))
             elif leaf.is_leaf:
-                specifications.append((TENSOR, node.shape, node.dtype, True, _type_of_grad(leaf)))
+                specifications.append((TENSOR, node.shape, node.dtype, True, _type_of_grad(leaf), node.device))
             elif recording.grad and node.sources is not RELEASED:
                 return None
             else:
-                specifications.append((TENSOR, node.shape, node.dtype, False, None))
+                specifications.append((TENSOR, node.shape, node.dtype, False, None, node.device))
         elif kind is float:
             specifications.append(_FLOAT)
         elif kind is np.ndarray or isinstance(leaf, (np.ndarray, np.generic)):
@@ -112,6 +112,8 @@ def _change_of_one(old: Specification, new: Specification) -> str:
             return f"has shape {new[1]}, before {old[1]}"
         if old[2] != new[2]:
             return f"has dtype {new[2]}, before {old[2]}"
+        if old[0] == TENSOR and old[5] != new[5]:
+            return f"is on {new[5]}, before on {old[5]}"
         if old[3] != new[3]:
             return f"{'requires' if new[3] else 'does not require'} grad, before it did{' not' if new[3] else ''}"
         return f"has {'no ' if new[4] is None else 'a '}grad, before it had {'none' if old[4] is None else 'one'}"

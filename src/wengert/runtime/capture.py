@@ -135,7 +135,8 @@ class _Attempt:
 
     def _stand_in(self, i: int, leaf: Any, specification: Sequence[Any]) -> Tensor:
         shape, dtype = ((), self.captured.float_dtype) if specification[0] == FLOAT else specification[1:3]
-        node = placeholder(shape, dtype, tracked=False)
+        device = specification[5] if specification[0] == TENSOR else "cpu"
+        node = placeholder(shape, dtype, device, tracked=False)
         self.inputs.append(node)
         self.captured.arguments.append(i)
         twin, grad = Tensor(node), None
@@ -143,7 +144,7 @@ class _Attempt:
             twin.requires_grad = True
             if specification[4] is not None:
                 shape, dtype = specification[4]
-                grad = Tensor(placeholder(shape, dtype, tracked=False))
+                grad = Tensor(placeholder(shape, dtype, device, tracked=False))
                 self.grad_inputs.append(grad.node)
                 self.captured.argument_grads.append(i)
                 twin._grad = grad

@@ -20,6 +20,7 @@ from wengert.compiler.passes import optimize
 from wengert.graph import Graph, Node
 from wengert.reference import apply_here
 from wengert.runtime.config import config
+from wengert.runtime.machines import on_gpu
 
 Array = np.ndarray[Any, Any]
 
@@ -43,9 +44,14 @@ def build(graph: Graph, pairs: Sequence[tuple[int, int]] = ()) -> Program:
 
     `pairs` are inputs and the outputs that take their place, by number: they may share memory.
     """
-    if config.tier == "interpret" or not has_compiler():
+    on_cuda = on_gpu(graph)
+    if not on_cuda and (config.tier == "interpret" or not has_compiler()):
         return Interpreter(graph)
     optimized, reports = optimize(graph, off=config.passes_off, fuel=config.fuel)
+    if on_cuda:
+        from wengert.backends.cuda.program import Program as CudaProgram
+
+        return CudaProgram(optimized, reports, pairs)
     if config.check:
         from wengert.runtime.checking import CheckedProgram  # which needs what records, and so this
 

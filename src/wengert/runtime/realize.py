@@ -22,11 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.autodiff.reverse import raise_released
-from wengert.backends.numpy import run
-from wengert.errors import AbstractValueError, ComputationError, NaNError
+from wengert.errors import AbstractValueError, ComputationError, NaNError, OutOfMemoryError
 from wengert.graph import RELEASED, Node, Trace, recording
 from wengert.ops.core import PLACEHOLDER, VARIABLE
 from wengert.reference import is_checking_nans
+from wengert.runtime.machines import interpret, moved, on_host
+from wengert.runtime.parts import Part, parts
 from wengert.runtime.tiers import run_compiled
 from wengert.tensor import engine
 
@@ -40,8 +41,14 @@ class Failure(NamedTuple):
     node: Node
 
 
-def value(node: Node) -> np.ndarray[Any, Any]:
-    """The array of a node; computes it, and all else that is pending, if need be."""
+def host_value(node: Node) -> np.ndarray[Any, Any]:
+    """The array of a node on the host; it comes down from the device if it is there."""
+    array = value(node)
+    return array if isinstance(array, np.ndarray) else on_host(array)
+
+
+def value(node: Node) -> Any:
+    """The array of a node where it is; computes it, and all else that is pending, if need be."""
     if recording.trace is not None and recording.trace.static is not None:
         _require_constant(node, recording.trace.static)
     if node.buffer is None:
@@ -53,7 +60,7 @@ def value(node: Node) -> np.ndarray[Any, Any]:
 
 def raise_failure(failure: Failure) -> None:
     """Raise what a failed node raised, naming the op and the line that recorded it."""
-    if isinstance(failure.error, (NaNError, AbstractValueError, ComputationError)):
+    if isinstance(failure.error, (NaNError, AbstractValueError, ComputationError, OutOfMemoryError)):
         raise failure.error
     message = f"{failure.node.op.name} failed: {failure.error}"
     raise ComputationError(message, failure.node.location) from failure.error
@@ -93,11 +100,36 @@ def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[
     keep = set(targets)
     keep.update(node for node in _wanted_by_backward(order) if released is None or node not in released)
     keep.update(_behind_variables(order))
-    if is_checking_nans() or not run_compiled(order, keep, is_step=released is not None):
-        run(order, keep, Failure)
+    found = parts(order, keep)
+    for part in found:
+        _run_part(part, is_step=released is not None)
+    for part in found:  # what one part had to keep for another
+        for node in part.keep - keep:
+            node.buffer = None
     for node in keep:
         if node.buffer is not None and not (node.tracked and any(source.tracked for source in node.sources)):
             node.sources = ()
+
+
+def _run_part(part: Part, is_step: bool) -> None:
+    """Compute the nodes of one device, or move a value."""
+    if part.is_move:
+        _move(part.order[0])
+        return
+    order = [node for node in part.order if node.buffer is None]
+    if is_checking_nans() or not run_compiled(order, part.keep, is_step):
+        interpret(order, part.keep, Failure, part.device)
+
+
+def _move(node: Node) -> None:
+    """Take a value to another device."""
+    array = node.sources[0].buffer
+    if type(array) is not Failure:
+        try:
+            array = moved(array, node.device)
+        except Exception as error:
+            array = Failure(error, node)
+    node.buffer = array
 
 
 def _unrealized(targets: Iterable[Node]) -> list[Node]:
@@ -199,5 +231,5 @@ def synchronize() -> None:
     flush()
 
 
-engine.value = value
+engine.value = host_value
 engine.settle = settle

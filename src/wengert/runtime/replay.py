@@ -15,7 +15,6 @@ import numpy as np
 
 from wengert import tree
 from wengert.autodiff.checkpoint import CHECKPOINT
-from wengert.backends.recycle import is_sole_base
 from wengert.graph import NO_ATTRS, RELEASED, Graph, Node, recording
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import Op, pick
@@ -24,6 +23,7 @@ from wengert.runtime.arguments import ARRAY, OBJECT, TENSOR, Call
 from wengert.runtime.capture import ARGUMENT, CONSTANT, NEW, NONE, SAME_GRAD, SLOT, VALUE, Captured, recording_lock
 from wengert.runtime.config import config
 from wengert.runtime.guards import Guards
+from wengert.runtime.machines import is_sole
 from wengert.runtime.program import Array, Interpreter, Program
 from wengert.runtime.realize import value
 from wengert.runtime.signature import Recorded, frozen
@@ -68,7 +68,7 @@ class Replay:
         nodes = [slot().node for slot in self._slots]  # type: ignore[union-attr]
         self._tracked = [node.tracked for node in nodes]
         self._shapes = [node.shape for node in nodes]
-        self._dtypes = [node.dtype for node in nodes]
+        self._dtypes = [(node.dtype, node.device) for node in nodes]
         self._pinned = [
             (slot, ref(node))
             for slot, node in zip(c.slots, nodes)
@@ -108,8 +108,10 @@ class Replay:
             return "a tensor from outside that the function used is gone"
         if [node.tracked for node in nodes] != self._tracked:
             return "a tensor from outside requires grad, and did not before, or the other way round"
-        if [node.shape for node in nodes] != self._shapes or [node.dtype for node in nodes] != self._dtypes:
-            return "a tensor from outside has another shape or dtype"
+        if [node.shape for node in nodes] != self._shapes or [
+            (node.dtype, node.device) for node in nodes
+        ] != self._dtypes:
+            return "a tensor from outside has another shape or dtype, or is on another device"
         for slot, had in self.captured.had_grad:
             if (slot()._grad is not None) is not had:  # type: ignore[union-attr]
                 return f"grad of a tensor from outside is {'None' if had else 'there'}, and was not before"
@@ -139,7 +141,7 @@ class Replay:
         c, leaves = self.captured, call.leaves
         sources = self._sources(leaves)
         arrays = [source.buffer if type(source) is Node else self._array(source) for source in sources]
-        if any([type(a) is not np.ndarray for a in arrays]):  # pending, or abstract while another thread records
+        if not all([hasattr(a, "dtype") for a in arrays]):  # pending, or abstract while another thread records
             with recording_lock:
                 sources = self._sources(leaves)
                 arrays = [value(source) if type(source) is Node else self._array(source) for source in sources]
@@ -162,7 +164,7 @@ class Replay:
         return [
             i
             for i, _ in self.pairs
-            if getrefcount(sources[i]) == 3 and is_sole_base(arrays[i]) and getrefcount(arrays[i]) == 3
+            if getrefcount(sources[i]) == 3 and getrefcount(arrays[i]) == 3 and is_sole(arrays[i])
         ]
 
     def _spare(self) -> dict[int, Array]:
@@ -174,10 +176,10 @@ class Replay:
                 continue
             node = grad.node
             array = node.buffer
-            if getrefcount(node) != 3 or type(array) is not np.ndarray or getrefcount(array) != 3:
+            if getrefcount(node) != 3 or not hasattr(array, "dtype") or getrefcount(array) != 3 or not is_sole(array):
                 continue
             alike = (array.shape, array.dtype) == self._types_out[k][:2]
-            if alike and is_sole_base(array) and array.flags.c_contiguous and array.flags.writeable:
+            if alike and (type(array) is not np.ndarray or (array.flags.c_contiguous and array.flags.writeable)):
                 found[k] = array
         return found
 

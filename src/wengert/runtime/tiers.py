@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wengert.errors import CompilerError
-from wengert.graph import Graph, Node, now, recorded_as, recording
+from wengert.graph import Graph, Node, has_array, now, recorded_as, recording
 from wengert.ops.core import LITERAL, placeholder
 from wengert.ops.movement import RESHAPE, SLICE
 from wengert.runtime.config import config
@@ -39,11 +39,11 @@ structures: OrderedDict[Hashable, Structure] = OrderedDict()
 
 def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
     """Run the nodes as a compiled program if their structure came back often enough; whether that was done."""
-    if config.tier == "interpret" or not has_compiler():
+    if config.tier == "interpret" or not (order[-1].device != "cpu" or has_compiler()):
         return False
     order = _with_slices_taken(order)
     key, leaves, kept = _structure(order, keep)
-    if any(type(leaf.buffer) is not np.ndarray for leaf in leaves):
+    if not all(has_array(leaf) for leaf in leaves):
         return False  # one that failed, or several results in one
     structure = structures.get(key)
     if structure is None:
@@ -77,13 +77,25 @@ def _with_slices_taken(order: Sequence[Node]) -> list[Node]:
     rest, taken = [], set()
     for node in order:
         source = node.sources[0] if node.sources else None
-        is_slice = node.op is SLICE and type(source.buffer) is np.ndarray  # type: ignore[union-attr]
-        if is_slice or (node.op is RESHAPE and source in taken):
-            node.buffer = node.op.run([source.buffer], node)  # type: ignore[union-attr]
-            taken.add(node)
-        else:
+        is_slice = node.op is SLICE and has_array(source)  # type: ignore[arg-type]
+        view = _view(node, source.buffer) if is_slice or (node.op is RESHAPE and source in taken) else None  # type: ignore[union-attr]
+        if view is None:
             rest.append(node)
+        else:
+            node.buffer = view
+            taken.add(node)
     return rest
+
+
+def _view(node: Node, array: Any) -> Any:
+    """A slice or a reshape without a copy; None where a device's memory does not allow it."""
+    if isinstance(array, np.ndarray):
+        return node.op.run([array], node)
+    if node.op is RESHAPE:
+        return array.reshape(node.shape)
+    starts, steps = node.attrs["starts"], node.attrs["steps"]
+    of_rows = node.ndim > 0 and steps[0] == 1 and node.shape[1:] == array.shape[1:]
+    return array.rows(starts[0], starts[0] + node.shape[0]) if of_rows else None
 
 
 def _structure(order: Sequence[Node], keep: set[Node]) -> tuple[Hashable, list[Node], list[Node]]:
@@ -105,8 +117,8 @@ def _structure(order: Sequence[Node], keep: set[Node]) -> tuple[Hashable, list[N
         is_kept = node in keep
         if is_kept:
             kept.append(node)
-        entries.append((node.op, _attributes(node), tuple(sources), node.shape, node.dtype, is_kept))
-    types = tuple([(leaf.shape, leaf.dtype) for leaf in leaves])
+        entries.append((node.op, _attributes(node), tuple(sources), node.shape, node.dtype, node.device, is_kept))
+    types = tuple([(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves])
     return (tuple(entries), types, config.version), list(leaves), kept
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 SECONDS_BETWEEN_LINES = 15
 """Where there is no terminal; an epoch's end is always shown."""
-SECONDS_BETWEEN_FRAMES = 0.125
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,8 @@ class Live:
             rich_progress.TextColumn("{task.fields[line]}", markup=False),
             expand=True,
             transient=True,
-            refresh_per_second=1 / SECONDS_BETWEEN_FRAMES,
+            refresh_per_second=8,
         )
-        self._last = 0.0
         self._task = self._progress.add_task("compiling", total=1.0, line="")
 
     def __enter__(self) -> Live:
@@ -87,10 +85,7 @@ class Live:
         self._progress.stop()
 
     def show(self, report: Report) -> None:
-        """Bring the line up to date, if it is time to."""
-        if time.perf_counter() - self._last < SECONDS_BETWEEN_FRAMES:
-            return
-        self._last = time.perf_counter()
+        """Bring the line up to date."""
         line = " ".join(report.fields())
         self._progress.update(self._task, completed=report.done, description=epoch_of(report), line=line)
 

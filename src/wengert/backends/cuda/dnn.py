@@ -1,0 +1,156 @@
+"""Convolutions by cuDNN's graph interface: a candidate beside our own kernels.
+
+A convolution is described by sizes and strides, so channels may come first or last in memory. The heuristic ranks
+plans; each is a candidate of its own, those whose sums have no fixed order left out.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wengert.backends.cuda.driver import opened
+from wengert.dtypes import bfloat16, float16, float32, float64
+from wengert.graph import Node
+
+_NAMES = {float32: "FLOAT", float64: "DOUBLE", float16: "HALF", bfloat16: "BFLOAT16"}
+CONVOLUTIONS = ("convolve", "convolve_input", "convolve_weight")
+
+
+@functools.cache
+def library() -> Any:
+    """cuDNN's frontend, or None where it is not installed."""
+    try:
+        import cudnn
+
+        cudnn.backend_version()
+    except Exception:
+        return None
+    return cudnn
+
+
+@functools.cache
+def _handle(device: str) -> Any:
+    handle = library().create_handle()
+    library().set_stream(handle=handle, stream=int(opened(device).stream))
+    return handle
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A convolution without its values: which of the three it is, and all sizes, channels first."""
+
+    op: str
+    x: tuple[int, ...]
+    weight: tuple[int, ...]
+    y: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    dtype: np.dtype[Any]
+    result: np.dtype[Any]
+    channels_last: bool = False
+    tf32: bool = False
+
+
+def shape_of(node: Node, tf32: bool) -> Shape | None:
+    """The shape of a convolution's node, or None where cuDNN cannot do it."""
+    a, name = node.attrs, node.op.name
+    first, second = (source.shape for source in node.sources)
+    x, weight, y = {
+        "convolve": (first, second, node.shape),
+        "convolve_input": (node.shape, second, first),
+        "convolve_weight": (first, node.shape, second),
+    }[name]
+    dtype = node.sources[0].dtype
+    crops = any(n < 0 for pair in a["padding"] for n in pair)
+    if len(x) not in (4, 5) or dtype not in _NAMES or crops or not min(x) or not min(weight) or not min(y):
+        return None
+    return Shape(name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, node.dtype, False, tf32)
+
+
+def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
+    """How far apart the elements of a contiguous value lie along each axis, channels first.
+
+    >>> strides((2, 3, 4, 5), False), strides((2, 3, 4, 5), True)
+    ([60, 20, 5, 1], [60, 1, 15, 3])
+    """
+    order = [0, *range(2, len(sizes)), 1] if channels_last else list(range(len(sizes)))
+    found, step = [0] * len(sizes), 1
+    for axis in reversed(order):
+        found[axis] = step
+        step *= sizes[axis]
+    return found
+
+
+class Convolution:
+    """One plan of cuDNN for one convolution."""
+
+    def __init__(self, graph: Any, index: int, device: str) -> None:
+        self.graph, self.index, self.handle = graph, index, _handle(device)
+        self.workspace = int(graph.get_workspace_size_plan_at_index(index))
+        self.name = f"cuDNN #{index}"
+
+    def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
+        """Put it on the stream: two operands and the result."""
+        pack = {number: pointer for number, pointer in enumerate(pointers, 1)}
+        self.graph.execute_plan_at_index(pack, workspace, self.index, self.handle)
+
+
+@functools.lru_cache(maxsize=512)
+def candidates(shape: Shape, device: str, count: int = 1) -> list[Convolution]:
+    """The plans that cuDNN suggests for a convolution, best first; none where it cannot do it or is not there."""
+    dnn = library()
+    if dnn is None:
+        return []
+    try:
+        graph = _graph(dnn, shape, device)
+        found = []
+        for index in range(graph.get_execution_plan_count()):
+            try:
+                graph.build_plan_at_index(index)
+            except Exception:
+                continue  # this engine does not take these sizes
+            found.append(Convolution(graph, index, device))
+            if len(found) == count:
+                break
+        return found
+    except dnn.cudnnGraphNotSupportedError:
+        return []
+
+
+def _graph(dnn: Any, shape: Shape, device: str) -> Any:
+    """The convolution as cuDNN's graph, with its plans ranked."""
+    kinds = dnn.data_type
+    kind, result = (getattr(kinds, _NAMES[dtype]) for dtype in (shape.dtype, shape.result))
+    compute = kinds.DOUBLE if shape.dtype is float64 else kinds.FLOAT
+    graph = dnn.pygraph(handle=_handle(device), io_data_type=kind, compute_data_type=compute)
+    operands = {"convolve": "x weight y", "convolve_input": "y weight x", "convolve_weight": "x y weight"}
+    first, second, made = (getattr(shape, name) for name in operands[shape.op].split())
+    given = [
+        graph.tensor(dim=list(sizes), stride=strides(sizes, shape.channels_last), data_type=kind, uid=number)
+        for number, sizes in enumerate((first, second), 1)
+    ]
+    settings = {
+        "pre_padding": [low for low, _ in shape.padding],
+        "post_padding": [high for _, high in shape.padding],
+        "stride": list(shape.stride),
+        "dilation": list(shape.dilation),
+    }
+    build = {"convolve": graph.conv_fprop, "convolve_input": graph.conv_dgrad, "convolve_weight": graph.conv_wgrad}
+    output = build[shape.op](*given, **settings)
+    output.set_uid(3)
+    output.set_dim(list(made)).set_stride(strides(made, shape.channels_last))
+    output.set_output(True).set_data_type(result)
+    graph.validate()
+    graph.build_operation_graph()
+    graph.create_execution_plans([dnn.heur_mode.A, dnn.heur_mode.FALLBACK])
+    notes = dnn.numerical_note
+    graph.deselect_numeric_notes(
+        [notes.NONDETERMINISTIC, *([] if shape.tf32 else [notes.TENSOR_CORE][: shape.dtype is float32])]
+    )
+    return graph

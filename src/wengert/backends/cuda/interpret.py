@@ -1,0 +1,96 @@
+"""The interpreting tier on a GPU: every node by a program of its own, kept for the next node like it.
+
+A program of one node depends on its op, attributes, shapes and dtypes, so it is compiled once, and from the disk's
+cache in every later process. Values that only change their shape or name share memory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.backends.cuda.memory import DeviceArray, upload
+from wengert.backends.cuda.program import Program
+from wengert.graph import Graph, Node, now, recorded_as, recording
+from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
+from wengert.ops.movement import RESHAPE
+from wengert.ops.op import pick
+
+BOUND = 4096  # programs kept; the one not used for longest goes first
+_SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
+
+_programs: OrderedDict[Hashable, Program] = OrderedDict()
+
+
+def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, Node], Any], device: str) -> None:
+    """Give each node of `order` its buffer; those not in `keep` lose it again after their last use."""
+    uses: dict[Node, int] = {}
+    for node in order:
+        for source in node.sources:
+            uses[source] = uses.get(source, 0) + 1
+    computed = set(order)
+    for node in order:
+        broken = next((s.buffer for s in node.sources if type(s.buffer) is failure), None)
+        if broken is not None:
+            node.buffer = broken
+        elif node.op is not LITERAL or node in keep:
+            try:
+                node.buffer = _computed(node, device)
+            except Exception as error:
+                node.buffer = failure(error, node)
+        for source in node.sources:
+            uses[source] -= 1
+            if not uses[source] and source in computed and source not in keep:
+                source.buffer = None
+
+
+def _computed(node: Node, device: str) -> Any:
+    sources = node.sources
+    if node.op is LITERAL:
+        return upload(np.asarray(node.attrs["value"], node.dtype), device)
+    if node.op.name == "pick":
+        return sources[0].buffer[node.attrs["index"]]
+    if node.op in _SAME_MEMORY and sources[0].op is not LITERAL:
+        array = sources[0].buffer
+        array = array if type(array) is DeviceArray else upload(array, device)
+        return array.reshape(node.shape)
+    given = list(dict.fromkeys(source for source in sources if source.op is not LITERAL))
+    results = _program(node, given, device)([source.buffer for source in given])
+    return tuple(results) if isinstance(node.dtype, tuple) else results[0]
+
+
+def _program(node: Node, given: Sequence[Node], device: str) -> Program:
+    key = (
+        node.op,
+        _attributes(node),
+        device,
+        tuple((s.shape, s.dtype, repr(s.attrs["value"]) if s.op is LITERAL else None) for s in node.sources),
+    )
+    program = _programs.get(key)
+    if program is None:
+        program = _programs[key] = Program(_alone(node, given, device), captures=False, device=device)
+        if len(_programs) > BOUND:
+            _programs.popitem(last=False)
+    _programs.move_to_end(key)
+    return program
+
+
+def _attributes(node: Node) -> Hashable:
+    return tuple((name, value if isinstance(value, Hashable) else repr(value)) for name, value in node.attrs.items())
+
+
+def _alone(node: Node, given: Sequence[Node], device: str) -> Graph:
+    """The graph of one node over placeholders."""
+    since = now()
+    with recorded_as(recording.location, False):
+        inputs = {source: placeholder(source.shape, source.dtype, device) for source in given}
+        literals = [source for source in node.sources if source.op is LITERAL]
+        whole = Graph(given, [node], nodes=[*dict.fromkeys(literals), node])
+        (result,) = whole.inline(*inputs.values())
+        result.device = device
+        if isinstance(result.dtype, tuple):
+            return Graph(list(inputs.values()), [pick(result, i) for i in range(len(result.dtype))], since)
+        return Graph(list(inputs.values()), [result], since)

@@ -1,0 +1,192 @@
+"""Values in a GPU's memory: arrays that know their block, and blocks that give themselves back.
+
+All arrays are contiguous. Nothing is copied to or from the device but here, and all of it is counted: `transfers` says
+how many copies there were in each direction.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wengert.backends.cuda.driver import opened
+from wengert.errors import OutOfMemoryError, OutOfRangeError
+from wengert.graph import Shape
+from wengert.location import describe, here
+
+ALIGNMENT = 16  # bytes: what the widest load of a kernel asks for
+
+
+@dataclass
+class Transfers:
+    """How many copies there were between host and device, and how many bytes."""
+
+    uploads: int = 0
+    downloads: int = 0
+    uploaded: int = 0
+    downloaded: int = 0
+
+
+@dataclass
+class Usage:
+    """The bytes that arrays hold now, and the most they ever held."""
+
+    live: int = 0
+    peak: int = 0
+
+
+transfers = Transfers()
+unchecked: dict[str, dict[str, None]] = {}
+"""By device: the ops with indices, and their lines, that ran since somebody last looked whether all were in range."""
+
+usage: dict[str, Usage] = {}
+_lock = threading.Lock()
+
+
+class Block:
+    """A stretch of a GPU's memory; freed when nobody refers to it any more."""
+
+    __slots__ = ("__weakref__", "device", "driver", "location", "pointer", "size")
+
+    def __init__(self, size: int, device: str) -> None:
+        self.size, self.device, self.location = max(size, 1), device, here()
+        self.pointer = 0
+        self.driver = opened(device)
+        try:
+            self.pointer = self.driver.allocate(self.size)
+        except OutOfMemoryError:
+            self.driver.trim()
+            self.pointer = self._again()
+        with _lock:
+            used = usage.setdefault(device, Usage())
+            used.live += self.size
+            used.peak = max(used.peak, used.live)
+
+    def _again(self) -> int:
+        """Try once more, after the pool has given back what it kept; else say who holds the memory."""
+        try:
+            return int(self.driver.allocate(self.size))
+        except OutOfMemoryError:
+            raise OutOfMemoryError(shortage(self.size, self.device)) from None
+
+    def __del__(self) -> None:
+        if self.pointer and not sys.is_finalizing():
+            with _lock:
+                usage[self.device].live -= self.size
+            self.driver.free(self.pointer)
+
+
+def shortage(size: int, device: str) -> str:
+    """What to say when memory ran out: what was asked for, what there is, and what is held."""
+    free, total = opened(device).memory_info()
+    live = usage.setdefault(device, Usage()).live
+    return (
+        f"{device} has no {_readable(size)} left: of {_readable(total)}, {_readable(free)} are free and tensors hold "
+        f"{_readable(live)}. Let go of tensors, use smaller batches, or wg.checkpoint"
+    )
+
+
+def _readable(size: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+class DeviceArray:
+    """An array on a GPU: a block, or a stretch of one, and what lies in it."""
+
+    __slots__ = ("__weakref__", "block", "dtype", "offset", "shape")
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str, block: Any = None, offset: int = 0) -> None:
+        self.shape, self.dtype, self.offset = shape, dtype, offset
+        self.block = Block(self.nbytes, device) if block is None else block
+
+    @property
+    def device(self) -> str:
+        """The GPU it is on."""
+        return str(self.block.device)
+
+    @property
+    def pointer(self) -> int:
+        """Where it begins."""
+        return int(self.block.pointer + self.offset)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it takes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def reshape(self, shape: Shape) -> DeviceArray:
+        """The same memory under another shape."""
+        return DeviceArray(shape, self.dtype, self.device, self.block, self.offset)
+
+    def rows(self, start: int, stop: int) -> DeviceArray | None:
+        """Some rows, in the same memory; None where kernels could not read them because they begin off the grid."""
+        width = self.nbytes // max(self.shape[0], 1)
+        offset = self.offset + start * width
+        if offset % ALIGNMENT:
+            return None
+        return DeviceArray((stop - start, *self.shape[1:]), self.dtype, self.device, self.block, offset)
+
+    def copy(self) -> DeviceArray:
+        """The same elements in memory of their own."""
+        twin = DeviceArray(self.shape, self.dtype, self.device)
+        opened(self.device).copy(twin.pointer, self.pointer, self.nbytes)
+        return twin
+
+    def __repr__(self) -> str:
+        return f"<array of shape {self.shape}, {self.dtype}, on {self.device}>"
+
+
+def upload(array: np.ndarray[Any, Any], device: str) -> DeviceArray:
+    """A host array on the device."""
+    array = np.ascontiguousarray(array)
+    made = DeviceArray(array.shape, array.dtype, device)
+    upload_into(made.pointer, array, device)
+    return made
+
+
+def upload_into(pointer: int, array: np.ndarray[Any, Any], device: str) -> None:
+    """Copy a contiguous host array to this address."""
+    if array.nbytes:
+        opened(device).upload(pointer, array)
+    transfers.uploads += 1
+    transfers.uploaded += array.nbytes
+
+
+def download(array: DeviceArray) -> np.ndarray[Any, Any]:
+    """A device array on the host."""
+    made = np.empty(array.shape, array.dtype)
+    driver = opened(array.device)
+    if made.nbytes:
+        driver.download(made, array.pointer)
+    checks = unchecked.pop(array.device, None)
+    if checks and driver.took_error():
+        raise OutOfRangeError(f"an index was out of range on {array.device}, in one of these: {', '.join(checks)}")
+    transfers.downloads += 1
+    transfers.downloaded += made.nbytes
+    return made
+
+
+def holders(device: str, top: int = 10) -> list[tuple[str, int]]:
+    """The user's lines that hold most memory, with their bytes."""
+    import gc
+
+    by_line: dict[str, int] = {}
+    for thing in gc.get_objects():
+        if type(thing) is Block and thing.device == device and thing.pointer:
+            line = describe(thing.location) if thing.location else "?"
+            by_line[line] = by_line.get(line, 0) + thing.size
+    return sorted(by_line.items(), key=lambda item: -item[1])[:top]

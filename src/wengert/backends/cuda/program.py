@@ -1,0 +1,496 @@
+"""A graph as launches on a GPU over one arena, replayed as a CUDA graph.
+
+In: an optimised graph. Out: a Program that computes its outputs from arrays on the device (or on the host: those are
+uploaded). Loop groups become generated kernels, matrix products and the like kernels of their own; ops without CUDA
+are computed on the host by their references, between two stretches of launches. The first call launches one by one;
+from the second on every stretch is replayed whole. Addresses that differ from the last call's are put into the graph.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Container, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.backends.cpu import inlines
+from wengert.backends.cuda import blas, dnn
+from wengert.backends.cuda.driver import Arguments, opened
+from wengert.backends.cuda.memory import DeviceArray, download, unchecked, upload, upload_into
+from wengert.compiler.donate import donations
+from wengert.compiler.fuse import Group, Plan, fuse, storage
+from wengert.compiler.memory import lives, place
+from wengert.compiler.passes import Report
+from wengert.graph import Graph, Node
+from wengert.kernels import device_ops
+from wengert.kernels.cuda import write
+from wengert.kernels.launch import Launch, Work
+from wengert.kernels.lower import lower
+from wengert.kernels.opaque import is_even, product
+from wengert.location import describe
+from wengert.reference import apply_here
+
+NOTHING: Mapping[int, Any] = {}
+ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
+
+
+class Step(NamedTuple):
+    """A part of a program: launches or a library's call, or a node for the host; and what it reads and writes."""
+
+    work: Work | None
+    node: Node | None
+    buffers: Mapping[str, Node]  # by the names that the work uses
+    reads: list[Node]
+    writes: list[Node]
+    vendor: Any = None  # a library's candidate, which takes the buffers in their order
+
+    @property
+    def workspace(self) -> Mapping[str, int]:
+        """Its temporaries: names and bytes."""
+        if self.vendor is not None:
+            return {"workspace": self.vendor.workspace} if self.vendor.workspace else {}
+        return {} if self.work is None else self.work.workspace
+
+
+class Call:
+    """One launch of a program, with its arguments packed."""
+
+    __slots__ = ("arguments", "function", "graph_node", "launch", "shape")
+
+    def __init__(self, function: Any, launch: Launch) -> None:
+        self.function, self.launch = function, launch
+        self.shape = (*launch.grid, *launch.block, launch.shared)
+        self.arguments = Arguments([0 if isinstance(a, str) else a for a in launch.arguments])
+        self.graph_node: Any = None
+
+    def enqueue(self, driver: Any) -> None:
+        """Put it on the stream."""
+        driver.launch(self.function, self.shape, self.arguments)
+
+
+class VendorCall:
+    """One call of a library. What it captures keeps its addresses for good."""
+
+    __slots__ = ("candidate", "pointers", "workspace")
+
+    def __init__(self, candidate: Any, count: int, workspace: int) -> None:
+        self.candidate, self.workspace = candidate, workspace
+        self.pointers = [0] * count
+
+    def enqueue(self, driver: Any) -> None:
+        """Put it on the stream."""
+        self.candidate.enqueue(int(driver.stream), self.pointers, self.workspace)
+
+
+class Stretch:
+    """Launches with nothing of the host's between them: what one CUDA graph replays."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+        self.calls: list[Call | VendorCall] = []
+        self.runs = 0
+        self.recording: Any = None
+        self.changed: set[Call] = set()
+
+    def run(self, captures: bool) -> None:
+        """Launch everything: one by one the first time, as a graph later."""
+        self.runs += 1
+        if not captures or self.runs == 1:
+            self._launch(None)
+            return
+        if self.recording is None:
+            with self.driver.capturing() as recording:
+                self._launch(recording)
+            self.recording = recording
+        else:
+            for call in self.changed:
+                self.recording.change(call.graph_node, call.function, call.shape, call.arguments)
+        self.changed.clear()
+        self.recording.replay()
+
+    def _launch(self, recording: Any) -> None:
+        for call in self.calls:
+            call.enqueue(self.driver)
+            if recording is not None and isinstance(call, Call):
+                call.graph_node = recording.node()
+
+
+class Program:
+    """A compiled graph on a GPU: call it with arrays for the inputs."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        reports: Sequence[Report] = (),
+        pairs: Sequence[tuple[int, int]] = (),
+        captures: bool = True,
+        device: str | None = None,
+    ) -> None:
+        self.whole, self.reports, self.captures = graph, list(reports), captures
+        self.device = device or device_of(graph)
+        graph, pairs = self._without_hosted(graph, pairs)
+        self.graph = graph
+        self.driver = opened(self.device)
+        self.seconds: dict[str, float] = {}
+        start = perf_counter()
+        self.plan: Plan = fuse(graph, self._inlines, self._operands, lambda node: False)
+        self.seconds["fuse"] = perf_counter() - start
+        self.taken = self._donations(pairs)
+        self._name_buffers()
+        self._find_picks()
+        self.steps = [self._step(group) for group in self.plan.groups]
+        self._place_memory()
+        start = perf_counter()
+        self._connect()
+        self.seconds["build"] = perf_counter() - start
+        self.lock = threading.Lock()
+
+    def _without_hosted(self, graph: Graph, pairs: Sequence[tuple[int, int]]) -> tuple[Graph, list[tuple[int, int]]]:
+        """The graph without the outputs that the host can compute from what it has, such as a random counter's."""
+        hosted = on_host_alone(graph)
+        self.numbers = [k for k, node in enumerate(graph.outputs) if node not in hosted]
+        self.hosted = [k for k, node in enumerate(graph.outputs) if node in hosted]
+        self.host_graph = Graph(graph.inputs, [graph.outputs[k] for k in self.hosted], 0) if self.hosted else None
+        place = {k: i for i, k in enumerate(self.numbers)}
+        rest = Graph(graph.inputs, [graph.outputs[k] for k in self.numbers], 0) if self.hosted else graph
+        return rest, [(i, place[k]) for i, k in pairs if k in place]
+
+    def _inlines(self, node: Node) -> bool:
+        return inlines(node)
+
+    # --- buffers --------------------------------------------------------------------------------------------------
+
+    def _donations(self, pairs: Sequence[tuple[int, int]]) -> dict[Node, Node]:
+        hosted = [k for k, group in enumerate(self.plan.groups) if group.opaque and self._is_hosted(group.roots[0])]
+        nodes = [(self.graph.inputs[i], self.graph.outputs[k]) for i, k in pairs]
+        return donations(self.graph, self.plan, nodes, max(hosted, default=-1))
+
+    def _operands(self, node: Node) -> Sequence[Node]:
+        return node.sources if self._is_hosted(node) else device_ops.operands(node)
+
+    def _is_hosted(self, node: Node) -> bool:
+        return not device_ops.has_work(node) and self._vendor(node, []) is None
+
+    def _name_buffers(self) -> None:
+        self.external = list(self.graph.inputs)
+        known = set(self.external)
+        self.constants = [node for node in self.graph.captured() if node not in known]
+        self.outputs = list(dict.fromkeys(storage(node) for node in self.graph.outputs))
+        own = {node for group in self.plan.groups for node in group.stored}
+        self.made = [n for n in self.outputs if n in own and n not in known and n not in self.taken]
+        table = [*self.external, *self.constants, *self.made]
+        self.slots = {node: i for i, node in enumerate(table)}
+        self.slots.update((node, self.slots[source]) for node, source in self.taken.items())
+
+    def _find_picks(self) -> None:
+        """For every node with several results the nodes that pick each."""
+        self.picks: dict[Node, dict[int, Node]] = {}
+        for group in self.plan.groups:
+            for node in group.stored:
+                if node.op.name == "pick":
+                    self.picks.setdefault(node.sources[0], {}).setdefault(node.attrs["index"], node)
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    def _step(self, group: Group) -> Step:
+        own = set(group.roots)
+        reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
+        if not group.opaque:
+            return self._loops(group, reads)
+        node = group.roots[0]
+        if node.op.name == "pick" and not self._is_hosted(node.sources[0]):
+            return self._pick(node)
+        vendor = self._vendor(node, reads)
+        if vendor is not None:
+            return vendor
+        if self._is_hosted(node):
+            return Step(None, node, {}, reads, [node])
+        names: dict[str, Node] = {}
+
+        def buffer_of(node: Node) -> str:
+            owner = storage(node)
+            names[f"n{owner.serial}"] = owner
+            return f"n{owner.serial}"
+
+        results = self.picks.get(node, {})
+        work = device_ops.work(node, buffer_of, self.driver.figures, results)
+        writes = list(results.values()) if isinstance(node.dtype, tuple) else [node]
+        return Step(work, None, names, reads, writes)
+
+    def _vendor(self, node: Node, reads: list[Node]) -> Step | None:
+        """A library's way to carry out an op, if there is one."""
+        found: Sequence[Any] = ()
+        operands = node.sources
+        if node.op.name == "matmul" and node.size and is_even(node):
+            p = product(node)
+            operands, found = (p.x, p.y), blas.candidates(blas.shape_of(p, node.dtype, False), self.driver.index)
+        elif node.op.name in dnn.CONVOLUTIONS:
+            shape = dnn.shape_of(node, False)
+            found = dnn.candidates(shape, self.device) if shape is not None else ()
+        if not found:
+            return None
+        buffers = {name: storage(x) for name, x in zip("xyz", (*operands, node))}
+        return Step(None, None, buffers, reads, [node], found[0])
+
+    def _pick(self, node: Node) -> Step:
+        """One result of several: it is in its place already, or is copied from the first that picked it."""
+        first = self.picks[node.sources[0]][node.attrs["index"]]
+        if first is node:
+            return Step(Work(()), None, {}, [], [])
+        names = {"from": first, "to": node}
+        return Step(device_ops.copy("from", "to", node, self.driver.figures), None, names, [first], [node])
+
+    def _loops(self, group: Group, reads: list[Node]) -> Step:
+        names: dict[str, Node] = {}
+
+        def buffer_of(node: Node) -> str:
+            owner = storage(node)
+            owner = self.taken.get(owner, owner)
+            names[f"n{owner.serial}"] = owner
+            return f"n{owner.serial}"
+
+        roots = self.plan.roots
+        kernel = lower(group, "kernel", lambda n: n not in roots and self._inlines(n), buffer_of)
+        return Step(write(kernel, self.driver.figures), None, names, reads, list(group.stored))
+
+    # --- memory ---------------------------------------------------------------------------------------------------
+
+    def _place_memory(self) -> None:
+        """Offsets in the arena for what is neither given nor returned, temporaries of the works among them."""
+
+        def own(nodes: Sequence[Node]) -> list[Any]:
+            return [n for n in nodes if n not in self.slots and not isinstance(n.dtype, tuple)]
+
+        sizes: dict[Any, int] = {}
+        needs: list[tuple[list[Any], list[Any]]] = []
+        for number, step in enumerate(self.steps):
+            temporaries = [(number, name) for name in step.workspace]
+            sizes.update((t, step.workspace[t[1]]) for t in temporaries)
+            needs.append((own(step.reads), [*own(step.writes), *temporaries]))
+        alive = lives(needs)
+        sizes.update((n, max(n.size * n.dtype.itemsize, 1)) for n in alive if isinstance(n, Node))
+        self.offsets, self.arena_size = place(alive, {value: -(-sizes[value] // 256) * 256 for value in alive})
+
+    # --- launches -------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        """Compile and load the kernels, pack their arguments, note which of them change between calls."""
+        driver = self.driver
+        arena = driver.arena(self.arena_size)
+        launches = [launch for step in self.steps if step.work for launch in step.work.launches]
+        self.sources = list(dict.fromkeys(launch.source for launch in launches))
+        checking = [s for s in self.steps if s.work and any(ERROR_FLAG in x.arguments for x in s.work.launches)]
+        self.checks = dict.fromkeys(_named(node) for step in checking for node in step.writes)
+        functions = driver.kernels(launches)
+        self.held = [_constant(node, self.device) for node in self.constants]
+        self.pieces: list[Any] = []
+        self.users: dict[int, list[tuple[Stretch, Any, int]]] = {}
+        for number, step in enumerate(self.steps):
+            if step.node is not None:
+                self.pieces.append(step.node)
+                continue
+            if not self.pieces or isinstance(self.pieces[-1], Node):
+                self.pieces.append(Stretch(driver))
+            if step.vendor is not None:
+                self._bind_vendor(number, step, arena, self.pieces[-1])
+            for launch in step.work.launches if step.work else ():
+                call = Call(functions[launch.source, launch.entry], launch)
+                self.pieces[-1].calls.append(call)
+                self._bind(call, number, step, arena, self.pieces[-1])
+        self.last = [0] * (len(self.external) + len(self.constants) + len(self.made))
+        self.staging: dict[int, tuple[DeviceArray, bytes]] = {}
+        self.fixed: dict[int, DeviceArray] = {}  # by slot: where a library finds what lies elsewhere at every call
+
+    def _bind_vendor(self, number: int, step: Step, arena: int, stretch: Stretch) -> None:
+        workspace = arena + self.offsets[number, "workspace"] if step.workspace else 0
+        call = VendorCall(step.vendor, len(step.buffers), workspace)
+        stretch.calls.append(call)
+        for position, node in enumerate(step.buffers.values()):
+            if node in self.slots:
+                self.users.setdefault(self.slots[node], []).append((stretch, call, position))
+            else:
+                call.pointers[position] = arena + self.offsets[node]
+
+    def _bind(self, call: Call, number: int, step: Step, arena: int, stretch: Stretch) -> None:
+        for position, argument in enumerate(call.launch.arguments):
+            if not isinstance(argument, str):
+                continue
+            if argument == ERROR_FLAG:
+                call.arguments.set(position, self.driver.error_flag())
+            elif argument not in step.buffers:
+                call.arguments.set(position, arena + self.offsets[number, argument])
+            elif (node := step.buffers[argument]) in self.slots:
+                self.users.setdefault(self.slots[node], []).append((stretch, call, position))
+            else:
+                call.arguments.set(position, arena + self.offsets[node])
+
+    # --- running --------------------------------------------------------------------------------------------------
+
+    def __call__(
+        self, arrays: Sequence[Any], owned: Container[int] = (), spare: Mapping[int, Any] = NOTHING
+    ) -> list[Any]:
+        """The outputs, computed from arrays for the inputs; those numbered in `owned` may be overwritten.
+
+        `spare` are arrays by the number of an output, in which that may be put.
+        """
+        with self.lock:
+            self.driver.make_current()
+            given = [a if type(a) is DeviceArray else self._staged(i, a) for i, a in enumerate(arrays)]
+            for source in self.taken.values():
+                number = self.slots[source]
+                if number not in owned or given[number] is not arrays[number]:
+                    given[number] = given[number].copy()
+            made = [self._fresh(node, spare) for node in self.made]
+            table = [*given, *self.held, *made]
+            self._point_at(table)
+            if self.checks:
+                unchecked.setdefault(self.device, {}).update(self.checks)
+            results: dict[Node, Any] = {}
+            for piece in self.pieces:
+                if isinstance(piece, Node):
+                    self._on_host(piece, arrays, table, results)
+                else:
+                    piece.run(self.captures)
+            self._copy_fixed(table, range(len(table) - len(made), len(table)), out=True)
+            return self._in_order(self._results(table), arrays)
+
+    def _fresh(self, node: Node, spare: Mapping[int, Any]) -> DeviceArray:
+        """Memory for an output: what is to spare for it, or new."""
+        if spare:
+            array = spare.get(self.numbers[self.graph.outputs.index(node)] if node in self.graph.outputs else -1)
+            if type(array) is DeviceArray and array.shape == node.shape:
+                return array
+        return DeviceArray(node.shape, node.dtype, self.device)
+
+    def _in_order(self, results: list[Any], arrays: Sequence[Any]) -> list[Any]:
+        """The device's outputs and the host's, in the graph's order."""
+        if self.host_graph is None:
+            return results
+        found = dict(zip(self.numbers, results))
+        found.update(zip(self.hosted, self.host_graph(*arrays)))
+        return [found[k] for k in range(len(found))]
+
+    def _staged(self, i: int, array: np.ndarray[Any, Any]) -> DeviceArray:
+        """A host array on the device, in a place of its input's own; uploaded only if it differs from the last one."""
+        array = np.ascontiguousarray(array)
+        there = self.staging.get(i)
+        content = array.tobytes() if array.nbytes <= 64 else b""
+        if there is None:
+            there = DeviceArray(array.shape, array.dtype, self.device), b""
+        if not content or content != there[1]:
+            upload_into(there[0].pointer, array, self.device)
+            self.staging[i] = there[0], content
+        return there[0]
+
+    def _point_at(self, table: Sequence[DeviceArray]) -> None:
+        """Give the launches the addresses that differ from those of the last call."""
+        pointers = [array.pointer for array in table]
+        for slot, (now, before) in enumerate(zip(pointers, self.last)):
+            if now != before:
+                for stretch, call, position in self.users.get(slot, ()):
+                    if isinstance(call, Call):
+                        call.arguments.set(position, now)
+                        stretch.changed.add(call)
+                    elif slot not in self.fixed:
+                        self._point_vendor(stretch, call, position, table[slot], slot, is_first=not before)
+        self.last = pointers
+        self._copy_fixed(table, range(len(table) - len(self.made)), out=False)
+
+    def _point_vendor(
+        self, stretch: Stretch, call: VendorCall, position: int, array: DeviceArray, slot: int, is_first: bool
+    ) -> None:
+        """A library's call takes an address once. For what moves there is a fixed place, with copies to and fro."""
+        if is_first:
+            call.pointers[position] = array.pointer
+            return
+        fixed = self.fixed[slot] = DeviceArray(array.shape, array.dtype, self.device)
+        for other, user, at in self.users[slot]:
+            if isinstance(user, VendorCall):
+                user.pointers[at] = fixed.pointer
+                other.recording = None
+
+    def _copy_fixed(self, table: Sequence[DeviceArray], slots: range, out: bool) -> None:
+        for slot, fixed in self.fixed.items():
+            if slot in slots:
+                to, source = (table[slot], fixed) if out else (fixed, table[slot])
+                self.driver.copy(to.pointer, source.pointer, fixed.nbytes)
+
+    def _on_host(
+        self, node: Node, arrays: Sequence[Any], table: Sequence[DeviceArray], results: dict[Any, Any]
+    ) -> None:
+        """Compute an op by its reference: its operands come down, its result goes up."""
+        if node.op.name == "pick" and node.sources[0] in results:
+            value = results[node.sources[0]][node.attrs["index"]]
+        else:
+            operands = [results[s] if s in results else self._fetched(s, arrays, table) for s in node.sources]
+            with np.errstate(all="ignore"):
+                value = apply_here(node, operands)
+        if isinstance(node.dtype, tuple):
+            results[node] = value
+        else:
+            array = np.ascontiguousarray(value)
+            upload_into(self._address(node, table), array, self.device)
+
+    def _fetched(self, node: Node, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> np.ndarray[Any, Any]:
+        owner = storage(node)
+        slot = self.slots.get(owner)
+        if slot is not None and slot < len(arrays) and isinstance(arrays[slot], np.ndarray):
+            return np.asarray(arrays[slot]).reshape(node.shape)
+        if slot is not None:
+            return download(table[slot]).reshape(node.shape)
+        view = DeviceArray(node.shape, node.dtype, self.device, _Stretch(self._address(node, table), self.device))
+        return download(view)
+
+    def _address(self, node: Node, table: Sequence[DeviceArray]) -> int:
+        owner = storage(node)
+        if owner in self.slots:
+            return table[self.slots[owner]].pointer
+        return int(self.driver.arena(self.arena_size) + self.offsets[owner])
+
+    def _results(self, table: Sequence[DeviceArray]) -> list[Any]:
+        """The outputs. What is an input, a constant or an output already is copied: results never alias."""
+        free = {*self.made, *self.taken}
+        results: list[Any] = []
+        for node in self.graph.outputs:
+            owner = storage(node)
+            array = table[self.slots[owner]]
+            array = array if array.shape == node.shape else array.reshape(node.shape)
+            array = array if owner in free else array.copy()
+            free.discard(owner)
+            results.append(array if node.device == self.device else download(array))
+        return results
+
+
+class _Stretch(NamedTuple):
+    """A place in the arena, which owns its memory."""
+
+    pointer: int
+    device: str
+
+
+def device_of(graph: Graph) -> str:
+    """The GPU that a graph's values are on."""
+    for node in (*graph.nodes, *graph.inputs, *graph.outputs):
+        if node.device != "cpu":
+            return node.device
+    raise ValueError("no value of this graph is on a GPU")
+
+
+def on_host_alone(graph: Graph) -> set[Node]:
+    """What is on the host and made only from what is: the host can compute it while the device works."""
+    found = {node for node in (*graph.inputs, *graph.captured()) if node.device == "cpu"}
+    for node in graph.nodes:
+        if node.device == "cpu" and found.issuperset(node.sources):
+            found.add(node)
+    return found
+
+
+def _constant(node: Node, device: str) -> DeviceArray:
+    buffer = node.buffer
+    return buffer if type(buffer) is DeviceArray else upload(np.asarray(buffer), device)
+
+
+def _named(node: Node) -> str:
+    return f"{node.op.name} at {describe(node.location)}"

@@ -1,0 +1,186 @@
+"""What is special about GPUs: which there are, what their memory holds, and kernels of your own.
+
+Nothing here is needed to compute on a GPU: `x.to("cuda")`, `model.to("cuda")` and `device="cuda"` are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert import devices
+from wengert.dtypes import as_dtype
+from wengert.errors import ArgumentError, DeviceError
+from wengert.graph import Shape
+from wengert.ops.op import Op
+from wengert.tensor import Tensor
+
+__all__ = ["Memory", "device_count", "is_available", "kernel", "memory", "stream", "synchronize", "transfers"]
+
+Extent = int | Sequence[int]
+
+
+def device_count() -> int:
+    """How many GPUs there are; 0 where there is none, or no driver, or the CUDA parts are not installed."""
+    return len(devices.gpus())
+
+
+def is_available() -> bool:
+    """Whether there is a GPU to compute on."""
+    return device_count() > 0
+
+
+def synchronize(device: str = "cuda") -> None:
+    """Wait until a GPU has done all that it was asked to do."""
+    from wengert.runtime.realize import synchronize as flush
+
+    flush()
+    _driver(device).synchronize()
+
+
+def stream(device: str = "cuda") -> int:
+    """The CUDA stream that everything on a GPU happens in, as an address for other libraries."""
+    return int(_driver(device).stream)
+
+
+def _driver(device: str) -> Any:
+    name = devices.named(device, "cuda")
+    if name == "cpu":
+        raise DeviceError("this is about GPUs: name one, like 'cuda'")
+    from wengert.backends.cuda.driver import opened
+
+    return opened(name)
+
+
+class Memory(NamedTuple):
+    """The bytes of a GPU's memory: what tensors hold and held at most, what programs work in, and all there is."""
+
+    live: int
+    peak: int
+    arena: int
+    free: int
+    total: int
+    by_line: list[tuple[str, int]]
+
+    def __str__(self) -> str:
+        names = ("live", "peak", "arena", "free", "total")
+        lines = [f"{name:<6} {getattr(self, name) / 1e6:12.1f} MB" for name in names]
+        return "\n".join([*lines, *(f"       {size / 1e6:12.1f} MB  {line}" for line, size in self.by_line)])
+
+
+def memory(device: str = "cuda") -> Memory:
+    """What a GPU's memory holds now, and which lines of the program made it."""
+    driver = _driver(device)
+    from wengert.backends.cuda.memory import Usage, holders, usage
+
+    name = devices.named(device, "memory")
+    used = usage.get(name, Usage())
+    free, total = driver.memory_info()
+    return Memory(used.live, used.peak, driver.arena_size, free, total, holders(name))
+
+
+def transfers() -> dict[str, int]:
+    """How many copies there were between host and GPUs so far, and how many bytes they moved."""
+    from wengert.backends.cuda.memory import transfers as counted
+
+    return dict(vars(counted))
+
+
+# --- kernels of your own --------------------------------------------------------------------------------------------
+
+_SCALARS = {int: np.int32, float: np.float32, bool: np.int32}
+
+CUDA_KERNEL = Op(
+    "cuda_kernel",
+    infer=lambda *sources, shape, dtype, **rest: (shape, as_dtype(dtype)),
+    numpy=lambda *arrays, entry, **rest: _refuse(entry),
+    differentiable=False,
+    expensive=True,
+)
+
+
+def _refuse(entry: str) -> Any:
+    raise DeviceError(f"{entry} is a CUDA kernel: its tensors must be on a GPU, move them with .to('cuda')")
+
+
+class Kernel:
+    """A CUDA kernel as a function of Tensors; `wg.cuda.kernel` makes one."""
+
+    def __init__(self, source: str, name: str, result: Any, grid: Any, block: Any, shared: int) -> None:
+        self.source, self.name = source, name
+        self._result, self._grid, self._block, self._shared = result, grid, block, shared
+
+    def __call__(self, *args: Any) -> Tensor:
+        """The result for these arguments: Tensors are passed as pointers, numbers as int or float; then the result."""
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        if not tensors:
+            raise ArgumentError(f"{self.name}: at least one argument must be a Tensor on a GPU")
+        for tensor in tensors:
+            if tensor.device == "cpu":
+                _refuse(self.name)
+        shape, dtype = self._result(*args) if self._result is not None else (tensors[0].shape, tensors[0].dtype)
+        node = CUDA_KERNEL(
+            *(tensor.node for tensor in tensors),
+            source=self.source,
+            entry=self.name,
+            shape=tuple(shape),
+            dtype=as_dtype(dtype),
+            grid=_extent(self._grid, args, self.name),
+            block=_extent(self._block, args, self.name),
+            shared=self._shared,
+            arguments=tuple(None if isinstance(arg, Tensor) else _scalar(arg, self.name) for arg in args),
+        )
+        return Tensor(node)
+
+
+def _extent(extent: Any, args: Sequence[Any], name: str) -> tuple[int, int, int]:
+    found = extent(*args) if callable(extent) else extent
+    sizes = (found,) if isinstance(found, int) else tuple(found)
+    if not 1 <= len(sizes) <= 3 or any(not isinstance(n, int) or n < 1 for n in sizes):
+        raise ArgumentError(f"{name}: a grid or block is one to three positive sizes, not {found!r}")
+    return (*sizes, 1, 1)[:3]
+
+
+def _scalar(value: Any, name: str) -> tuple[str, float]:
+    if isinstance(value, np.generic):
+        return value.dtype.name, value.item()
+    if type(value) not in _SCALARS:
+        raise ArgumentError(f"{name}: arguments are Tensors and numbers, not {type(value).__name__}")
+    return np.dtype(_SCALARS[type(value)]).name, value
+
+
+def kernel(
+    source: str,
+    name: str,
+    *,
+    grid: Extent | Callable[..., Extent],
+    block: Extent | Callable[..., Extent] = 256,
+    result: Callable[..., tuple[Shape, Any]] | None = None,
+    shared: int = 0,
+) -> Kernel:
+    """A CUDA kernel of your own as a function of Tensors on a GPU, compiled by NVRTC when it is first called.
+
+    `source` is CUDA C++ with an `extern "C" __global__` function called `name`. Its parameters are the arguments in
+    order (a pointer for each Tensor, an int or a float for each number; NumPy scalars keep their type) and then a
+    pointer to the result, whose shape and dtype `result` gives from the arguments; without it they are those of the
+    first Tensor. `grid` and `block` are sizes, or functions of the arguments. Calls are recorded, compiled and replayed
+    like any op's. For a derivative wrap it in `wg.custom_vjp`.
+
+        triple = wg.cuda.kernel(
+            '''
+            extern "C" __global__ void triple(const float *x, int n, float *y)
+            {
+                int i = blockIdx.x * blockDim.x + threadIdx.x;
+                if (i < n) y[i] = 3 * x[i];
+            }
+            ''',
+            "triple",
+            grid=lambda x, n: -(-n // 256),
+        )
+        y = triple(x, x.size)
+    """
+    if name not in source:
+        raise ArgumentError(f"cuda.kernel: the source has no function {name!r}")
+    return Kernel(source, name, result, grid, block, shared)

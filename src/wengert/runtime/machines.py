@@ -1,0 +1,75 @@
+"""Machines: for each kind of device what interprets nodes, and what moves values. CUDA is loaded on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from wengert import devices
+from wengert.backends import numpy as reference
+from wengert.backends.recycle import is_sole_base
+from wengert.errors import DeviceError
+from wengert.graph import Graph, Node
+
+
+def interpret(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, Node], Any], device: str) -> None:
+    """Compute nodes one by one on a device."""
+    if device == "cpu":
+        reference.run(order, keep, failure)
+        return
+    from wengert.backends.cuda.interpret import run
+
+    run(order, keep, failure, device)
+
+
+def on_gpu(graph: Graph) -> bool:
+    """Whether some of a graph's values are on a GPU: then all of it is computed there."""
+    return any(node.device != "cpu" for node in (*graph.nodes, *graph.inputs, *graph.outputs))
+
+
+def moved(array: Any, device: str) -> Any:
+    """An array on another device."""
+    if device == "cpu":
+        return on_host(array)
+    from wengert.backends.cuda.memory import upload
+
+    return upload(on_host(array), device)
+
+
+def on_host(array: Any) -> np.ndarray[Any, Any]:
+    """An array on the host: itself, or a copy that comes down."""
+    if isinstance(array, np.ndarray):
+        return array
+    from wengert.backends.cuda.memory import download
+
+    return download(array)
+
+
+def is_sole(array: Any) -> bool:
+    """Whether whoever looks at an array's memory refers to this very array: its references tell who does.
+
+    On a device every view refers to the block: the array itself and who asks make two.
+    """
+    return is_sole_base(array) if isinstance(array, np.ndarray) else getrefcount(array.block) == 2
+
+
+def _open(device: str) -> None:
+    from wengert.backends.cuda.driver import opened
+
+    opened(device)
+
+
+def _gpus() -> list[str]:
+    from wengert.backends.cuda.driver import count
+
+    try:
+        return [f"cuda:{i}" for i in range(count())]
+    except DeviceError:
+        return []
+
+
+devices.opener = _open
+devices.lister = _gpus

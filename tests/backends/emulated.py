@@ -1,0 +1,158 @@
+"""A GPU that is not there: the driver's interface over host memory, with kernels compiled by g++ for the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tests.kernels.emulator import Emulator, _with_headers
+from wengert.backends.cuda.driver import Arguments
+from wengert.errors import OutOfMemoryError
+from wengert.kernels.launch import H200, Launch, Work
+
+ARENA = 1 << 28
+
+
+class EmulatedDriver:
+    """What `wengert.backends.cuda.driver.Driver` does, on the CPU."""
+
+    def __init__(self, index: int = 0, memory: int = 1 << 32) -> None:
+        self.index, self.figures, self.stream = index, H200, 0
+        self.memory = memory
+        self.blocks: dict[int, np.ndarray] = {}
+        self.arena_array = np.empty(ARENA, np.uint8)
+        self.arena_size = 0
+        self.functions: dict[tuple[str, str], Any] = {}
+        self.flag = 0
+        self.recording: list[Any] | None = None
+        self.replays = 0
+
+    name = "emulated"
+
+    def make_current(self) -> None:
+        """There is only one."""
+
+    def allocate(self, size: int) -> int:
+        """New memory, aligned as a device's is, full of NaN."""
+        if size + sum(block.nbytes for block in self.blocks.values()) > self.memory:
+            raise OutOfMemoryError("the GPU has no memory left")
+        raw = np.full(size + 512, 0xFF, np.uint8)
+        pointer = -(-raw.ctypes.data // 256) * 256
+        self.blocks[pointer] = raw
+        return pointer
+
+    def free(self, pointer: int) -> None:
+        """Let go of memory."""
+        del self.blocks[pointer]
+
+    def trim(self) -> None:
+        """Nothing is kept."""
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free, and all there is."""
+        return self.memory - sum(block.nbytes for block in self.blocks.values()), self.memory
+
+    def arena(self, size: int) -> int:
+        """Where programs work."""
+        assert size <= ARENA - 256
+        self.arena_size = max(self.arena_size, size)
+        return -(-self.arena_array.ctypes.data // 256) * 256
+
+    def error_flag(self) -> int:
+        """As the driver's."""
+        if not self.flag:
+            self.flag = self.allocate(4)
+            self.clear(self.flag, 4)
+        return self.flag
+
+    def took_error(self) -> bool:
+        """As the driver's."""
+        found = bool(self.flag and ctypes.c_int32.from_address(self.flag).value)
+        if found:
+            self.clear(self.flag, 4)
+        return found
+
+    def upload(self, pointer: int, array: np.ndarray) -> None:
+        """Copy an array in."""
+        ctypes.memmove(pointer, array.ctypes.data, array.nbytes)
+
+    def download(self, array: np.ndarray, pointer: int) -> None:
+        """Copy an array out."""
+        ctypes.memmove(array.ctypes.data, pointer, array.nbytes)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        """Copy bytes."""
+        ctypes.memmove(to, source, size)
+
+    def clear(self, pointer: int, size: int) -> None:
+        """Zeros."""
+        ctypes.memset(pointer, 0, size)
+
+    def synchronize(self) -> None:
+        """All is done already."""
+
+    def kernels(self, launches: Iterable[Launch]) -> dict[tuple[str, str], Any]:
+        """Those that are new are compiled together."""
+        new = [x for x in launches if (x.source, x.entry) not in self.functions]
+        if new:
+            emulator = Emulator([Work(tuple(new))])
+            for launch in new:
+                function = emulator.library[emulator.names[launch.source, launch.entry]]
+                function.restype = ctypes.c_char_p
+                barriers = bool(re.search(r"__sync|__shfl|_sync\(", _with_headers(launch.source)))
+                self.functions[launch.source, launch.entry] = function, barriers
+        return self.functions
+
+    def launch(self, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
+        """Run a kernel, or record it."""
+        if self.recording is not None:
+            self.recording.append([function, shape, arguments.slots.copy()])
+            return
+        call, barriers = function
+        sizes = (ctypes.c_uint * 6)(*shape[:6])
+        reason = call(ctypes.c_void_p(arguments.pointer), sizes, ctypes.c_uint(shape[6]), int(barriers), 0)
+        assert reason is None, reason
+
+    @contextmanager
+    def capturing(self) -> Iterator[EmulatedRecording]:
+        """Record what is launched inside."""
+        recording = EmulatedRecording(self)
+        self.recording = recording.calls
+        try:
+            yield recording
+        finally:
+            self.recording = None
+
+    def time(self, work: Callable[[], None], repeats: int = 1) -> float:
+        """Time means nothing here."""
+        work()
+        return 1.0
+
+
+class EmulatedRecording:
+    """A list of launches."""
+
+    def __init__(self, driver: EmulatedDriver) -> None:
+        self.driver = driver
+        self.calls: list[Any] = []
+
+    def node(self) -> int:
+        """The number of the last one."""
+        return len(self.calls) - 1
+
+    def change(self, node: int, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
+        """Other arguments for one of them."""
+        self.calls[node] = [function, shape, arguments.slots.copy()]
+
+    def replay(self) -> None:
+        """Run them all."""
+        self.driver.replays += 1
+        for function, shape, slots in self.calls:
+            arguments = Arguments([0] * len(slots))
+            arguments.slots[:] = slots
+            self.driver.launch(function, shape, arguments)

@@ -1,0 +1,164 @@
+"""Programs of the CUDA backend on an emulated GPU: what they compute, replay, overwrite and copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.backends.emulated import EmulatedDriver
+from tests.kernels.emulator import compiler
+from wengert import devices
+from wengert.backends.cuda import driver
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
+
+
+EMULATED = EmulatedDriver()
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedDriver]:
+    """A GPU of the emulator's."""
+    monkeypatch.setattr(driver, "_open", {"cuda:0": EMULATED})
+    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    before, wg.config.tier = wg.config.tier, "auto"
+    yield EMULATED
+    wg.config.tier = before
+
+
+def test_values_go_up_and_come_down() -> None:
+    x = wg.tensor([[1.0, 2.0], [3.0, 4.0]], device="cuda")
+    assert x.device == "cuda:0" and x.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert x.to("cpu").device == "cpu"
+
+
+def test_dynamic_ops_run_on_the_device() -> None:
+    x = wg.arange(6, dtype=wg.float32, device="cuda").reshape(2, 3)
+    y = wg.exp(x).sum(axis=1) + 2.0 * x[:, 1]
+    want = np.exp(np.arange(6, dtype=np.float32).reshape(2, 3)).sum(1) + 2 * np.array([1, 4])
+    assert y.device == "cuda:0"
+    np.testing.assert_allclose(y.numpy(), want, rtol=1e-6)
+
+
+def test_gradients() -> None:
+    x = wg.tensor([1.0, 2.0, 3.0], device="cuda", requires_grad=True)
+    (wg.sin(x) * x).sum().backward()
+    values = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(x.grad.numpy(), np.sin(values) + values * np.cos(values), rtol=1e-5)
+    assert x.grad.device == "cuda:0"
+
+
+def losses(device: str, compiled: bool, steps: int = 6) -> list[float]:
+    wg.manual_seed(0)
+    model = wg.nn.Sequential(wg.nn.Linear(5, 8), wg.nn.ReLU(), wg.nn.Linear(8, 3)).to(wg.float64).to(device)
+    optimizer = wg.optim.Adam(model.parameters(), lr=1e-2)
+    rng = np.random.default_rng(0)
+    x = wg.tensor(rng.normal(size=(7, 5)), device=device)
+    y = wg.tensor(rng.integers(0, 3, 7), device=device)
+
+    def step(x: wg.Tensor, y: wg.Tensor) -> wg.Tensor:
+        optimizer.zero_grad()
+        loss = wg.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    function = wg.compile(step) if compiled else step
+    return [function(x, y).item() for _ in range(steps)]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_training_gives_the_same_losses_as_on_the_cpu(compiled: bool, gpu: EmulatedDriver) -> None:
+    np.testing.assert_allclose(losses("cuda", compiled), losses("cpu", compiled), rtol=1e-12)
+    assert not compiled or gpu.replays > 2
+
+
+def test_a_returned_value_is_never_overwritten() -> None:
+    double = wg.compile(lambda x: x * 2)
+    held = [double(wg.full((10,), i, device="cuda", dtype=wg.float32)) for i in range(6)]
+    assert [t.numpy()[0].item() for t in held] == [2.0 * i for i in range(6)]
+
+
+def test_dropout_differs_between_replays_and_repeats_from_a_seed() -> None:
+    x = wg.ones((64,), device="cuda")
+    drop = wg.compile(lambda x: wg.dropout(x, 0.5))
+
+    def three() -> list[np.ndarray]:
+        wg.manual_seed(3)
+        return [drop(x).numpy() for _ in range(3)]
+
+    first, second = three(), three()
+    assert all((a == b).all() for a, b in zip(first, second))
+    assert (first[0] != first[1]).any()
+    wg.manual_seed(3)
+    assert (wg.dropout(wg.ones((64,)), 0.5).numpy() == first[0]).all()
+
+
+def test_gradients_cross_devices() -> None:
+    x = wg.tensor([1.0, 2.0], requires_grad=True)
+    (x.to("cuda") ** 2).sum().backward()
+    assert x.grad.device == "cpu" and x.grad.tolist() == [2.0, 4.0]
+
+
+def test_devices_do_not_mix_silently() -> None:
+    with pytest.raises(wg.errors.DeviceError, match="move one with"):
+        wg.tensor([1.0]) + wg.tensor([1.0], device="cuda")
+
+
+def test_an_index_out_of_range_names_the_op() -> None:
+    table = wg.ones((4, 3), device="cuda")
+    rows = wg.tensor([0, 7], device="cuda")
+    with pytest.raises(wg.errors.OutOfRangeError, match="gather"):
+        wg.take(table, rows, axis=0).numpy()
+    assert wg.take(table, wg.tensor([1], device="cuda"), axis=0).tolist() == [[1.0, 1.0, 1.0]]
+
+
+def test_a_hundred_steps_upload_nothing_and_download_once() -> None:
+    scale = wg.tensor([1.0, 2.0, 3.0, 4.0], device="cuda", requires_grad=True)
+    optimizer = wg.optim.SGD([scale], lr=1e-2)
+    x, y = wg.ones((3, 4), device="cuda"), wg.ones((3, 4), device="cuda")
+
+    def step() -> wg.Tensor:
+        optimizer.zero_grad()
+        loss = ((x * scale - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(5):
+        step()
+    before = wg.cuda.transfers()
+    for _ in range(100):
+        loss = step()
+    loss.item()
+    after = wg.cuda.transfers()
+    assert after["uploads"] == before["uploads"] and after["downloads"] == before["downloads"] + 1
+
+
+def test_memory_comes_back_after_running_out(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = wg.ones((1000,), device="cuda") * 1.0
+    held.numpy()
+    monkeypatch.setattr(gpu, "memory", 1 << 20)
+    for _ in range(100):
+        with pytest.raises(MemoryError, match="tensors hold"):
+            wg.tensor(np.ones(1 << 20, np.float32), device="cuda").numpy()
+    assert (held + 1).numpy()[0] == 2.0
+
+
+def test_a_kernel_of_ones_own() -> None:
+    triple = wg.cuda.kernel(
+        'extern "C" __global__ void triple(const float *x, int n, float *y)'
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 3 * x[i]; }",
+        "triple",
+        grid=lambda x, n: -(-n // 256),
+    )
+    x = wg.arange(300, dtype=wg.float32, device="cuda")
+    assert (triple(x, 300).numpy() == 3 * np.arange(300)).all()
+    compiled = wg.compile(lambda x: triple(x + 1, 300) - 1)
+    for _ in range(4):
+        assert (compiled(x).numpy() == 3 * (np.arange(300) + 1) - 1).all()
+    with pytest.raises(wg.errors.DeviceError, match="on a GPU"):
+        triple(wg.ones(3), 3)

@@ -1,0 +1,27 @@
+"""Tests that need a GPU: skipped where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import wengert as wg
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is in this folder, with the reason."""
+    here = str(__file__).rsplit("/", 1)[0]
+    own = [item for item in items if str(item.path).startswith(here)]
+    if own and not wg.cuda.is_available():
+        for item in own:
+            item.add_marker(pytest.mark.skip(reason="there is no NVIDIA GPU here"))
+
+
+@pytest.fixture(autouse=True)
+def _auto() -> Iterator[None]:
+    """The tiers that users have."""
+    before = wg.config.tier
+    wg.config.tier = "auto"
+    yield
+    wg.config.tier = before

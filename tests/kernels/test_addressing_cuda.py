@@ -1,0 +1,89 @@
+"""The kernels for elements named by integers, run by the emulator, against the references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.kernels.emulator import Emulator, compiler
+from wengert.graph import Node
+from wengert.kernels import device_ops
+from wengert.kernels.addressing_cuda import ERROR as ERROR_FLAG
+from wengert.kernels.launch import H200, Work
+from wengert.ops.addressing import ADD_ALONG, GATHER, PUT_ALONG, SCATTER, SCATTER_ADD, TAKE_ALONG
+from wengert.ops.core import data
+from wengert.ops.movement import CONCAT
+from wengert.ops.running import CUMSUM
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
+
+RNG = np.random.default_rng(0)
+
+
+def numbers(*shape: int, dtype: str = "float32") -> Node:
+    return data(RNG.normal(size=shape).astype(dtype))
+
+
+def indices(size: int, *shape: int, dtype: str = "int64") -> Node:
+    return data(RNG.integers(-size, size, shape).astype(dtype))
+
+
+CASES: dict[str, Callable[[], Node]] = {
+    "rows": lambda: GATHER(numbers(7, 5), indices(7, 11), axis=0),
+    "rows of 16 bytes": lambda: GATHER(numbers(7, 8), indices(7, 4, 3, dtype="int32"), axis=0),
+    "in the middle": lambda: GATHER(numbers(3, 7, 2), indices(7, 5), axis=1),
+    "two indices that broadcast": lambda: GATHER(numbers(4, 6, 3), indices(4, 5, 1), indices(6, 1, 2), axis=0),
+    "bytes": lambda: GATHER(data(RNG.integers(0, 2, (9, 3)).astype(bool)), indices(9, 4), axis=0),
+    "scatter": lambda: SCATTER(numbers(6, 3), numbers(9, 3), indices(6, 9), axis=0),
+    "scatter into zeros": lambda: SCATTER(wg.ops.creation.zeros((6, 3)), numbers(4, 3), indices(6, 4), axis=0),
+    "add": lambda: SCATTER_ADD(numbers(6, 3), numbers(40, 3), indices(6, 40), axis=0),
+    "add into zeros": lambda: SCATTER_ADD(wg.ops.creation.zeros((300, 2)), numbers(700, 2), indices(300, 700), axis=0),
+    "add in the middle": lambda: SCATTER_ADD(numbers(2, 6, 3), numbers(2, 8, 3), indices(6, 8), axis=1),
+    "take along": lambda: TAKE_ALONG(numbers(4, 6, 3), indices(6, 4, 2, 3), axis=1),
+    "put along": lambda: PUT_ALONG(numbers(4, 6), numbers(4, 3), indices(6, 4, 3), axis=1),
+    "add along": lambda: ADD_ALONG(wg.ops.creation.zeros((4, 6)), numbers(4, 9), indices(6, 4, 9), axis=1),
+    "running sum": lambda: CUMSUM(numbers(3, 5, 4), axis=1, backwards=False),
+    "running sum from the end": lambda: CUMSUM(numbers(3, 5), axis=1, backwards=True),
+    "joined": lambda: CONCAT(numbers(3, 2, 4), numbers(3, 5, 4), numbers(3, 1, 4), axis=1),
+    "joined at odd places": lambda: CONCAT(numbers(3, 5), numbers(3, 1), axis=1),
+}
+
+
+def worked(node: Node) -> tuple[Work, dict[str, np.ndarray]]:
+    """The work of a node, and its buffers: the result is not written yet."""
+    arrays = {ERROR_FLAG: np.zeros(1, np.int32)}
+
+    def named(x: Node) -> str:
+        name = f"b{x.serial}"
+        arrays[name] = np.empty(x.shape, x.dtype) if x is node else np.array(x.buffer)
+        return name
+
+    work = device_ops.work(node, named, H200, {})
+    assert work is not None
+    return work, arrays
+
+
+def reference(node: Node) -> np.ndarray:
+    return node.op.run([s.buffer if s.buffer is not None else np.zeros(s.shape, s.dtype) for s in node.sources], node)
+
+
+def test_every_case_equals_its_reference() -> None:
+    nodes = {name: make() for name, make in CASES.items()}
+    works = {name: worked(node) for name, node in nodes.items()}
+    emulator = Emulator([work for work, _ in works.values()])
+    for name, (work, arrays) in works.items():
+        for reverse in (False, True):
+            emulator.run(work, arrays, reverse)
+            node = nodes[name]
+            np.testing.assert_allclose(arrays[f"b{node.serial}"], reference(node), rtol=1e-5, err_msg=name)
+            assert not arrays[ERROR_FLAG][0], name
+
+
+def test_an_index_out_of_range_is_noted() -> None:
+    node = GATHER(numbers(7, 5), data(np.array([0, 7])), axis=0)
+    work, arrays = worked(node)
+    Emulator([work]).run(work, arrays)
+    assert arrays[ERROR_FLAG][0] == 1
