@@ -134,8 +134,8 @@ _CONVOLUTIONS = [
     (2, 4, 4, 4, (4, 4, 4), (2, 2, 2), (2, 1, 2), 1, (1, 1, 1)),
     (0, 3, 5, 1, (8, 8), (3, 3), (1, 1), 1, (1, 1)),
     (70, 16, 24, 1, (4, 4), (3, 3), (1, 1), 1, (1, 1)),  # from here on: tiles of 2 x 2 outputs
-    (18, 17, 40, 1, (7, 9), (3, 3), (1, 1), 1, (1, 1)),
-    (11, 16, 70, 1, (12, 11), (3, 3), (1, 1), 0, (1, 1)),
+    (18, 50, 40, 1, (7, 9), (3, 3), (1, 1), 1, (1, 1)),
+    (11, 33, 70, 1, (12, 11), (3, 3), (1, 1), 0, (1, 1)),
     (3, 16, 17, 1, (10, 68), (3, 3), (1, 1), 2, (1, 1)),
     (1, 16, 20, 1, (33, 34), (3, 3), (1, 1), 1, (1, 1)),
     (2, 3, 5, 1, (3, 3), (2, 2), (5, 4), 0, (1, 1)),  # most of the input is never read
@@ -155,7 +155,7 @@ def test_convolutions(dtype: Any) -> None:
         by_weight = CONVOLVE_WEIGHT(x, y, kernel=kernel, **form)
         cases.add(f"convolution {i}: {_CONVOLUTIONS[i]}", image, by_input, by_weight)
     program = cases.check({"convolve", "convolve_input", "convolve_weight"}, scale=8)
-    assert program.source.count("wg_winograd_f") == 2 * 5
+    assert program.source.count("wg_winograd_f") == 2 * 5 and program.source.count("wg_winograd_weight_gradient_f") == 2
 
 
 # --- pooling --------------------------------------------------------------------------------------------------------

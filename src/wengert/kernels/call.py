@@ -17,6 +17,7 @@ Pointer = Callable[[Node | None], str]  # the C expression for the memory of a v
 HEADERS = {
     "product_pack": "matmul.h",
     "winograd": "winograd.h",
+    "winograd_weight_gradient": "winograd_weight.h",
     "convolve": "conv.h",
     "convolve_input": "conv.h",
     "convolve_weight": "conv_weight.h",
@@ -35,7 +36,7 @@ HEADERS = {
     "attention_forward": "attention.h",
     "attention_backward": "attention.h",
 }
-NEEDS = {"winograd.h": "matmul.h"}  # what a header has to come after
+NEEDS = {"winograd.h": ("matmul.h",), "winograd_weight.h": ("matmul.h", "winograd.h")}  # what headers come after
 _CALLED = re.compile(rf"\bwg_({'|'.join(HEADERS)})(?:_([fi]\d+))?\(")
 
 
@@ -51,7 +52,7 @@ def includes(texts: Iterable[str]) -> str:
     found: dict[tuple[str, str], None] = {}
     for name, dtype in (call for text in texts for call in _CALLED.findall(text)):
         header = HEADERS[name]
-        found |= {(file, dtype or "f32"): None for file in (NEEDS.get(header), header) if file}
+        found |= {(file, dtype or "f32"): None for file in (*NEEDS.get(header, ()), header)}
     return "".join(f'#define WG_T {dtype}\n#include "{header}"\n#undef WG_T\n' for header, dtype in found)
 
 

@@ -22,7 +22,7 @@ _TILES = 16  # at least as many are worked on side by side, by the weight
 _FEW = 4  # channels of a group below which planes are added up directly
 _MANY, _MANY_TILES = 16, 256  # channels and tiles from which tiles are transformed
 _WASTE = 1.6  # unless this many times the elements are made that are asked for
-_CHUNK = 64  # rows, as in winograd.h
+_CHUNK, _CHUNK_ELEMENTS = 64, 400_000  # as in winograd.h
 
 
 class _Shape:
@@ -43,13 +43,14 @@ class _Shape:
         """Whether the groups are too small for a matrix product."""
         return self.groups > 1 and min(self.ins, self.outs) < _FEW
 
-    def in_tiles(self, by_input: bool) -> bool:
+    def in_tiles(self, name: str) -> bool:
         """Whether it is an image's 3 x 3 kernel, with channels and tiles of 2 x 2 elements enough to transform them."""
         plain = (self.kernel, self.stride, self.dilation, self.groups) == ((1, 3, 3), (1,) * 3, (1,) * 3, 1)
-        made = self.size if by_input else self.count
+        made = self.size if name == "convolve_input" else self.count
         tiles = self.batch * -(-made[1] // 2) * -(-made[2] // 2)
         fits = self.size[0] == 1 and self.low[0] == 0 and all(0 <= low <= 2 for low in self.low[1:])
-        worth = min(self.ins, self.outs) >= _MANY and tiles >= _MANY_TILES
+        many = 2 * _MANY if name == "convolve_weight" else _MANY  # there they are columns of a product
+        worth = min(self.ins, self.outs) >= many and tiles >= _MANY_TILES
         return plain and fits and worth and 4 * tiles <= _WASTE * self.batch * math.prod(made)
 
     def text(self) -> str:
@@ -137,7 +138,7 @@ def convolve(node: Node, pointer: Pointer) -> Call | None:
     arguments = f"{pointer(first)}, {pointer(second)}, {pointer(node)}"
     if shape.direct:
         return Call(f"wg_{name}_direct_{suffix(node.dtype)}({arguments}, {shape.text()});")
-    if name != "convolve_weight" and shape.in_tiles(by_input=name == "convolve_input"):
+    if shape.in_tiles(name):
         return _winograd(node, shape, arguments)
     scratch = _plan(name, shape)
     text = f"wg_{name}_{suffix(node.dtype)}({arguments}, (void *)(arena + scratch), {shape.text()});"
@@ -145,9 +146,9 @@ def convolve(node: Node, pointer: Pointer) -> Call | None:
 
 
 def _winograd(node: Node, shape: _Shape, arguments: str) -> Call:
-    """The call of a convolution of tiles; by the input it is one with the kernel turned round."""
+    """The call of a convolution in tiles; by the input it is one with the kernel turned round."""
     taps = math.prod(shape.kernel)
-    by_input = node.op.name == "convolve_input"
+    by_input, by_weight = node.op.name == "convolve_input", node.op.name == "convolve_weight"
     rows, channels = (shape.ins, shape.outs) if by_input else (shape.outs, shape.ins)
     row_step, channel_step = (taps, shape.ins * taps) if by_input else (shape.ins * taps, taps)
     size, count = (shape.count, shape.size) if by_input else (shape.size, shape.count)
@@ -155,9 +156,20 @@ def _winograd(node: Node, shape: _Shape, arguments: str) -> Call:
     numbers = f"{shape.batch}, {channels}, {rows}, {row_step}, {channel_step}"
     sizes = ", ".join(map(braces, (size[1:], count[1:], low)))
     struct = f"&(wg_image_shape){{{numbers}, {sizes}, {int(by_input)}}}"
-    text = f"wg_winograd_{suffix(node.dtype)}({arguments}, (void *)(arena + scratch), {struct});"
-    panels = thread_count() * (16 * (channels + _CHUNK) * _PANEL + _VECTOR)
-    return Call(text, (16 * _up(rows, _TALL) * channels + panels) * node.dtype.itemsize)
+    name = f"wg_winograd{'_weight_gradient' if by_weight else ''}_{suffix(node.dtype)}"
+    scratch = _tile_sums(rows, channels) if by_weight else _tile_panels(rows, channels)
+    return Call(f"{name}({arguments}, (void *)(arena + scratch), {struct});", scratch * node.dtype.itemsize)
+
+
+def _tile_panels(rows: int, channels: int) -> int:
+    """The transformed weight, and for each thread a panel and its sums."""
+    return 16 * _up(rows, _TALL) * channels + thread_count() * (16 * (channels + _CHUNK) * _PANEL + _VECTOR)
+
+
+def _tile_sums(rows: int, channels: int) -> int:
+    """The sums over tiles, and a chunk of transformed ones."""
+    ins, outs = _up(channels, _VECTOR), _up(rows, _VECTOR)
+    return 16 * rows * ins + max(16 * 64 * (ins + outs), _CHUNK_ELEMENTS)
 
 
 def _plan(name: str, shape: _Shape) -> int:

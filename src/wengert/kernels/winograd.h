@@ -59,42 +59,61 @@ static void NAMED(wg_winograd_weight)(const REAL *weight, REAL *to, const wg_ima
         }
 }
 
-// panel[16][channel][tile] = B' d B for the tiles of a stretch. A row's even and odd columns are taken apart; those two
-// columns on are the tile's other half.
-static void NAMED(wg_winograd_into)(const REAL *x, REAL *panel, const wg_stretch *t, const wg_image_shape *s, long width)
-{
-    long top = 2 * t->row - s->low[0], left = 2 * t->column - s->low[1], plane = s->size[0] * s->size[1];
+// What of an image's rows is read for the tiles of a stretch: from where, which vectors of it, and their even and odd
+// columns.
+typedef struct {
+    long start;
+    NAMED(mask) parts[4][4];
     NAMED(order) even, odd;
-    for (int i = 0; i < WIDTH; i++) even[i] = 2 * i, odd[i] = 2 * i + 1;
-    NAMED(mask) parts[4][4], some = NAMED(mask_of)(0, t->length);
+} NAMED(wg_window);
+
+static NAMED(wg_window) NAMED(wg_window_of)(const wg_stretch *t, const wg_image_shape *s)
+{
+    long top = 2 * t->row - s->low[0], left = 2 * t->column - s->low[1];
+    NAMED(wg_window) w = {t->image * s->channels * s->size[0] * s->size[1] + top * s->size[1] + left};
+    for (int i = 0; i < WIDTH; i++) w.even[i] = 2 * i, w.odd[i] = 2 * i + 1;
     for (int r = 0; r < 4; r++)
         for (int k = 0; k < 4; k++) {
             long start = left + k / 2 * 2 + k % 2 * WIDTH, there = top + r >= 0 && top + r < s->size[0];
             long low = wg_between(0, -start, WIDTH);
-            parts[r][k] = NAMED(mask_of)(low, there ? wg_between(low, s->size[1] - start, WIDTH) : low);
+            w.parts[r][k] = NAMED(mask_of)(low, there ? wg_between(low, s->size[1] - start, WIDTH) : low);
         }
-    const REAL *corner = x + t->image * s->channels * plane + top * s->size[1] + left;
-    REAL *to = panel + t->at;
-    for (long c = 0; c < s->channels; c++, corner += plane, to += width) {
-        VECTOR d[4][4], half[4][4];
-        UNROLLED for (int r = 0; r < 4; r++) {
-            const REAL *row = corner + r * s->size[1];
-            VECTOR a = NAMED(load_part)(row, parts[r][0]), b = NAMED(load_part)(row + WIDTH, parts[r][1]);
-            d[r][0] = __builtin_shuffle(a, b, even), d[r][1] = __builtin_shuffle(a, b, odd);
-            a = NAMED(load_part)(row + 2, parts[r][2]), b = NAMED(load_part)(row + 2 + WIDTH, parts[r][3]);
-            d[r][2] = __builtin_shuffle(a, b, even), d[r][3] = __builtin_shuffle(a, b, odd);
-        }
-        UNROLLED for (int j = 0; j < 4; j++) {
-            half[0][j] = d[0][j] - d[2][j], half[1][j] = d[1][j] + d[2][j];
-            half[2][j] = d[2][j] - d[1][j], half[3][j] = d[1][j] - d[3][j];
-        }
-        UNROLLED for (int i = 0; i < 4; i++) {
-            VECTOR v[4] = {half[i][0] - half[i][2], half[i][1] + half[i][2], half[i][2] - half[i][1], half[i][1] - half[i][3]};
-            UNROLLED for (int j = 0; j < 4; j++) {
-                REAL *at = to + (4 * i + j) * s->channels * width;
-                if (t->length == WIDTH) *(ANYWHERE *)at = v[j];
-                else NAMED(store_part)(at, some, v[j]);
-            }
+    return w;
+}
+
+// B' d B for a channel's tiles. A row's even and odd columns are taken apart; those two columns on are the other half.
+INLINE void NAMED(wg_winograd_input)(const REAL *corner, const NAMED(wg_window) *w, long row_step, VECTOR *found)
+{
+    VECTOR d[4][4], half[4][4];
+    UNROLLED for (int r = 0; r < 4; r++) {
+        const REAL *row = corner + r * row_step;
+        VECTOR a = NAMED(load_part)(row, w->parts[r][0]), b = NAMED(load_part)(row + WIDTH, w->parts[r][1]);
+        d[r][0] = __builtin_shuffle(a, b, w->even), d[r][1] = __builtin_shuffle(a, b, w->odd);
+        a = NAMED(load_part)(row + 2, w->parts[r][2]), b = NAMED(load_part)(row + 2 + WIDTH, w->parts[r][3]);
+        d[r][2] = __builtin_shuffle(a, b, w->even), d[r][3] = __builtin_shuffle(a, b, w->odd);
+    }
+    UNROLLED for (int j = 0; j < 4; j++) {
+        half[0][j] = d[0][j] - d[2][j], half[1][j] = d[1][j] + d[2][j];
+        half[2][j] = d[2][j] - d[1][j], half[3][j] = d[1][j] - d[3][j];
+    }
+    UNROLLED for (int i = 0; i < 4; i++) {
+        found[4 * i] = half[i][0] - half[i][2], found[4 * i + 1] = half[i][1] + half[i][2];
+        found[4 * i + 2] = half[i][2] - half[i][1], found[4 * i + 3] = half[i][1] - half[i][3];
+    }
+}
+
+// panel[16][channel][tile] = B' d B for the tiles of a stretch
+static void NAMED(wg_winograd_into)(const REAL *x, REAL *panel, const wg_stretch *t, const wg_image_shape *s, long width)
+{
+    NAMED(wg_window) w = NAMED(wg_window_of)(t, s);
+    NAMED(mask) some = NAMED(mask_of)(0, t->length);
+    for (long c = 0; c < s->channels; c++) {
+        VECTOR v[16];
+        NAMED(wg_winograd_input)(x + w.start + c * s->size[0] * s->size[1], &w, s->size[1], v);
+        UNROLLED for (int e = 0; e < 16; e++) {
+            REAL *to = panel + (e * s->channels + c) * width + t->at;
+            if (t->length == WIDTH) *(ANYWHERE *)to = v[e];
+            else NAMED(store_part)(to, some, v[e]);
         }
     }
 }
