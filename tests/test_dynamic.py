@@ -152,6 +152,13 @@ def test_the_bound_cuts_at_the_last_assignment():
         recording.limit = recording_limit
 
 
+def test_what_is_made_of_a_failure_later_raises_the_same():
+    failed = wg.linalg.cholesky(wg.tensor([[-1.0]]))
+    for _ in range(2):
+        with pytest.raises(wg.errors.ComputationError, match=r"^cholesky failed"):
+            (failed * 2).detach().numpy()
+
+
 def test_a_failure_does_not_poison_the_rest():
     bad, good = wg.tensor(-np.eye(2)), wg.tensor([1.0, 2.0])
     failed = wg.linalg.cholesky(bad)

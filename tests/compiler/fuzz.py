@@ -2,6 +2,8 @@
 
     python -m tests.compiler.fuzz [COUNT] [SEED]
 
+Every fourth hundred are reductions of long rows instead (long_rows.py).
+
 What differs is made small (outputs, passes, then the graph cut off from above and below) and printed as Python.
 """
 
@@ -14,6 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from tests.compiler.long_rows import long_rows
 from tests.compiler.wide_graphs import Sample, differs, wide_graph
 from wengert.backends.cpu import Program
 from wengert.compiler.dce import live
@@ -26,6 +29,7 @@ UNIT = 10  # graphs to a C unit
 SWITCHES = ("simplify", "cse", "merge", "turn", "dce")
 ATTEMPTS = 80  # programs built to make a failure small
 
+Make = Callable[[int], Sample]  # a graph of a seed
 Fails = Callable[[Sample, Sequence[str]], "str | None"]
 
 
@@ -54,16 +58,16 @@ def passes_off(seed: int) -> tuple[str, ...]:
     return () if rng.random() < 0.3 else tuple(name for name in SWITCHES if rng.random() < 0.4)
 
 
-def fuzz(seeds: Sequence[int]) -> Iterator[Failure]:
+def fuzz(seeds: Sequence[int], make: Make = wide_graph) -> Iterator[Failure]:
     """The failures among the graphs of these seeds, as they were found."""
     for start in range(0, len(seeds), UNIT):
         some = seeds[start : start + UNIT]
-        yield from check_unit(some, passes_off(some[0]))
+        yield from check_unit(some, passes_off(some[0]), make)
 
 
-def check_unit(seeds: Sequence[int], off: Sequence[str]) -> list[Failure]:
+def check_unit(seeds: Sequence[int], off: Sequence[str], make: Make = wide_graph) -> list[Failure]:
     """The failures among the graphs of these seeds, compiled as one program."""
-    samples = [wide_graph(seed) for seed in seeds]
+    samples = [make(seed) for seed in seeds]
     whole = _joined(samples)
     try:
         found = iter(_compiled(whole, off)(whole.arrays))
@@ -186,7 +190,8 @@ def main(count: int = 1000, seed: int = 0) -> int:
     """Fuzz with `count` graphs; the number of those that failed."""
     failures = 0
     for start in range(seed, seed + count, 100):
-        for failure in fuzz(range(start, min(start + 100, seed + count))):
+        make = long_rows if start // 100 % 4 == 3 else wide_graph
+        for failure in fuzz(range(start, min(start + 100, seed + count)), make):
             failures += 1
             print(minimised(failure), flush=True)
         print(f"{min(start + 100, seed + count) - seed} graphs, {failures} failures", flush=True)

@@ -131,6 +131,11 @@ def call_is_zeros(name: str) -> Callable[[Patch], None]:
     return lambda patch: patch.setitem(opaque._CALLS, name, zeros)
 
 
+def ungathered(kind: str) -> Callable[[Patch], None]:
+    """A reduction stays at what it starts from."""
+    return around(c._Writer, "_accumulation", lambda lines, self, total, *a: [] if total.kind == kind else lines)
+
+
 def overlapping(alive: Any, sizes: Any) -> tuple[dict[Any, int], int]:
     return dict.fromkeys(alive, 0), max(sizes.values(), default=0)
 
@@ -204,6 +209,14 @@ def not_a_number(x: Any, y: Any, row: Any) -> Any:
 
 def position(x: Any, y: Any, row: Any) -> Any:
     return wg.argmax(x, axis=1)
+
+
+def reduced(kind: str) -> Callable[..., Any]:
+    def probe(x: Any, y: Any, row: Any) -> Any:
+        with wg.no_grad():  # a product that is tracked is made of pairs
+            return getattr(wg, kind)(x * y > 0 if kind in ("all", "any") else x * y, axis=1)
+
+    return probe
 
 
 def pointwise(x: Any, y: Any, row: Any) -> Any:
@@ -400,14 +413,16 @@ FAULTS = [
     Fault("lower: positions start at 1", around(lower, "Position", lambda p, name, dtype, i: type(p)(
           name, dtype, index.add(i, index.number(1)))), counted, "check"),
     Fault("lower: one random number for all", attribute(lower._Lowering, "_random", one_number), drawn, "check"),
-    Fault("lower: guards too wide", guards(lambda text: text.replace(" < ", " <= ")), padded, "check"),
-    Fault("lower: guards without step", guards(lambda text: text.split(" && (")[0]), spread, "check"),
-    Fault("lower: a transpose reads its element", moved("permute_dims"), through(lambda x: x.T), "check"),
-    Fault("lower: a flip reads its element", moved("flip"), through(wg.flip), "check"),
-    Fault("lower: a slice begins at 0", moved("slice"), through(lambda x: x[2:8, 1:7]), "check"),
-    Fault("lower: a broadcast along another axis", reversed_broadcast, broadcast_down, "check"),
-    Fault("lower: a transpose inside a sum", moved("permute_dims"), in_a_sum(lambda x: x.T), "check"),
-    Fault("lower: a flip inside a sum", moved("flip"), in_a_sum(lambda x: wg.flip(x, axis=0)), "check"),
+    Fault("lower: place: guards too wide", guards(lambda text: text.replace(" < ", " <= ")), padded, "check"),
+    Fault("lower: place: guards without step", guards(lambda text: text.split(" && (")[0]), spread, "check"),
+    Fault("lower: permute_dims: reads its element", moved("permute_dims"), through(lambda x: x.T), "check"),
+    Fault("lower: flip: reads its element", moved("flip"), through(wg.flip), "check"),
+    Fault("lower: slice: begins at 0", moved("slice"), through(lambda x: x[2:8, 1:7]), "check"),
+    Fault("lower: reshape: reads its element", moved("reshape"), through(lambda x: wg.reshape(x.T, (N // 2, 2, N))),
+          "check"),
+    Fault("lower: broadcast_to: along another axis", reversed_broadcast, broadcast_down, "check"),
+    Fault("lower: permute_dims: inside a sum", moved("permute_dims"), in_a_sum(lambda x: x.T), "check"),
+    Fault("lower: flip: inside a sum", moved("flip"), in_a_sum(lambda x: wg.flip(x, axis=0)), "check"),
     # the C
     Fault("c: a step of a loop is dropped", text(r"(for \(long i\w+ = 0; i\w+ < \d+)", r"\1 - 1"), pointwise, "check"),
     Fault("c: a step of a row is dropped", text(r"(for \(long i1 = 0; i1 < \d+)", r"\1 - 1"), softmax, "check"),
@@ -425,6 +440,8 @@ FAULTS = [
     Fault("c: most parts are left out", text(r"part < 32;", "part < 3;"), large_total, "check"),
     Fault("c: half precision is cut off", attribute(c, "narrowed", lambda dtype, v: f"(uint16_t)({v})"
           if dtype in HALF else v), halves, "check"),
+    *[Fault(f"c: {kind}: nothing is gathered", ungathered(kind), reduced(kind), "check") for kind in (
+        "sum", "prod", "max", "min", "all", "any", "argmax", "argmin")],
     # kernels of their own
     Fault("opaque: transposes do not count", around(opaque, "_untransposed", lambda found, x: (found[0], False)),
           turned, "check"),
@@ -454,10 +471,12 @@ def test_without_a_fault_nothing_is_noticed(start: int) -> None:
         assert caught_by(Fault("none", nothing, probe, "", pairs)) is None, probe
 
 
-def test_every_pass_and_every_kernel_of_its_own_has_a_fault() -> None:
-    names = " ".join(fault.name for fault in FAULTS)
-    assert all(f"{one.__name__}: " in names for one in passes.PASSES)
-    assert all(f"opaque: {name} gives zeros" in names for name in opaque._CALLS)
+def test_every_pass_every_rule_of_lowering_and_every_kernel_of_its_own_has_a_fault() -> None:
+    wanted = [f"{one.__name__}: " for one in passes.PASSES]
+    wanted += [f"lower: {name}: " for name in places.MOVEMENT]
+    wanted += [f"c: {kind}: " for kind in fuse.REDUCTIONS]
+    wanted += [f"opaque: {name} gives zeros" for name in opaque._CALLS]
+    assert [start for start in wanted if not any(fault.name.startswith(start) for fault in FAULTS)] == []
 
 
 def test_two_structures_taken_for_one_are_noticed(monkeypatch: Patch) -> None:

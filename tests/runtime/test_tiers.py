@@ -128,3 +128,45 @@ def test_a_kept_program_holds_no_values():
     del y
     gc.collect()
     assert node() is None and programs() == 1
+
+
+def epochs(tier: str, count: int, static: bool = False) -> tuple[list[float], list[int]]:
+    """The losses of training on batches of 8, 8 and 5 rows at rates that change; how many programs after each epoch."""
+    wg.config.tier = tier
+    wg.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3)).to(wg.float64)
+    opt = optim.Adam(net.parameters(), lr=0.05)
+    schedule = optim.StepLR(opt, step_size=2, gamma=0.3)
+    rng = np.random.default_rng(0)
+    x, y = wg.tensor(rng.standard_normal((21, 6))), wg.tensor(rng.integers(0, 3, 21))
+
+    def step(x, y):
+        loss = wg.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        return loss
+
+    step = wg.compile(step) if static else step
+    losses, built = [], []
+    for _ in range(count):
+        for first in (0, 8, 16):
+            losses.append(step(x[first : first + 8], y[first : first + 8]).item())
+        schedule.step()
+        built.append(programs())
+    if static:
+        assert step.why() == ["it is the first call", "argument 0 has shape (5, 6), before (8, 6)"]
+    return losses, built
+
+
+def test_a_smaller_last_batch_is_a_structure_that_must_come_back_too():
+    expected, _ = epochs("interpret", 5)
+    found, built = epochs("auto", 5)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert built == [0, 1, 2, 2, 2]  # the full batch from its third coming on, the smaller one as well
+
+
+def test_a_smaller_last_batch_and_a_schedule_of_a_compiled_step():
+    expected, _ = epochs("interpret", 5)
+    found, _ = epochs("auto", 5, static=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)

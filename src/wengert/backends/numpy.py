@@ -25,7 +25,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
         for source in node.sources:
             uses[source] = uses.get(source, 0) + 1
     computed = set(order)
-    failed = False
+    failed = any(type(source.buffer) is failure for source in uses)  # in a flush before this one
     with np.errstate(all="ignore"):
         for node in order:
             sources = node.sources

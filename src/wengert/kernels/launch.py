@@ -9,10 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 Extent = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """An argument that tells Hopper's copy engine (TMA) how tiles of a buffer lie; the driver encodes it.
+
+    Axes come fastest first. Tiles arrive in shared memory swizzled in lines of 128 bytes, zeros for what is outside.
+    """
+
+    buffer: str
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]  # elements along each axis
+    steps: tuple[int, ...]  # bytes from one to the next, of every axis but the first: multiples of 16
+    box: tuple[int, ...]  # elements of a tile along each axis
+    tf32: bool = False  # round float32 to tf32 on the way
+
+
+Argument = str | np.generic | TensorMap
 
 
 @dataclass(frozen=True)
@@ -23,14 +42,15 @@ class Launch:
     entry: str  # the `extern "C" __global__` function in it; equal texts are compiled once
     grid: Extent
     block: Extent
-    arguments: tuple[str | np.generic, ...]  # in order: the name of a buffer, or a number of the C type it stands for
+    arguments: tuple[Argument, ...]  # in order: a buffer's name, a number of the C type it stands for, or a tensor map
     shared: int = 0  # bytes of dynamic shared memory
     why: str = ""  # how the shape was worked out, for people
 
     @property
     def buffers(self) -> tuple[str, ...]:
         """The buffers it takes, in order."""
-        return tuple(argument for argument in self.arguments if isinstance(argument, str))
+        named = (a.buffer if isinstance(a, TensorMap) else a for a in self.arguments)
+        return tuple(name for name in named if isinstance(name, str))
 
 
 @dataclass(frozen=True)

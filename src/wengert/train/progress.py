@@ -14,6 +14,7 @@ from typing import Any
 
 SECONDS_BETWEEN_LINES = 15
 """Where there is no terminal; an epoch's end is always shown."""
+SECONDS_BETWEEN_FRAMES = 0.125
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ class Live:
             rich_progress.TextColumn("{task.fields[line]}", markup=False),
             expand=True,
             transient=True,
-            refresh_per_second=8,
+            refresh_per_second=1 / SECONDS_BETWEEN_FRAMES,
         )
+        self._last = 0.0
         self._task = self._progress.add_task("compiling", total=1.0, line="")
 
     def __enter__(self) -> Live:
@@ -85,7 +87,10 @@ class Live:
         self._progress.stop()
 
     def show(self, report: Report) -> None:
-        """Bring the line up to date."""
+        """Bring the line up to date, if it is time to."""
+        if time.perf_counter() - self._last < SECONDS_BETWEEN_FRAMES:
+            return
+        self._last = time.perf_counter()
         line = " ".join(report.fields())
         self._progress.update(self._task, completed=report.done, description=epoch_of(report), line=line)
 

@@ -6,9 +6,9 @@ they give the same bits in every process.
 
 from __future__ import annotations
 
-import inspect
 import math
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -18,25 +18,17 @@ from types import FrameType
 from typing import Any
 
 import wengert as wg
-from wengert import optim
 from wengert.data import DataLoader
-from wengert.errors import ArgumentError, NaNError
+from wengert.errors import ArgumentError, ComputationError, NaNError, OutOfRangeError
 from wengert.train import progress
 from wengert.train.checkpoint import Checkpoints
 from wengert.train.log import Log
+from wengert.train.optimizer import make_optimizer, rate_factor
 from wengert.train.plot import plot
-from wengert.train.recipe import Recipe, known_names, unknown
+from wengert.train.recipe import Recipe
 from wengert.train.steps import Steps
 from wengert.train.task import Task, build
 
-OPTIMIZERS = {
-    "sgd": optim.SGD,
-    "adam": optim.Adam,
-    "adamw": optim.AdamW,
-    "nadam": optim.NAdam,
-    "rmsprop": optim.RMSprop,
-    "lion": optim.Lion,
-}
 POINTS = 200  # that the course of a run is drawn with
 LOOK_EVERY = {"cpu": 1}  # updates between looks at values; a device is not kept waiting for each
 LOOK_EVERY_ELSEWHERE = 10
@@ -62,7 +54,7 @@ class Run:
         self.recipe = recipe
         self.out = Path(out)
         self.task: Task = build(recipe, (state or {}).get("tokenizer"))
-        self.optimizer = _optimizer(recipe, self.task)
+        self.optimizer = make_optimizer(recipe.optimizer, self.task.model)
         self.base_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.steps = Steps(
             self.task.model,
@@ -143,13 +135,18 @@ class Run:
 
     def _recorded_update(self) -> tuple[int, list[Any], Any, list[dict[str, wg.Tensor]]]:
         """One update: its number, its batches, the random state before it, and its values, not looked at yet."""
+        factor = rate_factor(self.recipe.schedule, self.step, self.total)
         for group, rate in zip(self.optimizer.param_groups, self.base_rates):
-            group["lr"] = rate * self.rate_factor()
+            group["lr"] = rate * factor
         random = wg.random.default_generator.state()
         batches = [self._next_batch() for _ in range(self.recipe.accumulate)]
         *first, last = batches
-        values = [*(self.steps.accumulate(*batch) for batch in first), self.steps.update(*last)]
         self.step += 1
+        try:
+            values = [*(self.steps.accumulate(*batch) for batch in first), self.steps.update(*last)]
+        except (ComputationError, OutOfRangeError) as error:
+            hint = "; are all labels (or tokens) among those of the model?" if "out of range" in error.message else ""
+            raise type(error)(f"step {self.step}: {error.message}{hint}", error.location) from error
         return self.step, batches, random, values
 
     def _next_batch(self) -> Any:
@@ -173,34 +170,22 @@ class Run:
         return means
 
     def _raise_not_finite(self, step: int, means: dict[str, float], batches: list[Any], random: Any) -> None:
-        """Do the update again op by op, with the model as it was, to name the op that made the first NaN."""
+        """Compute the gradients again op by op, with the model as it was, to name the op that made the first NaN."""
         wg.random.default_generator.set_state(random)
+        before = self.task.model.state_dict()
         where = ""
-        steps = Steps(self.task.model, self.optimizer, self.task.objective, dtype=self.recipe.dtype, compiled=False)
         try:
             with wg.debug_nans():
                 for batch in batches:
-                    float(steps.update(*batch)["norm"])
+                    self.steps.look_closely(batch)
         except NaNError as error:
             where = f": {error}"
+        self.task.model.load_state_dict(before)
+        self.optimizer.zero_grad()
         what = f"the loss is {means['loss']:g}"
         if math.isfinite(means["loss"]):
-            what = f"the loss is {means['loss']:g} and the norm of the gradients {means['norm']:g}"
-        raise NaNError(f"step {step}: {what}{where}. The parameters are as they were before; a lower --lr may help")
-
-    def rate_factor(self) -> float:
-        """By what the learning rates are multiplied in the next update."""
-        schedule = self.recipe.schedule
-        warm, done = schedule.get("warmup", 0.0) * self.total, self.step
-        if done < warm:
-            return (done + 1) / (math.ceil(warm) + 1)
-        final = schedule.get("final", 0.0)
-        share = min((done - warm) / max(self.total - warm, 1), 1.0)
-        if schedule["name"] == "linear":
-            return final + (1 - final) * (1 - share)
-        if schedule["name"] == "cosine":
-            return final + (1 - final) * (1 + math.cos(math.pi * share)) / 2
-        return 1.0
+            what += f" and the norm of the gradients {means['norm']:g}"
+        raise NaNError(f"step {step}: {what}{where}\nThe parameters are as they were before it; a lower --lr may help")
 
     def evaluate(self) -> dict[str, float]:
         """The means of the objective's values over all test examples."""
@@ -220,6 +205,10 @@ class Run:
         patience = self.recipe.patience
         return self.evaluated >= self.recipe.epochs or bool(patience and self.waited >= patience)
 
+    @property
+    def _end_of_epoch(self) -> int:
+        return (self.evaluated + 1) * self.updates_per_epoch
+
     def train(self) -> dict[str, float]:
         """Train to the end; the results of the last evaluation."""
         self.out.mkdir(parents=True, exist_ok=True)
@@ -228,10 +217,12 @@ class Run:
         try:
             with progress.screen() as screen, self._stopping_on_signals():
                 while not self.is_done:
-                    if self.evaluated * self.updates_per_epoch == self.step - self.updates_per_epoch:
+                    if self.step == self._end_of_epoch:
                         self._finish_epoch(screen, log)
                     else:
                         self._train_epoch(screen, log)
+                    if self._asked_to_stop and not self.is_done:
+                        raise Interrupted(self.save())
         finally:
             log.close()
             self.loader.close()
@@ -240,31 +231,33 @@ class Run:
         return {name: value for name, value in self.history[-1].items() if name not in ("kind", "step")}
 
     def _train_epoch(self, screen: Any, log: Log) -> None:
-        """Updates to the end of the epoch."""
+        """Updates to the end of the epoch, or until the run is asked to stop."""
         self.task.model.train()
         pace = _Pace(self.step)
         window: list[dict[str, float]] = []
         pending: deque[Any] = deque()
         look_every = LOOK_EVERY.get(self.recipe.device, LOOK_EVERY_ELSEWHERE)
-        while self.step < (self.evaluated + 1) * self.updates_per_epoch:
+        while self.step < self._end_of_epoch and not self._asked_to_stop:
             pending.append(self._recorded_update())
-            is_due = self.step % max(self.total // POINTS, 1) == 0
-            is_last = self.step == (self.evaluated + 1) * self.updates_per_epoch or self._asked_to_stop
-            saves = bool(self.recipe.save_every) and self.step % self.recipe.save_every == 0
-            if len(pending) >= look_every or is_due or is_last or saves:
-                while pending:
-                    values = self._looked_at(pending.popleft())
-                    window.append(values)
-                    for name, value in {**values, "updates": 1.0}.items():
-                        self.epoch_sums[name] = self.epoch_sums.get(name, 0.0) + value
+            is_noted = self.step % max(self.total // POINTS, 1) == 0
+            is_saved = bool(self.recipe.save_every) and self.step % self.recipe.save_every == 0
+            is_last = self.step == self._end_of_epoch or self._asked_to_stop
+            if len(pending) >= look_every or is_noted or is_saved or is_last:
+                window += [self._looked_at(update) for update in pending]
+                self._add_up(window[-len(pending) :])
+                pending.clear()
                 screen.show(self._report(pace))
-            if is_due:
+            if is_noted:
                 self._note(log, "train", _means(window), lr=float(self.optimizer.param_groups[0]["lr"]))
                 window = []
-            if self._asked_to_stop:
-                raise Interrupted(self.save())
-            if saves:
+            if is_saved:
                 self.save()
+
+    def _add_up(self, updates: list[dict[str, float]]) -> None:
+        """Add the values of updates to the sums of the epoch."""
+        for values in updates:
+            for name, value in {**values, "updates": 1.0}.items():
+                self.epoch_sums[name] = self.epoch_sums.get(name, 0.0) + value
 
     def _finish_epoch(self, screen: Any, log: Log) -> None:
         """The evaluation and the checkpoint after an epoch."""
@@ -313,7 +306,10 @@ class Run:
 
     @contextmanager
     def _stopping_on_signals(self) -> Iterator[None]:
-        """The first Ctrl-C (or SIGTERM) stops after the update under way; a second one at once."""
+        """The first Ctrl-C (or SIGTERM) stops after the update under way; a second one at once. For the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
 
         def ask(number: int, frame: FrameType | None) -> None:
             if self._asked_to_stop:
@@ -345,22 +341,3 @@ class _Pace:
 
 def _means(window: list[dict[str, float]]) -> dict[str, float]:
     return {name: sum(values[name] for values in window) / len(window) for name in window[0]}
-
-
-def _optimizer(recipe: Recipe, task: Task) -> optim.Optimizer:
-    """The recipe's optimizer. Weight decay is for matrices and filters, not for biases and norms."""
-    options = dict(recipe.optimizer)
-    name = options.pop("name", "adamw")
-    if name not in OPTIMIZERS:
-        raise unknown("optimizer", name, list(OPTIMIZERS))
-    known = list(inspect.signature(OPTIMIZERS[name]).parameters)[1:]
-    known_names(f"optimizer {name}", options, known)
-    options = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-    parameters = [p for p in task.model.parameters() if p.requires_grad]
-    if not options.get("weight_decay"):
-        return OPTIMIZERS[name](parameters, **options)
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in parameters if p.ndim > 1]},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return OPTIMIZERS[name]([group for group in groups if group["params"]], **options)

@@ -85,6 +85,14 @@ class Steps:
         self.scaler.scale(means["loss"] / self.accumulated).backward()
         return {name: mean.detach() for name, mean in means.items()}
 
+    def look_closely(self, batch: tuple[wg.Tensor, ...]) -> None:
+        """Compute the loss and the gradients of a batch dynamically and look at each."""
+        for value in self._backward(batch).values():
+            float(value)
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                parameter.grad.numpy()
+
     def _norm(self) -> wg.Tensor:
         """The norm of all gradients, which are scaled down to the limit if there is one."""
         if self.clip:

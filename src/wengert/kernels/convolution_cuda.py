@@ -1,0 +1,394 @@
+"""Convolutions on a CUDA device by our own kernels: implicit matrix products over channels-last images.
+
+The three primitives of `ops.convolve` on the tiles of `gemm`. Values that come channels first, and channels that do not
+fill chunks of 16 bytes, are rearranged into temporaries before, and back after. Few channels under a stride of 2 along
+the last axis are folded: two neighbouring columns count as one with twice the channels, so that a kernel of 7x7 over 3
+channels becomes one of 7x4 over 8, and chunks stay whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wengert.dtypes import float32, float64
+from wengert.graph import Node
+from wengert.kernels.arrange import Arrangement, swap
+from wengert.kernels.gemm import candidates, expected
+from wengert.kernels.gemm_text import add_up
+from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.product import FLOATS, HALVES, DType, Matrix, Product, Tile, device_type
+
+Sizes = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A convolution's sizes along three axes (1 where there are fewer), and the channels of one group."""
+
+    batch: int
+    groups: int
+    ins: int
+    outs: int
+    size: Sizes
+    kernel: Sizes
+    count: Sizes
+    stride: Sizes
+    low: Sizes
+    gap: Sizes
+
+    @property
+    def places(self) -> int:
+        """Those of x, in all images."""
+        return self.batch * math.prod(self.size)
+
+    @property
+    def positions(self) -> int:
+        """Those of y, in all images."""
+        return self.batch * math.prod(self.count)
+
+    @property
+    def taps(self) -> int:
+        """Elements of the kernel."""
+        return math.prod(self.kernel)
+
+    @property
+    def classes(self) -> int:
+        """Kinds of places of x that meet different taps."""
+        return math.prod(self.stride)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.positions * self.taps * self.ins * self.outs * self.groups
+
+    def text(self) -> str:
+        """The sizes as constants for conv.cuh."""
+        names = ("size", "kernel", "count", "stride", "low", "gap")
+        numbers = {f"{name}{axis}": getattr(self, name)[axis] for name in names for axis in range(3)}
+        numbers |= {"ins": self.ins, "outs": self.outs, "groups": self.groups}
+        lines = "".join(f"    static const int {name} = {value};\n" for name, value in numbers.items())
+        return f"struct wg_shape {{\n{lines}}};\n"
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One of the primitives: which, its form, dtypes, and which of x and y lie channels last."""
+
+    name: str  # convolve, convolve_input or convolve_weight
+    form: Form
+    dtype: DType
+    result: DType
+    x_last: bool = False
+    y_last: bool = False
+    tf32: bool = False
+
+    @property
+    def direct(self) -> bool:
+        """Whether it is computed as it is written down: its groups are too small for matrix products."""
+        chunk = 16 // self.dtype.itemsize
+        return self.dtype == float64 or (self.form.groups > 1 and bool(self.form.ins % chunk or self.form.outs % chunk))
+
+
+def convolution(node: Node, x_last: bool = False, y_last: bool = False, tf32: bool = False) -> Convolution | None:
+    """What a node asks for; None where it has more than three axes or its dtype is not floating."""
+    first, second = node.sources
+    name, a = node.op.name, node.attrs
+    x = node.shape if name == "convolve_input" else first.shape
+    weight = node.shape if name == "convolve_weight" else second.shape
+    y = {"convolve": node, "convolve_input": first, "convolve_weight": second}[name].shape
+    if len(x) > 5 or first.dtype not in FLOATS:
+        return None
+
+    def three(values: Iterable[int], fill: int) -> Sizes:
+        found = tuple(values)
+        a, b, c = (*(fill,) * (3 - len(found)), *found)
+        return a, b, c
+
+    form = Form(
+        x[0],
+        a["groups"],
+        weight[1],
+        weight[0] // a["groups"],
+        size=three(x[2:], 1),
+        kernel=three(weight[2:], 1),
+        count=three(y[2:], 1),
+        stride=three(a["stride"], 1),
+        low=three((low for low, _ in a["padding"]), 0),
+        gap=three(a["dilation"], 1),
+    )
+    return Convolution(name, form, first.dtype, node.dtype, x_last, y_last, tf32)
+
+
+def works(c: Convolution, first: str, second: str, result: str, device: Device) -> list[Work]:
+    """Ways to carry out a convolution on the named buffers, the one expected to be fastest first."""
+    f = c.form
+    if not (f.positions and f.places and f.ins and f.outs and f.taps):
+        return []
+    if c.direct:
+        return [Work((_directly(c, first, second, result),))]
+    plan = Plan(c, device)
+    return [plan.work(tile, first, second, result) for tile in plan.tiles()]
+
+
+def _up(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+class Plan:
+    """How one convolution is rearranged and multiplied."""
+
+    def __init__(self, c: Convolution, device: Device) -> None:
+        self.c, self.device, self.given = c, device, c.form
+        tensor_cores = c.dtype in HALVES or (c.dtype == float32 and c.tf32)
+        self.rung = "mma" if tensor_cores and int(device.arch.rstrip("a")) >= 80 else "fma"
+        self.kind = device_type(c.dtype)
+        f, chunk = c.form, 16 // c.dtype.itemsize
+        folds = c.name != "convolve_input" and f.groups == 1 and f.ins <= chunk // 2 and f.gap[2] == 1
+        self.fold = 2 if folds and f.stride[2] % 2 == 0 and f.size[2] % 2 == 0 else 1
+        self.pitch = chunk // 2 if self.fold == 2 else _up(f.ins, chunk)  # channels of a place of x, as it is laid out
+        ahead = _up(f.low[2], 2)
+        self.shift = ahead - f.low[2] if self.fold == 2 else 0
+        self.form = replace(f, ins=self.pitch * self.fold, outs=_up(f.outs, chunk))
+        if self.fold == 2:
+            self.form = replace(
+                self.form,
+                size=(*f.size[:2], f.size[2] // 2),
+                kernel=(*f.kernel[:2], -(-(f.kernel[2] + self.shift) // 2)),
+                stride=(*f.stride[:2], f.stride[2] // 2),
+                low=(*f.low[:2], ahead // 2),
+            )
+
+    # --- tiles ------------------------------------------------------------------------------------------------------
+
+    def product(self) -> Product:
+        """The matrix product of the same sizes, by which tiles are chosen."""
+        f, dtype = self.form, self.c.dtype
+        rows, columns, depth, batch = {
+            "convolve": (f.positions, self.given.outs, f.taps * f.ins, f.groups),
+            "convolve_input": (
+                max(1, f.places // f.classes),
+                self.given.ins,
+                max(1, f.taps * f.outs // f.classes),
+                f.groups * f.classes,
+            ),
+            "convolve_weight": (self.given.outs, f.taps * f.ins, f.positions, f.groups),
+        }[self.c.name]
+        left, right, result = (Matrix("", dtype, step, 1) for step in (depth, columns, columns))
+        return Product(rows, columns, depth, left, right, result, (batch,), None, self.c.tf32)
+
+    def tiles(self) -> list[Tile]:
+        """Those that can be used, the one expected to be fastest first."""
+        product = self.product()
+        found = [tile for tile in candidates(product, self.device) if tile.rung == self.rung]
+        if self.c.name != "convolve_weight":
+            found = [tile for tile in found if tile.split == 1]
+        return sorted(found, key=lambda tile: expected(product, tile, self.device))
+
+    # --- launches ---------------------------------------------------------------------------------------------------
+
+    def work(self, tile: Tile, first: str, second: str, result: str) -> Work:
+        """Rearrange what needs it, multiply, rearrange back."""
+        steps = _Steps(self)
+        g, c = self.given, self.c
+        if c.name == "convolve_weight":
+            x, y = steps.x(first), steps.y(second)
+            to = steps.temporary("weight_last", self.weights, float32)
+            parts = steps.temporary("partial_sums", tile.split * self.weights, float32) if tile.split > 1 else to
+            steps.launches += self.over_positions(tile, x, y, parts, to)
+            steps.launches.append(self.arrangement.back(to, result, float32, c.result))
+            return Work(tuple(steps.launches), steps.workspace)
+        forward = c.name == "convolve"
+        values, weight = steps.x(first) if forward else steps.y(first), steps.weight(second)
+        channels, places = (g.outs, math.prod(g.count)) if forward else (g.ins, math.prod(g.size))
+        name, last = ("y_last", c.y_last) if forward else ("x_last", c.x_last)
+        to = steps.result(result, name, last, channels * g.groups, places)
+        steps.launches.append(self.over_channels(tile, values, weight, to))
+        steps.finish(to, result, channels * g.groups, places)
+        return Work(tuple(steps.launches), steps.workspace)
+
+    @property
+    def weights(self) -> int:
+        """Elements of the weight as it is arranged."""
+        return self.form.outs * self.form.groups * self.form.taps * self.form.ins
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """How the weight is arranged."""
+        g, f = self.given, self.form
+        return Arrangement(
+            f.outs * f.groups,
+            g.outs * g.groups,
+            g.ins,
+            lines=g.kernel[0] * g.kernel[1],
+            columns=g.kernel[2],
+            wide=f.kernel[2],
+            fold=self.fold,
+            pitch=self.pitch,
+            shift=self.shift,
+        )
+
+    def over_channels(self, tile: Tile, first: str, weight: str, to: str) -> Launch:
+        """Forward or by the input, into (places, channels)."""
+        f, forward = self.form, self.c.name == "convolve"
+        own = self.given.outs if forward else self.given.ins  # columns that exist
+        result = device_type(self.c.result)
+        widest = 16 // self.c.result.itemsize if tile.rung == "mma" else 4
+        plain = f"wg_plain<{result}, {widest if own % widest == 0 else 1}>"
+        classes = 1 if forward else f.classes
+        rows = f.positions if forward else f.batch * math.prod(-(-n // s) for n, s in zip(f.size, f.stride))
+        high, wide = -(-rows // tile.high), -(-own // tile.wide)
+        if forward:
+            body = f"""    wg_unfolded_rows<{self.kind}> left = {{{{first + group * s::ins, rows, s::depth}}}};
+    wg_matrix<{self.kind}, true, false> right = {{weight + group * s::outs * s::depth, s::depth, {own}, s::depth}};
+    {plain} out = {{to + group * {own}, {own} * s::groups, rows, {own}}};
+    int depth = s::depth;"""
+        else:
+            body = f"""    wg_class c = wg_class::of(blockIdx.z % {classes});
+    rows = images * c.places();
+    int depth = c.taps() * s::outs;
+    if (row * {tile.high} >= rows) return;
+    wg_seen<{self.kind}> left = {{first + group * s::outs, c, rows, depth}};
+    wg_seen_weight<{self.kind}> right = {{weight + (long long)group * s::outs * s::depth, c, {own}, depth}};
+    wg_spread<{plain}> out = {{{{to + group * {own}, {own} * s::groups, images * s::places, {own}}}, c, rows}};"""
+        source = f"""{f.text()}
+#include "conv.cuh"
+#include "gemm_{tile.rung}.cuh"
+extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
+    const {self.kind} *first, const {self.kind} *weight, {result} *to, int images, int rows)
+{{
+    typedef wg_sizes s;
+    int high = (rows + {tile.high - 1}) / {tile.high}, row, column, group = blockIdx.z / {classes};
+    wg_tile_at(blockIdx.x, high, {wide}, 8, row, column);
+{body}
+    wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, 0, depth);
+}}
+"""
+        return Launch(
+            source,
+            self.c.name,
+            (high * wide, 1, f.groups * classes),
+            (tile.threads, 1, 1),
+            (first, weight, to, np.int32(f.batch), np.int32(rows)),
+            tile.shared(self.c.dtype),
+            f"{rows} places x {own} channels over {f.taps} taps by {tile}",
+        )
+
+    def over_positions(self, tile: Tile, x: str, y: str, parts: str, to: str) -> list[Launch]:
+        """By the weight, into float32 (outs, taps, channels): sums over parts of the positions, added up in order."""
+        f, outs = self.form, self.given.outs
+        high, wide = -(-outs // tile.high), -(-f.taps * f.ins // tile.wide)
+        share = tile.share(f.positions)
+        size = outs * f.groups * f.taps * f.ins
+        source = f"""{f.text()}
+#include "conv.cuh"
+#include "gemm_{tile.rung}.cuh"
+extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
+    const {self.kind} *x, const {self.kind} *y, float *to, int positions, int share)
+{{
+    typedef wg_sizes s;
+    int group = blockIdx.z, row, column;
+    wg_tile_at(blockIdx.x, {high}, {wide}, 8, row, column);
+    wg_matrix<{self.kind}, false, false> left = {{y + group * s::outs, s::outs * s::groups, {outs}, positions}};
+    wg_unfolded_columns<{self.kind}> right = {{{{x + group * s::ins, s::depth, positions}}}};
+    to += ((long long)blockIdx.y * s::groups + group) * {outs} * s::depth;
+    wg_plain<float, 4> out = {{to, s::depth, {outs}, s::depth}};
+    int first = blockIdx.y * share, last = first + share < positions ? first + share : positions;
+    wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, first, last);
+}}
+"""
+        launch = Launch(
+            source,
+            self.c.name,
+            (high * wide, tile.split, f.groups),
+            (tile.threads, 1, 1),
+            (x, y, parts, np.int32(f.positions), np.int32(share)),
+            tile.shared(self.c.dtype),
+            f"{outs} x {f.taps * f.ins} sums over {f.positions} positions by {tile}",
+        )
+        if tile.split == 1:
+            return [launch]
+        flat = Matrix("", float32, size, 1)
+        whole = Product(1, size, 1, flat, flat, replace(flat, buffer=to))
+        return [launch, add_up(whole, tile.split, replace(flat, buffer=parts))]
+
+
+class _Steps:
+    """The launches of a work as they are added, and its temporaries."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.launches, self.workspace = plan, list[Launch](), dict[str, int]()
+
+    def temporary(self, name: str, elements: int, dtype: DType) -> str:
+        """A temporary of so many elements."""
+        self.workspace[name] = elements * dtype.itemsize
+        return name
+
+    def x(self, buffer: str) -> str:
+        """x, channels last and filled up."""
+        g, plan = self.plan.given, self.plan
+        pitch = plan.pitch if g.groups == 1 else g.ins * g.groups
+        return self._last(buffer, "x_last", plan.c.x_last, g.ins * g.groups, pitch, math.prod(g.size))
+
+    def y(self, buffer: str) -> str:
+        """y, channels last and filled up."""
+        g, f = self.plan.given, self.plan.form
+        return self._last(
+            buffer, "y_last", self.plan.c.y_last, g.outs * g.groups, f.outs * f.groups, math.prod(g.count)
+        )
+
+    def _last(self, buffer: str, name: str, last: bool, channels: int, pitch: int, places: int) -> str:
+        if last and pitch == channels:
+            return buffer
+        batch, dtype = self.plan.given.batch, self.plan.c.dtype
+        to = self.temporary(name, batch * places * pitch, dtype)
+        if last:
+            wider = Arrangement(batch * places, batch * places, channels, 1, 1, wide=1, fold=1, pitch=pitch, shift=0)
+            self.launches.append(wider.into(buffer, to, dtype))
+        else:
+            self.launches.append(swap("channels_last", buffer, to, batch, channels, places, pitch, dtype))
+        return to
+
+    def weight(self, buffer: str) -> str:
+        """The weight, arranged."""
+        to = self.temporary("weight_last", self.plan.weights, self.plan.c.dtype)
+        self.launches.append(self.plan.arrangement.into(buffer, to, self.plan.c.dtype))
+        return to
+
+    def result(self, buffer: str, name: str, last: bool, channels: int, places: int) -> str:
+        """Where a result goes that is made channels last: into `buffer`, if it is wanted so."""
+        if last:
+            return buffer
+        return self.temporary(name, self.plan.given.batch * places * channels, self.plan.c.result)
+
+    def finish(self, made: str, buffer: str, channels: int, places: int) -> None:
+        """A result that is wanted channels first, swapped."""
+        if made != buffer:
+            batch, dtype = self.plan.given.batch, self.plan.c.result
+            self.launches.append(swap("channels_first", made, buffer, batch, places, channels, places, dtype))
+
+
+def _directly(c: Convolution, first: str, second: str, result: str) -> Launch:
+    """A thread an element, or a block an element of the weight, on values as they lie."""
+    if c.x_last or c.y_last:
+        raise ValueError("convolutions with few channels in a group take values channels first")
+    f = c.form
+    kind = device_type(c.dtype)
+    blocks = {
+        "convolve": -(-f.positions * f.outs * f.groups // 256),
+        "convolve_input": -(-f.places * f.ins * f.groups // 256),
+        "convolve_weight": f.outs * f.groups * f.ins * f.taps,
+    }[c.name]
+    source = f"""{f.text()}
+#include "conv_direct.cuh"
+extern "C" __global__ void __launch_bounds__(256) {c.name}(
+    const {kind} *first, const {kind} *second, {device_type(c.result)} *to, int images)
+{{
+    wg_{c.name}_direct(first, second, to, images);
+}}
+"""
+    arguments = (first, second, result, np.int32(f.batch))
+    return Launch(source, c.name, (blocks, 1, 1), (256, 1, 1), arguments, why=f"directly, by {blocks} blocks")

@@ -1,0 +1,101 @@
+"""The epilogue of a matrix product as CUDA C++: an elementwise kernel of the loop language over the product's elements.
+
+Loads of the product become the sum in the kernel's registers; the rest reads and writes memory as fused kernels do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from wengert.dtypes import float32
+from wengert.kernels.expressions import load as widened
+from wengert.kernels.expressions import scalar_type, stored_type
+from wengert.kernels.expressions import store as narrowed
+from wengert.kernels.loops import Accumulate, DType, Kernel, Let, Load, Position, Statement, Store
+from wengert.kernels.lower import guard_text
+from wengert.kernels.product import Epilogue
+
+
+def epilogue(
+    kernel: Kernel, product: str, dtype: DType, rows: int, columns: int, stored: bool = False
+) -> Epilogue | None:
+    """What takes the sums of a product of (batch, rows, columns) in the buffer `product`, of `dtype`.
+
+    With `stored` the product is written as well. None where the kernel reduces, checks indices, or reads the product at
+    another place than the element it makes.
+    """
+    statements = [s for stage in kernel.stages for s in (*stage.before, *stage.inside)] + kernel.after
+    if kernel.inner or any(isinstance(s, Accumulate) for s in statements):
+        return None
+    if any(isinstance(s, Let) and "wg_checked_index(" in s.text for s in statements):
+        return None
+    if any(isinstance(s, Load) and s.buffer == product and not _is_own(s, kernel) for s in statements):
+        return None
+    buffers = {name: kind for name, kind in kernel.buffers.items() if name != product}
+    if stored:
+        buffers[product] = (dtype, True)
+    names = {buffer: f"b{i}" for i, buffer in enumerate(buffers)}
+    lines = _positions(kernel, rows, columns)
+    rounded = "acc" if dtype == float32 or dtype.itemsize == 8 else widened(dtype, narrowed(dtype, "acc"))
+    lines.append(f"const {scalar_type(dtype)} product = {rounded};")
+    for statement in statements:
+        lines += _lines(statement, names, product)
+    if stored:
+        lines.append(f"{names[product]}[at] = {narrowed(dtype, 'product')};")
+    parameters = [
+        f"{'' if written else 'const '}{stored_type(kind)} *__restrict__ {names[buffer]}"
+        for buffer, (kind, written) in buffers.items()
+    ]
+    sums = "double" if dtype.itemsize == 8 and dtype.kind == "f" else "float"
+    head = ", ".join([f"{sums} acc", "int row", "int column", "int batch", *parameters])
+    body = "".join(f"    {line}\n" for line in lines)
+    text = (
+        f'#include "math.cuh"\n// {kernel.comment}\n__device__ __forceinline__ void wg_epilogue({head})\n{{\n{body}}}\n'
+    )
+    return Epilogue(text, tuple(parameters), tuple(buffers))
+
+
+def _is_own(load: Load, kernel: Kernel) -> bool:
+    """Whether a load is of the element that the loops stand at."""
+    if load.guards or load.index.constant:
+        return False
+    extents = [loop.extent for loop in kernel.outer]
+    steps = [math.prod(extents[k + 1 :]) for k in range(len(extents))]
+    return all(load.index.factor(loop) == step for loop, step in zip(kernel.outer, steps))
+
+
+def _positions(kernel: Kernel, rows: int, columns: int) -> list[str]:
+    """The loops' variables from the row, the column and the batch."""
+    lines = [f"const long long at = ((long long)batch * {rows} + row) * {columns} + column;"]
+    flat, rest = "at", kernel.outer
+    if rest and rest[-1].extent == columns:
+        lines.append(f"const long long {rest[-1].name} = column;")
+        flat, rest = f"((long long)batch * {rows} + row)", rest[:-1]
+    step = 1
+    for loop in reversed(rest):
+        quotient = f"{flat} / {step}" if step > 1 else flat
+        step *= loop.extent
+        lines.append(f"const long long {loop.name} = {quotient} % {loop.extent};")
+    return lines
+
+
+def _lines(statement: Statement, names: dict[str, str], product: str) -> Iterable[str]:
+    if isinstance(statement, Store):
+        yield f"{names[statement.buffer]}[{statement.index}] = {narrowed(statement.dtype, statement.name)};"
+        return
+    assert not isinstance(statement, Accumulate)
+    kind = scalar_type(statement.dtype)
+    if isinstance(statement, Load):
+        yield f"const {kind} {statement.name} = {_loaded(statement, names, product)};"
+    elif isinstance(statement, Let):
+        yield f"const {kind} {statement.name} = {statement.text};"
+    elif isinstance(statement, Position):
+        yield f"const {kind} {statement.name} = ({kind})({statement.index});"
+
+
+def _loaded(load: Load, names: dict[str, str], product: str) -> str:
+    if load.buffer == product:
+        return "product"
+    text = widened(load.dtype, f"{names[load.buffer]}[{load.index}]")
+    return f"({' && '.join(map(guard_text, load.guards))}) ? {text} : 0" if load.guards else text

@@ -1,0 +1,149 @@
+"""The CUDA convolutions and poolings without a GPU: float32 by FMA and the direct kernels, run by the emulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.emulator import Emulator, compiler
+from tests.kernels.headers import pasted
+from wengert.dtypes import bfloat16, float32, float64
+from wengert.graph import Node
+from wengert.kernels.convolution_cuda import convolution, works
+from wengert.kernels.launch import H200, RTX_2080, Work
+from wengert.kernels.pooling_cuda import Windows, max_pool, max_pool_back, sum_pool
+from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, extent
+from wengert.ops.core import as_node
+from wengert.ops.window import MAX_POOL, SUM_POOL
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
+
+FORMS = [  # batch, channels, outs, groups, sizes, kernel, stride, padding, dilation
+    (2, 4, 8, 1, (5, 6), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
+    (1, 3, 5, 1, (10, 12), (7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1)),  # the stem: folded
+    (2, 5, 6, 1, (9, 7), (3, 2), (3, 2), ((2, 1), (1, 0)), (2, 1)),
+    (2, 8, 16, 2, (4, 5), (2, 3), (1, 2), ((0, 1), (1, 1)), (1, 2)),
+    (2, 6, 3, 3, (5, 5), (3, 3), (2, 1), ((1, 1), (0, 0)), (1, 1)),  # two channels a group: directly
+    (2, 4, 4, 1, (9,), (3,), (2,), ((1, 0),), (2,)),
+    (1, 4, 4, 1, (3, 4, 5), (2, 2, 3), (1, 2, 1), ((1, 0), (0, 1), (-1, 1)), (1, 1, 1)),
+]
+
+
+def nodes(form: tuple[Any, ...], dtype: Any) -> list[Node]:
+    """The three primitives of a form, on small integers so that sums are exact."""
+    batch, channels, outs, groups, sizes, kernel, stride, padding, dilation = form
+    rng = np.random.default_rng(1)
+    count = [
+        (n + a + b - extent(k, d)) // s + 1 for n, k, s, (a, b), d in zip(sizes, kernel, stride, padding, dilation)
+    ]
+
+    def value(*shape: int) -> Node:
+        return as_node(rng.integers(-3, 4, shape).astype(dtype))
+
+    x, weight = value(batch, channels, *sizes), value(outs, channels // groups, *kernel)
+    y = value(batch, outs, *count)
+    common = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return [
+        CONVOLVE(x, weight, **common),
+        CONVOLVE_INPUT(y, weight, sizes=sizes, **common),
+        CONVOLVE_WEIGHT(x, y, kernel=kernel, **common),
+    ]
+
+
+def reference(node: Node) -> Any:
+    return node.op.numpy(*[source.buffer for source in node.sources], **node.attrs)
+
+
+def channels_last(x: Any) -> Any:
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1))
+
+
+def check(cases: list[tuple[Node, Work]]) -> None:
+    emulator = Emulator([work for _, work in cases])
+    for node, work in cases:
+        result = np.full(node.shape, 99, node.dtype)
+        first, second = (np.array(source.buffer) for source in node.sources)
+        emulator.run(work, {"a": first, "b": second, "c": result})
+        np.testing.assert_array_equal(result, reference(node), err_msg=f"{node.op.name} {node.attrs}")
+
+
+def test_convolutions_equal_their_references() -> None:
+    """The stem forward, strides and dilations by the input, groups by the weight, and small groups directly."""
+    chosen = [nodes(FORMS[1], float32)[0], nodes(FORMS[2], float32)[1], nodes(FORMS[3], float32)[2]]
+    chosen += nodes(FORMS[4], float32)
+    check([(node, _first(node)) for node in chosen])
+
+
+@pytest.mark.slow
+def test_all_convolutions_equal_their_references() -> None:
+    cases = [(node, _first(node)) for form in FORMS for node in nodes(form, float32)]
+    check(cases + [(node, _first(node)) for node in nodes(FORMS[2], float64)])
+
+
+def _first(node: Node) -> Work:
+    found = convolution(node)
+    assert found is not None
+    return pasted(works(found, "a", "b", "c", RTX_2080)[0])
+
+
+def test_values_that_come_channels_last() -> None:
+    forward, by_input, by_weight = nodes(FORMS[0], float32)
+    given = (forward, by_input, by_weight)
+    made = [pasted(works(c, "a", "b", "c", RTX_2080)[0]) for n in given if (c := convolution(n, True, True))]
+    emulator = Emulator(made)
+    for node, work in zip(given, made):
+        arrays = {"a": channels_last(node.sources[0].buffer), "b": np.array(node.sources[1].buffer)}
+        expected = reference(node)
+        if node is by_weight:
+            arrays["b"] = channels_last(arrays["b"])
+        else:
+            expected = channels_last(expected)
+        arrays["c"] = np.zeros(expected.shape, np.float32)
+        emulator.run(work, arrays)
+        np.testing.assert_array_equal(arrays["c"], expected)
+        assert "x_last" not in work.workspace and "y_last" not in work.workspace
+
+
+def test_the_stem_is_folded_and_tensor_cores_are_used() -> None:
+    stem = convolution(nodes(FORMS[1], bfloat16)[0])
+    assert stem is not None
+    work = works(stem, "a", "b", "c", H200)[0]
+    assert "static const int kernel2 = 4;" in work.launches[2].source  # 7 columns, and one before, by twos
+    assert " mma " in work.launches[2].why
+
+
+def test_pooling_equals_its_reference() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-5, 6, (2, 3, 7, 8)).astype(np.float32)
+    x[0, 0, :3] = -np.inf
+    x[1, 1, 2, 2] = np.nan
+    form = {"kernel": (3, 2), "stride": (2, 2), "padding": ((1, 1), (0, 1)), "dilation": (1, 2)}
+    values, places = MAX_POOL.numpy(x, **form)
+    sums = SUM_POOL.numpy(x, kernel=(3, 2), stride=(2, 1))
+    g = rng.integers(-5, 6, values.shape).astype(np.float32)
+    back = np.zeros((6, 56), np.float32)
+    for plane, at, cotangent in zip(back, places.reshape(6, -1), g.reshape(6, -1)):
+        np.add.at(plane, at, cotangent)
+    for inner in (1, 3):
+        move = channels_last if inner > 1 else np.array
+        w = Windows(6 // inner, (7, 8), values.shape[2:], (3, 2), (2, 2), (1, 0), (1, 2), inner)
+        w_sum = Windows(6 // inner, (7, 8), sums.shape[2:], (3, 2), (2, 1), inner=inner)
+        made = [
+            pasted(max_pool(w, np.dtype(float32), "x", "values", "places")),
+            pasted(max_pool(w, np.dtype(float32), "x", "values", None)),
+            pasted(max_pool_back(w, np.dtype(float32), "g", "places", "back")),
+            pasted(sum_pool(w_sum, np.dtype(float32), "x", "sums")),
+        ]
+        emulator = Emulator(made)
+        arrays = {
+            "x": move(x), "g": move(g), "values": np.zeros_like(move(values)), "places": np.zeros_like(move(places)),
+            "sums": np.zeros_like(move(sums)), "back": np.zeros_like(move(x)),
+        }  # fmt: skip
+        for work in made:
+            emulator.run(work, arrays)
+        np.testing.assert_array_equal(arrays["values"], move(values))
+        np.testing.assert_array_equal(arrays["places"], move(places))
+        np.testing.assert_array_equal(arrays["sums"], move(sums))
+        np.testing.assert_array_equal(arrays["back"], move(back.reshape(x.shape)))

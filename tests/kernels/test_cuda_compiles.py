@@ -1,0 +1,65 @@
+"""Every hand-written CUDA kernel compiles with NVRTC to machine code for the devices it is meant for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.gpu.harness import compiled
+from tests.kernels.test_gemm import product
+from wengert.dtypes import bfloat16, float16, float32, float64, int32
+from wengert.kernels.convolution_cuda import Convolution, Form, works
+from wengert.kernels.gemm import candidates, write
+from wengert.kernels.launch import H200, RTX_2080, Device, Work
+from wengert.kernels.pooling_cuda import Windows, max_pool, max_pool_back, sum_pool
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
+
+STEM = Form(8, 1, 3, 64, (1, 32, 32), (1, 7, 7), (1, 16, 16), (1, 2, 2), (0, 3, 3), (1, 1, 1))
+DEPTHWISE = Form(8, 6, 1, 1, (1, 9, 9), (1, 3, 3), (1, 9, 9), (1, 1, 1), (0, 1, 1), (1, 1, 1))
+
+
+def every_work(device: Device) -> Iterator[Work]:
+    """A work of every kernel, over dtypes and transposes; only the first tile of a rung."""
+    for dtype, tf32 in (
+        (float32, False),
+        (float32, True),
+        (bfloat16, False),
+        (float16, False),
+        (float64, False),
+        (int32, False),
+    ):
+        for turned in ((False, False), (False, True), (True, False)):
+            p = product((256, 256, 4096), turned, dtype, tf32=tf32)
+            rungs = {(tile.rung, tile.split > 1): tile for tile in reversed(candidates(p, device))}
+            yield from (write(p, tile, device) for tile in rungs.values())
+    for form in (STEM, DEPTHWISE):
+        for name in ("convolve", "convolve_input", "convolve_weight"):
+            for dtype in (float32, bfloat16):
+                yield works(Convolution(name, form, dtype, dtype), "a", "b", "c", device)[0]
+    windows = Windows(4, (8, 8), (4, 4), (3, 3), (2, 2), (1, 1))
+    for kind in (float32, bfloat16, int32):
+        yield max_pool(windows, kind, "x", "values", "places")
+    yield max_pool_back(windows, np.dtype(float32), "g", "places", "to")
+    yield sum_pool(windows, np.dtype(float32), "x", "to")
+
+
+def sources(device: Device) -> list[str]:
+    return list(dict.fromkeys(launch.source for work in every_work(device) for launch in work.launches))
+
+
+@pytest.mark.parametrize("device", [RTX_2080, H200], ids=lambda device: device.arch)
+def test_some_kernels_compile(device: Device) -> None:
+    """One text in fifteen; the test below takes them all."""
+    for source in sources(device)[::15]:
+        compiled(source, device.arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["75", "80", "86", "89", "90a", "100", "120"])
+def test_every_kernel_compiles(arch: str) -> None:
+    for source in sources(replace(H200, arch=arch)):
+        compiled(source, arch)

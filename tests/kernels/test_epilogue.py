@@ -1,0 +1,54 @@
+"""The epilogue of a matrix product on a CUDA device: from a fused group to C++, run by the emulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.emulator import Emulator, compiler
+from tests.kernels.headers import pasted
+from tests.kernels.test_gemm import product, values
+from wengert.compiler.index import Index, Loop, variable
+from wengert.dtypes import float32
+from wengert.kernels.epilogue import epilogue
+from wengert.kernels.gemm import Tile, write
+from wengert.kernels.launch import RTX_2080
+from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Stage, Store
+
+ROWS, COLUMNS = Loop("i0", 6), Loop("i1", 8)
+HERE = Index(((ROWS, 8), (COLUMNS, 1)))
+
+
+def kernel(*inside: Any, outer: Any = (ROWS, COLUMNS)) -> Kernel:
+    buffers = {"c": (float32, False), "bias": (float32, False), "out": (float32, True)}
+    return Kernel("kernel", list(outer), [], [Stage([], list(inside))], [], buffers)
+
+
+BIASED = (
+    Load("v0", "c", float32, HERE),
+    Load("v1", "bias", float32, variable(COLUMNS)),
+    Let("v2", float32, "wg_maximum_f32(v0 + v1, 0.0f)"),
+    Store("out", float32, HERE, "v2"),
+)
+
+
+@pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
+@pytest.mark.parametrize("stored", [False, True])
+def test_bias_and_relu_in_the_epilogue(stored: bool) -> None:
+    made = epilogue(kernel(*BIASED), "c", float32, 6, 8, stored)
+    assert made is not None and ("c" in made.buffers) == stored
+    p = product((6, 8, 5), (False, False), float32, epilogue=made)
+    work = pasted(write(p, Tile("small", 16, 16, 32, warps=2), RTX_2080))
+    arrays, exact = values(p, (False, False))
+    arrays |= {"bias": np.arange(8, dtype=np.float32), "out": np.zeros((6, 8), np.float32)}
+    Emulator([work]).run(work, arrays)
+    np.testing.assert_array_equal(arrays["out"], np.maximum(exact + arrays["bias"], 0))
+    np.testing.assert_array_equal(arrays["c"], exact if stored else 0)
+
+
+def test_what_is_not_an_epilogue() -> None:
+    turned = Load("v0", "c", float32, Index(((ROWS, 1), (COLUMNS, 8))))
+    assert epilogue(kernel(turned, Store("out", float32, HERE, "v0")), "c", float32, 6, 8) is None
+    assert epilogue(kernel(BIASED[0], Accumulate("r0", "sum", float32, "v0")), "c", float32, 6, 8) is None

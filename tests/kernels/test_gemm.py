@@ -1,0 +1,145 @@
+"""The matrix products of kernels/gemm.py without a GPU: those that need no tensor cores, run by the emulator."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.emulator import Emulator, compiler
+from tests.kernels.headers import pasted
+from wengert.dtypes import bfloat16, float16, float32, float64, int32
+from wengert.kernels.gemm import Epilogue, Matrix, Product, Tile, candidates, matmul, write
+from wengert.kernels.launch import H200, RTX_2080, Work
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
+
+TILES = [
+    Tile("naive", 16, 16, 1),
+    Tile("tiled", 16, 16, 16),
+    Tile("small", 16, 16, 32, warps=2),
+    Tile("fma", 64, 64, 16, 32, 32, 2),
+]
+
+
+def product(
+    sizes: tuple[int, int, int], turned: tuple[bool, bool], dtype: Any, batch: tuple[int, ...] = (), **more: Any
+) -> Product:
+    """A product of contiguous matrices a, b into c."""
+    m, n, k = sizes
+
+    def matrix(name: str, rows: int, columns: int, turn: bool) -> Matrix:
+        apart = tuple(rows * columns * int(np.prod(batch[axis + 1 :])) for axis in range(len(batch)))
+        return Matrix(name, dtype, *((1, rows) if turn else (columns, 1)), apart)
+
+    left, right = matrix("a", m, k, turned[0]), matrix("b", k, n, turned[1])
+    return Product(m, n, k, left, right, matrix("c", m, n, False), batch, **more)
+
+
+def values(p: Product, turned: tuple[bool, bool]) -> tuple[dict[str, Any], Any]:
+    """Random operands, and the product in float64."""
+    rng = np.random.default_rng(3)
+    shapes = [(p.rows, p.depth), (p.depth, p.columns)]
+    arrays = [
+        rng.integers(-4, 5, (*p.batch, *(shape[::-1] if turn else shape))).astype(p.dtype)
+        for shape, turn in zip(shapes, turned)
+    ]
+    plain = [np.swapaxes(a, -1, -2) if turn else a for a, turn in zip(arrays, turned)]
+    exact = plain[0].astype(np.float64) @ plain[1].astype(np.float64)
+    return {"a": arrays[0], "b": arrays[1], "c": np.zeros(exact.shape, p.result.dtype)}, exact
+
+
+@needs_compiler
+def test_every_rung_multiplies_exactly_what_is_exact() -> None:
+    """Small integers: sums are exact in every dtype, so any wrong index shows."""
+    cases: list[tuple[Product, tuple[bool, bool], Work]] = []
+    for tile, turned in itertools.product(TILES, ((False, False), (True, True))):
+        for sizes in ((5, 7, 3), (38, 68, 40)):
+            p = product(sizes, turned, float32)
+            cases.append((p, turned, pasted(write(p, tile, RTX_2080))))
+    for dtype in (float64, int32):
+        p = product((19, 21, 18), (False, True), dtype)
+        cases += [(p, (False, True), pasted(work)) for work in matmul(p, RTX_2080)]
+    half = product((19, 24, 12), (True, False), float16)
+    cases.append((half, (True, False), pasted(write(half, TILES[3], RTX_2080))))
+    emulator = Emulator([work for _, _, work in cases])
+    for p, turned, work in cases:
+        arrays, exact = values(p, turned)
+        emulator.run(work, arrays)
+        np.testing.assert_array_equal(arrays["c"].astype(np.float64), exact, err_msg=f"{p} {work.launches[0].why}")
+
+
+@needs_compiler
+def test_parts_of_the_depth_batches_and_epilogues() -> None:
+    epilogue = Epilogue(
+        "__device__ void wg_epilogue(float acc, int row, int column, int batch, const float *bias, float *to)\n"
+        "{ to[(batch * 9 + row) * 10 + column] = acc * 2 + bias[column]; }\n",
+        ("const float *bias", "float *to"),
+        ("bias", "c"),
+    )
+    plain = product((9, 10, 70), (False, False), float32, (2, 3))
+    fma, bias = TILES[3], np.arange(10, dtype=np.float32)
+    cases = [
+        (plain, fma),
+        (plain, replace(fma, split=2)),
+        (replace(plain, epilogue=epilogue), fma),
+        (replace(plain, epilogue=epilogue), replace(fma, split=3)),
+        (replace(plain, epilogue=epilogue), TILES[2]),
+    ]
+    works = [pasted(write(p, tile, RTX_2080)) for p, tile in cases]
+    emulator = Emulator(works)
+    for (p, _), work in zip(cases, works):
+        arrays, exact = values(p, (False, False))
+        emulator.run(work, {**arrays, "bias": bias})
+        np.testing.assert_array_equal(arrays["c"], exact * 2 + bias if p.epilogue else exact)
+
+
+@needs_compiler
+def test_a_matrix_that_all_batches_share_and_a_result_by_columns() -> None:
+    p = product((6, 5, 4), (False, False), float32, (3,))
+    shared = replace(p, right=replace(p.right, batch=(0,)))
+    arrays, _ = values(p, (False, False))
+    arrays["b"] = arrays["b"][0]
+    work = pasted(matmul(shared, RTX_2080)[0])
+    Emulator([work]).run(work, arrays)
+    np.testing.assert_array_equal(arrays["c"], arrays["a"] @ arrays["b"])
+
+    turned = replace(product((6, 5, 4), (False, False), float32), result=Matrix("c", float32, 1, 6))
+    arrays, exact = values(turned, (False, False))
+    arrays["c"] = np.zeros((5, 6), np.float32)
+    work = pasted(matmul(turned, RTX_2080)[0])
+    Emulator([work]).run(work, arrays)
+    np.testing.assert_array_equal(arrays["c"], exact.T)
+
+
+def test_the_choice_follows_the_work_and_the_device() -> None:
+    def first(p: Product, device: Any) -> str:
+        return matmul(p, device)[0].launches[0].why
+
+    large = product((4096, 4096, 4096), (False, True), bfloat16)
+    assert "wgmma 128x256" in first(large, H200)
+    assert " mma " in first(large, replace(H200, arch="80"))
+    assert " fma " in first(large, RTX_2080)
+    assert " fma " in first(product((4096, 4096, 4096), (False, True), float32), H200)
+    assert "wgmma" in first(product((4096, 4096, 4096), (False, True), float32, tf32=True), H200)
+    assert "small" in first(product((100, 300, 300), (False, False), float32), H200)
+    assert "the depth in" in first(product((256, 256, 65536), (False, True), bfloat16), H200)
+
+
+def test_wgmma_is_left_out_where_the_copy_engine_cannot_go() -> None:
+    odd = product((512, 512, 513), (False, True), bfloat16)
+    assert all(tile.rung != "wgmma" for tile in candidates(odd, H200))
+
+
+def test_nothing_to_compute_is_no_work() -> None:
+    assert matmul(product((0, 5, 3), (False, False), float32), H200) == []
+
+
+def test_batches_at_three_levels_are_refused_with_their_steps() -> None:
+    p = product((4, 4, 4), (False, False), float32, (2, 2, 2))
+    uneven = replace(p, left=replace(p.left, batch=(16, 100, 7)))
+    with pytest.raises(ValueError, match="two levels"):
+        matmul(uneven, H200)

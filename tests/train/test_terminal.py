@@ -1,0 +1,52 @@
+"""The display in a real terminal, by tmux; and that nothing of it comes through a pipe."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "wengert.cli", "train", "digits"]
+FIELDS = ("epoch", "loss", "accuracy", "images/s", "ETA", "MB")
+
+
+def tmux(name, *arguments):
+    return subprocess.run(["tmux", "-L", name, *arguments], capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux, a terminal that can be looked at")
+@pytest.mark.parametrize("columns", [80, 200])
+def test_the_display_fits_the_terminal(tmp_path, columns):
+    pytest.importorskip("rich")
+    server = f"wengert-{tmp_path.name}-{columns}"
+    run = shlex.join([*COMMAND, "--epochs", "400", "--out", str(tmp_path / "run")])
+    tmux(server, "new-session", "-d", "-x", str(columns), "-y", "50", f"{run}; echo ended; sleep 60")
+    try:
+        live = shown = ""
+        until = time.monotonic() + 60
+        while not ("(test" in shown and all(field in live for field in FIELDS)) and time.monotonic() < until:
+            time.sleep(0.2)
+            shown = tmux(server, "capture-pane", "-p")
+            live = next((line for line in reversed(shown.splitlines()) if "ETA" in line), "")
+        assert all(field in live for field in FIELDS), shown
+        assert len(live) <= columns
+        tmux(server, "send-keys", "C-c")
+        while "ended" not in shown and time.monotonic() < until:
+            time.sleep(0.2)
+            shown = tmux(server, "capture-pane", "-p")
+        assert "go on with: wengert train --resume" in "".join(shown.split("\n")), shown
+        lines = [line for line in shown.splitlines() if line.startswith("epoch") and "(test" in line]
+        assert lines and all(line.rstrip().endswith("s") for line in lines)  # each within its line
+    finally:
+        tmux(server, "kill-server")
+
+
+def test_there_are_no_escape_codes_in_a_pipe(tmp_path):
+    command = [*COMMAND, "--epochs", "2", "--out", str(tmp_path / "run")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "\x1b" not in result.stdout + result.stderr and "\r" not in result.stdout
+    assert len([line for line in result.stdout.splitlines() if line.startswith("epoch")]) == 2
