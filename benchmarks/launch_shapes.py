@@ -215,7 +215,7 @@ def main() -> None:
 def _report(
     harness: Harness, case: Case, kernel: Kernel, by_name: dict[str, Node], works: Any, device: Device
 ) -> float:
-    sets = buffers(harness, by_name, next(iter(works.values())), device)
+    sets = buffers(by_name, device)
     space = {name: size for work in works.values() for name, size in work.workspace.items()}
     space = {name: max(work.workspace.get(name, 0) for work in works.values()) for name in space}
     extra = {name: int(checked(driver.cuMemAlloc(size))) for name, size in space.items()}

@@ -74,8 +74,7 @@ class Harness:
 
     def launch(self, launch: Launch, addresses: Mapping[str, int]) -> None:
         """One launch."""
-        held = [np.uint64(addresses[a]) if isinstance(a, str) else a for a in launch.arguments]
-        packed = [np.asarray(value) for value in held]
+        packed = [np.asarray(_number(argument, addresses)) for argument in launch.arguments]
         pointers = (ctypes.c_void_p * max(1, len(packed)))(*[value.ctypes.data for value in packed])
         function = self.functions[launch.source, launch.entry]
         shape = (*launch.grid, *launch.block, launch.shared)
@@ -86,7 +85,8 @@ class Harness:
         sizes = {name: max(array.nbytes, 1) for name, array in arrays.items()} | dict(work.workspace)
         addresses = {name: int(checked(driver.cuMemAlloc(size))) for name, size in sizes.items()}
         for name, array in arrays.items():
-            checked(driver.cuMemcpyHtoD(addresses[name], np.ascontiguousarray(array).ctypes.data, array.nbytes))
+            held = np.ascontiguousarray(array)
+            checked(driver.cuMemcpyHtoD(addresses[name], held.ctypes.data, held.nbytes))
         for launch in work.launches:
             self.launch(launch, addresses)
         checked(driver.cuStreamSynchronize(self.stream))
@@ -125,6 +125,14 @@ class Harness:
         checked(driver.cuEventRecord(last, self.stream))
         checked(driver.cuEventSynchronize(last))
         return float(checked(driver.cuEventElapsedTime(first, last))) * 1e-3
+
+
+def _number(argument: Any, addresses: Mapping[str, int]) -> Any:
+    """An argument as it is passed: an address, a table of them, or the number itself."""
+    if isinstance(argument, np.generic):
+        return argument
+    names = [argument] if isinstance(argument, str) else argument
+    return np.array([addresses[name] for name in names], np.uint64)
 
 
 def this_device() -> Device:

@@ -10,12 +10,12 @@ import pytest
 
 import wengert as wg
 from tests.compiler.test_compiled_ops import CASES, _reference, record
-from tests.kernels.cuda_graphs import CudaGraph
+from tests.kernels.cuda_graphs import CudaGraph, poison
 from tests.kernels.emulator import Emulator, compiler
 from tests.ops.suite import identifier
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, now
-from wengert.kernels.cuda import write
+from wengert.kernels.cuda import signature, write, write_many
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, transposed, vector_width
 from wengert.kernels.cuda.write import launch_shape
 from wengert.kernels.launch import H200
@@ -145,3 +145,41 @@ def _written(kernel: Kernel, choice: int) -> Any:
     """A kernel in one of its shapes; -1: the one that is worked out."""
     shapes = shapes_of(kernel)
     return write(kernel, H200, shapes[choice % len(shapes)] if choice >= 0 else None)
+
+
+# --- many kernels as one --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [wg.float32, wg.bfloat16], ids=str)
+def test_updates_of_many_parameters_are_one_launch(dtype: Any) -> None:
+    since = now()
+    sizes = [(3, 5), (1000,), (2, 3, 4, 5), (1,), (4, 1024)]
+    rate = placeholder((), wg.float32)
+    pairs = [(placeholder(shape, dtype), placeholder(shape, wg.float32)) for shape in sizes]
+    results = [p - rate * g * g for p, g in pairs]
+    graph = Graph([rate, *[node for pair in pairs for node in pair]], results, since)
+    program = CudaGraph(graph)
+    kinds = [signature(kernel) for kernel in program.kernels]
+    assert len(set(kinds)) == 2  # that of one element has no loop
+    together = [k for k, kind in enumerate(kinds) if kind is not None]
+    assert len(together) == len(sizes) - 1
+    work = write_many([program.kernels[k] for k in together], H200)
+    assert len(work.launches) == 1
+    random = np.random.default_rng(0)
+    values = {node: np.asarray(random.standard_normal(node.shape).astype(node.dtype)) for node in graph.inputs}
+    works = list(program.works.values())
+    nodes = {name: node for k in together for name, node in works[k][1].items()}
+    arrays = {name: values[node] if node in values else poison(node) for name, node in nodes.items()}
+    Emulator([work]).run(work, arrays)
+    expected = dict(zip(results, _reference(graph, values, {})))
+    for name, node in nodes.items():
+        if node in expected:
+            got, want = (np.asarray(a, np.float32) for a in (arrays[name], expected[node]))
+            np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=str(node))
+
+
+def test_kernels_of_different_texts_are_not_one_launch() -> None:
+    x = placeholder((5,), wg.float32)
+    kernels = [CudaGraph(Graph([x], [result])).kernels[0] for result in (x + 1.0, x * 2.0)]
+    with pytest.raises(ValueError, match="different texts"):
+        write_many(kernels, H200)

@@ -13,6 +13,11 @@ template <class T, int N> struct __align__(sizeof(T) * N > 16 ? 16 : sizeof(T) *
 template <int N, class T> WG wg_vector<T, N> wg_load(const T *from) { return *(const wg_vector<T, N> *)from; }
 template <class T, int N> WG void wg_store(T *to, const wg_vector<T, N> &value) { *(wg_vector<T, N> *)to = value; }
 
+/* addresses that a launch takes by value */
+template <int N> struct wg_table {
+    void *at[N];
+};
+
 /* --- how two parts of a reduction become one: the order of the two does not matter ---------------------------------- */
 
 #define WG_MEMBER __device__ __forceinline__

@@ -31,7 +31,7 @@ class TensorMap:
     tf32: bool = False  # round float32 to tf32 on the way
 
 
-Argument = str | np.generic | TensorMap
+Argument = str | np.generic | TensorMap | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,22 @@ class Launch:
     entry: str  # the `extern "C" __global__` function in it; equal texts are compiled once
     grid: Extent
     block: Extent
-    arguments: tuple[Argument, ...]  # in order: a buffer's name, a number of the C type it stands for, or a tensor map
+    # In order: a buffer's name, a number of the C type it stands for, a tensor map, or a table: the addresses of
+    # several buffers, one after the other, as one argument by value.
+    arguments: tuple[Argument, ...]
     shared: int = 0  # bytes of dynamic shared memory
     why: str = ""  # how the shape was worked out, for people
 
     @property
     def buffers(self) -> tuple[str, ...]:
         """The buffers it takes, in order."""
-        named = (a.buffer if isinstance(a, TensorMap) else a for a in self.arguments)
-        return tuple(name for name in named if isinstance(name, str))
+        found: list[str] = []
+        for argument in self.arguments:
+            if isinstance(argument, TensorMap):
+                found.append(argument.buffer)
+            elif not isinstance(argument, np.generic):
+                found += [argument] if isinstance(argument, str) else argument
+        return tuple(found)
 
 
 @dataclass(frozen=True)

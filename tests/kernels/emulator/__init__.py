@@ -60,10 +60,7 @@ class Emulator:
                 arrays[name][...] = buffer.array.reshape(arrays[name].shape)
 
     def _launch(self, launch: Launch, buffers: Mapping[str, _Guarded], reverse: bool) -> None:
-        held = [
-            np.array(buffers[a].array.ctypes.data, np.uint64) if isinstance(a, str) else np.asarray(a)
-            for a in launch.arguments
-        ]
+        held = [self._argument(argument, buffers) for argument in launch.arguments]
         arguments = (ctypes.c_void_p * max(len(held), 1))(*[a.ctypes.data for a in held])
         shape = (ctypes.c_uint * 6)(*launch.grid, *launch.block)
         function = self.library[self.names[launch.source, launch.entry]]
@@ -72,6 +69,13 @@ class Emulator:
         reason = function(arguments, shape, ctypes.c_uint(launch.shared), int(barriers), int(reverse))
         if reason is not None:
             raise EmulationError(f"{launch.entry}: {reason.decode()}")
+
+    @staticmethod
+    def _argument(argument: str | np.generic | tuple[str, ...], buffers: Mapping[str, _Guarded]) -> Array:
+        if isinstance(argument, np.generic):
+            return np.asarray(argument)
+        names = [argument] if isinstance(argument, str) else argument
+        return np.array([buffers[name].array.ctypes.data for name in names], np.uint64)
 
 
 def run(work: Work, arrays: Mapping[str, Array], reverse: bool = False) -> None:

@@ -8,6 +8,7 @@ columns     they do not: threads side by side have rows of their own
 many        one launch for many kernels of one text
 """
 
+from wengert.kernels.cuda.many import signature, write_many
 from wengert.kernels.cuda.write import write
 
-__all__ = ["write"]
+__all__ = ["signature", "write", "write_many"]

@@ -61,21 +61,27 @@ class Names:
         self.workspace = dict(workspace or {})  # temporaries: the C type of their elements, by name
         self.buffers = {buffer: f"b{i}" for i, buffer in enumerate(kernel.buffers)}
         self.buffers |= {row: row for row in kernel.scratch}
+        self.table: tuple[str, ...] = ()  # buffers whose addresses come as one argument
+        self.declared: set[str] = set()  # buffers that the text itself declares
         self.index = "int" if _largest(kernel) < (1 << 31) - (1 << 20) else "long long"
 
     def launch(self, page: Page, grid: int, block: int, shared: int = 0, why: str = "") -> Launch:
         """The launch of a page's text."""
         body = "\n".join(page.lines) + "\n"
-        parameters, arguments = [], []
+        parameters: list[str] = []
+        arguments: list[str | tuple[str, ...]] = []
         for buffer, (dtype, written) in self.kernel.buffers.items():
             name = self.buffers[buffer]
-            if re.search(rf"\b{name}\b", body):
+            if buffer not in self.declared and re.search(rf"\b{name}\b", body):
                 parameters.append(f"{'' if written else 'const '}{stored_type(dtype)} *__restrict__ {name}")
                 arguments.append(buffer)
         for name, kind in self.workspace.items():
             if re.search(rf"\b{name}\b", body):
                 parameters.append(f"{kind} *__restrict__ {name}")
                 arguments.append(name)
+        if self.table:
+            parameters.append(f"const __grid_constant__ wg_table<{len(self.table)}> table")
+            arguments.append(self.table)
         if "wg_checked_index(" in body:
             parameters.append(f"int *{ERROR}")
             arguments.append(ERROR)
