@@ -148,6 +148,7 @@ def main() -> None:
                 part = values[: min(node.size - start, 1 << 20)]
                 checked(driver.cuMemcpyHtoD(addresses[n] + start * node.dtype.itemsize, part.ctypes.data, part.nbytes))
         ours = harness.seconds(work, [addresses])
+        each = [harness.seconds(Work((launch,)), [addresses]) for launch in work.launches]
         outside = {storage(n) for n in (*graph.inputs, *graph.outputs)}
         moved = sum(n.size * n.dtype.itemsize for n in outside)
         for address in addresses.values():
@@ -160,8 +161,9 @@ def main() -> None:
         if "--compile" in sys.argv:
             compiled = torch_seconds(torch_run(torch.compile(function), case, backward))
             text += f"   compile {compiled * 1e3:7.3f} ({compiled / ours:4.2f}x)"
-        print(text, [harness.registers(launch) for launch in work.launches], flush=True)
-        print("\n".join(lines), flush=True)
+        print(text, flush=True)
+        for line, seconds, launch in zip(lines, each, work.launches):
+            print(f"{line}, {harness.registers(launch)[0]} registers: {seconds * 1e3:.3f} ms", flush=True)
 
 
 if __name__ == "__main__":

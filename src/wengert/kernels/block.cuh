@@ -26,8 +26,26 @@ struct wg_prod { template <class T> WG_MEMBER T operator()(T a, T b) const { ret
 struct wg_all { template <class T> WG_MEMBER T operator()(T a, T b) const { return (T)((a != 0) & (b != 0)); } };
 struct wg_any { template <class T> WG_MEMBER T operator()(T a, T b) const { return (T)((a != 0) | (b != 0)); } };
 /* NaN wins */
-struct wg_max { template <class T> WG_MEMBER T operator()(T a, T b) const { return (a > b) | (a != a) ? a : b; } };
-struct wg_min { template <class T> WG_MEMBER T operator()(T a, T b) const { return (a < b) | (a != a) ? a : b; } };
+struct wg_max {
+    template <class T> WG_MEMBER T operator()(T a, T b) const { return (a > b) | (a != a) ? a : b; }
+#if __CUDA_ARCH__ >= 800
+    WG_MEMBER float operator()(float a, float b) const {
+        float y;
+        asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+        return y;
+    }
+#endif
+};
+struct wg_min {
+    template <class T> WG_MEMBER T operator()(T a, T b) const { return (a < b) | (a != a) ? a : b; }
+#if __CUDA_ARCH__ >= 800
+    WG_MEMBER float operator()(float a, float b) const {
+        float y;
+        asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+        return y;
+    }
+#endif
+};
 
 /* an extreme and where along the row it is; of equals the first counts */
 template <class T> struct wg_place {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from wengert.kernels.cuda.shapes import Rows
+from wengert.kernels.cuda.shapes import REGISTERS_BESIDE, Rows, kept_words, same_for_all_rows
 from wengert.kernels.cuda.text import (
     Access,
     Names,
@@ -27,7 +27,7 @@ from wengert.kernels.cuda.text import (
     unravel,
 )
 from wengert.kernels.launch import Device, Launch, Work
-from wengert.kernels.loops import Accumulate, DType, Kernel, Stage, Statement
+from wengert.kernels.loops import Accumulate, DType, Kernel, Load, Stage, Statement
 
 
 def rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:
@@ -114,6 +114,7 @@ class _WholeRows(_Rows):
 
     def __init__(self, kernel: Kernel, shape: Rows, device: Device, why: str) -> None:
         super().__init__(kernel, shape, why)
+        self.device = device
         self.kept: dict[Access, str] = {}
         self.shared = self._scratch_bytes()
         self.in_memory = not shape.chunks and self.shared > device.shared_per_block
@@ -144,13 +145,22 @@ class _WholeRows(_Rows):
             self.put_together(totals)
             self.finish(totals)
         self.after()
-        launch = self.names.launch(page, -(-self.count // shape.rows), shape.threads, self.shared, self.why)
+        grid = -(-self.count // shape.rows)
+        launch = self.names.launch(page, grid, shape.threads, self.shared, self.why, self._resident_blocks())
         space = {
             f"{row}_all": self.count * length * dtype.itemsize
             for row, (dtype, length) in kernel.scratch.items()
             if self.in_memory
         }
         return Work((launch,), space)
+
+    def _resident_blocks(self) -> int:
+        """Blocks for an SM to hold that their rows leave registers for: else the compiler takes more than it gains."""
+        if not self.shape.chunks:
+            return 0
+        held = kept_words(self.kernel) * self.shape.chunks * self.shape.vector
+        registers = -(-int(held + REGISTERS_BESIDE) // 8) * 8
+        return min(self.device.blocks_resident(self.shape.threads, registers), 1024 // self.shape.threads)
 
     def _declare_scratch(self) -> None:
         page, shape = self.page, self.shape
@@ -175,6 +185,7 @@ class _WholeRows(_Rows):
         work = self.inside(stage)
         work.kept, work.slot = self.kept, "[k]" if shape.chunks > 1 else "[0]"
         work.in_registers = set(self.kernel.scratch)
+        work.where_used = self._same_for_all_rows(stage)
         vectors = work.vectors()
         work.declare(page, shape.chunks)
         parts = [work.load, work.compute] if vectors else [work.compute]
@@ -183,7 +194,11 @@ class _WholeRows(_Rows):
             part(page)
             self._close_chunk()
         for load in vectors:
-            self.kept[access(load)] = work._held(load)
+            self.kept[access(load)] = work.held_in(load)
+
+    def _same_for_all_rows(self, stage: Stage) -> set[Access]:
+        """What every row loads (weights): it comes from the cache, and is loaded where it is used."""
+        return {access(s) for s in stage.inside if isinstance(s, Load) and same_for_all_rows(s, self.kernel)}
 
     def _open_chunk(self) -> None:
         page, shape = self.page, self.shape

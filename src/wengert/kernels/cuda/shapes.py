@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from wengert.compiler.index import Loop
 from wengert.kernels.cuda.text import access, is_vector, totals_in
@@ -18,6 +19,7 @@ from wengert.kernels.loops import Kernel, Load, Statement, Store
 from wengert.kernels.nest import crosses, statements_of
 
 LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
+HELD = 40  # registers a thread gives to its part of a row: more would leave too few threads on an SM
 REGISTERS_BESIDE = 24  # registers a thread needs for addresses, indices and what it computes with
 
 
@@ -154,16 +156,35 @@ def reduction_shape(kernel: Kernel, device: Device) -> tuple[Rows | Columns, str
     return _columns_shape(kernel, device) if crosses(kernel) else _rows_shape(kernel, device)
 
 
+def same_for_all_rows(load: Load, kernel: Kernel) -> bool:
+    """Whether a load is of the same elements in every row."""
+    return bool(kernel.outer) and not load.index.loops() & set(kernel.outer) and load.buffer not in kernel.scratch
+
+
 def kept_words(kernel: Kernel) -> float:
-    """Registers that an element of a row takes when the row stays in registers."""
-    seen: dict[object, tuple[int, float]] = {}
+    """Registers that an element of a row takes when the row stays in registers: the most between two passes."""
+    first: dict[object, int] = {}
+    last: dict[object, int] = {}
+    words: dict[object, float] = {}
     for number, stage in enumerate(kernel.stages):
         for s in stage.inside:
-            if isinstance(s, Load) and s.buffer not in kernel.scratch:
-                first, _ = seen.get(access(s), (number, 0.0))
-                seen[access(s)] = (first, (0.25 * s.dtype.itemsize) if first != number else 0.0)
-    rows = sum(0.25 * dtype.itemsize for dtype, _ in kernel.scratch.values())
-    return rows + sum(words for _, words in seen.values())
+            if (isinstance(s, Load) and not same_for_all_rows(s, kernel)) or (
+                isinstance(s, Store) and s.buffer in kernel.scratch
+            ):
+                key = s.buffer if s.buffer in kernel.scratch else access(s) if isinstance(s, Load) else None
+                first.setdefault(key, number)
+                last[key], words[key] = number, 0.25 * s.dtype.itemsize
+    return max(
+        (sum(words[key] for key in words if first[key] <= k < last[key]) for k in range(len(kernel.stages))),
+        default=0.0,
+    )
+
+
+def _stays(statement: Statement, kernel: Kernel) -> TypeGuard[Load | Store]:
+    """Whether it loads or stores what is held for a later pass."""
+    if isinstance(statement, Load):
+        return not same_for_all_rows(statement, kernel)
+    return isinstance(statement, Store) and statement.buffer in kernel.scratch
 
 
 def _loaded_words(kernel: Kernel) -> float:
@@ -181,7 +202,7 @@ def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
     vector = vector_width(inside, kernel.inner[-1] if kernel.inner else None)
     vectors = length // vector
     words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0))
-    most = max(1, int(64 / max(words, 0.25) / vector))  # vectors of a thread that stay in registers
+    most = max(1, int(HELD / max(words, 0.25) / vector))  # vectors of a thread that stay in registers
     splits = _row_splits(kernel, rows, vectors, device)
     if splits > 1:
         lanes = 256

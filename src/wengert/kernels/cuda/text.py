@@ -65,8 +65,8 @@ class Names:
         self.declared: set[str] = set()  # buffers that the text itself declares
         self.index = "int" if _largest(kernel) < (1 << 31) - (1 << 20) else "long long"
 
-    def launch(self, page: Page, grid: int, block: int, shared: int = 0, why: str = "") -> Launch:
-        """The launch of a page's text."""
+    def launch(self, page: Page, grid: int, block: int, shared: int = 0, why: str = "", resident: int = 0) -> Launch:
+        """The launch of a page's text; of so many registers at most that `resident` blocks fit on an SM."""
         body = "\n".join(page.lines) + "\n"
         parameters: list[str] = []
         arguments: list[str | tuple[str, ...]] = []
@@ -86,7 +86,7 @@ class Names:
             parameters.append(f"int *{ERROR}")
             arguments.append(ERROR)
         what = re.sub(r"\W+", "_", self.kernel.comment)[:40].strip("_") or "kernel"
-        head = f"__launch_bounds__({block})"
+        head = f"__launch_bounds__({block}, {resident})" if resident > 1 else f"__launch_bounds__({block})"
         text = f"// {self.kernel.comment}\n"
         digest = hashlib.sha256((head + ", ".join(parameters) + body).encode()).hexdigest()[:10]
         entry = f"wg_{what}_{digest}"
@@ -142,6 +142,7 @@ class Pass:
         self.states: dict[str, str] = {}  # what accumulates, by total
         self.in_registers: set[str] = set()  # rows kept between passes that are arrays of vectors
         self.stores_if = ""  # what must hold for a thread to store
+        self.where_used: set[Access] = set()  # vectors that are loaded where they are used, not all before
         self.tiles: dict[Access, str] = {}  # loads that are found in shared memory: the text of an element
 
     # --- what is loaded before the elements are computed ---------------------------------------------------------
@@ -149,9 +150,13 @@ class Pass:
     def declare(self, page: Page, count: int) -> None:
         """Arrays for the vectors of `count` steps."""
         for load in self.vectors():
-            page.line(f"{self.held_type(load.dtype)} {self._held(load)}[{count}];")
+            page.line(f"{self.held_type(load.dtype)} {self.held_in(load)}[{count}];")
 
     def vectors(self) -> list[Load]:
+        """The loads of vectors that are to be held."""
+        return [load for load in self._new_vectors() if access(load) not in self.where_used]
+
+    def _new_vectors(self) -> list[Load]:
         """The loads of vectors that nothing holds yet."""
         loads = [s for s in self.statements if isinstance(s, Load) and self.is_vector(s)]
         loads = [s for s in loads if access(s) not in self.kept and access(s) not in self.tiles]
@@ -161,19 +166,23 @@ class Pass:
     def load(self, page: Page) -> None:
         """Load the vectors of a step."""
         for load in self.vectors():
-            target = f"{self._held(load)}{self.slot}"
+            target = f"{self.held_in(load)}{self.slot}"
             page.line(f"{target} = {self.vector_text(load)};" if self.slot else self._declared(load, target))
 
     def _declared(self, load: Load, target: str) -> str:
         return f"const {self.held_type(load.dtype)} {target} = {self.vector_text(load)};"
 
-    def _held(self, load: Load) -> str:
+    def held_in(self, load: Load) -> str:
         """The variable that holds a load's vectors."""
         found = self.kept.get(access(load))
         if found is not None:
             return found
         first = next(s for s in self.statements if isinstance(s, Load) and access(s) == access(load))
         return f"l{first.name[1:]}"
+
+    def _vector_of(self, load: Load) -> str:
+        """A load's vector in this step."""
+        return self.held_in(load) + ("" if access(load) in self.where_used else self.slot)
 
     def vector_text(self, load: Load) -> str:
         """What loads V elements, or 0 where a guard does not hold."""
@@ -204,6 +213,9 @@ class Pass:
         stores = [s for s in self.statements if isinstance(s, Store) and self.is_vector(s)] if self.vector > 1 else []
         stores = [s for s in stores if s.buffer not in self.in_registers]
         once = [s for s in self.statements if isinstance(s, Load) and self._is_once(s)] if self.vector > 1 else []
+        for load in self._new_vectors():
+            if access(load) in self.where_used:
+                page.line(self._declared(load, self.held_in(load)))
         for load in once:
             guards = f"({self._guards(load.guards)}) ? " if load.guards else ""
             text = widened(load.dtype, f"{self.names.buffers[load.buffer]}[{self._at_base(load.index)}]")
@@ -258,7 +270,7 @@ class Pass:
         if statement.buffer in self.in_registers:
             return widened(statement.dtype, self._of_vector(f"{statement.buffer}{self.slot}"))
         if self.is_vector(statement):
-            return widened(statement.dtype, self._of_vector(f"{self._held(statement)}{self.slot}"))
+            return widened(statement.dtype, self._of_vector(self._vector_of(statement)))
         text = widened(statement.dtype, f"{self.names.buffers[statement.buffer]}[{statement.index}]")
         if not statement.guards:
             return text

@@ -6,6 +6,7 @@ import math
 
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
+from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import rows
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
 from wengert.kernels.cuda.tiles import tiles
@@ -16,7 +17,7 @@ from wengert.kernels.nest import merge_loops, statements_of
 
 def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
     """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
-    kernel = merge_loops(kernel)
+    kernel = with_reciprocals(merge_loops(kernel))
     if not math.prod(loop.extent for loop in kernel.outer):
         return Work(())
     why = "as asked"
