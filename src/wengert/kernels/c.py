@@ -108,6 +108,7 @@ class _Writer:
         self.depth = 1
         self.widths = {a.total: self._total_type(a) for a in self._accumulated()}
         self.summed: set[str] = set()  # the totals that the innermost loop sums on the side
+        self.scalar = _mixes_widths_under_guards(kernel)
 
     def text(self) -> str:
         """The body of the function."""
@@ -388,6 +389,8 @@ class _Writer:
     # --- statements -----------------------------------------------------------------------------------------------
 
     def _write(self, statements: Sequence[Statement], lane: str = "") -> None:
+        if self.scalar and statements:
+            self.line('__asm__ volatile("");  // keeps the loop from being vectorised')
         for statement in statements:
             for text in self._lines_of(statement, lane):
                 self.line(text)
@@ -443,6 +446,14 @@ class _Writer:
         kernel = self.kernel
         arguments = any(_is_position(total) for total in self._accumulated())
         return not kernel.outer and len(kernel.stages) == 1 and self._threads() and not arguments and bool(kernel.inner)
+
+
+def _mixes_widths_under_guards(kernel: Kernel) -> bool:
+    """Whether float64 and narrower numbers meet where guards hold: gcc 12 makes wrong vector code of such loops."""
+    statements = list(statements_of(kernel))
+    guarded = any(s.guards if isinstance(s, Load) else isinstance(s, Let) and " && " in s.text for s in statements)
+    doubles = any(s.dtype is float64 for s in statements)
+    return guarded and doubles and any(s.dtype.itemsize < 8 for s in statements)
 
 
 def _effort(statement: Statement) -> int:
