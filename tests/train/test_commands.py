@@ -74,7 +74,13 @@ def test_every_setting_arrives(capsys, tmp_path):
     assert {name: getattr(recipe, name) for name in expected} == expected and recipe.optimizer["lr"] == 0.5
 
 
-def test_a_book_is_learned_and_continued(capsys, book):
+@pytest.fixture
+def interpreted(monkeypatch):
+    """Programs are not built: for models that take long to compile, where it makes no difference."""
+    monkeypatch.setattr(wg.config, "tier", "interpret")
+
+
+def test_a_book_is_learned_and_continued(capsys, book, interpreted):
     options = ("--epochs", "2", "--batch-size", "4", "--lr", "0.01")
     recipe = book.with_name("small.toml")
     recipe.write_text(
@@ -90,14 +96,12 @@ def test_a_book_is_learned_and_continued(capsys, book):
     assert "'#' is not in the alphabet" in told(capsys, "generate", "gpt", "--prompt", "#", status=1)
 
 
-def test_lines_of_different_lengths_have_a_shape_for_each_bucket(tmp_path, book):
+def test_lines_of_different_lengths_have_a_shape_for_each_bucket(tmp_path, book, interpreted):
     lines = [f"{'word ' * (1 + i % 7)}end\n" for i in range(80)]
     book.write_text("".join(lines))
     text = {"unit": "line", "buckets": [20, 40], "validation": 0.2}
     sizes = {"n_embd": 8, "n_layer": 1, "n_head": 1}
-    recipe = Recipe(
-        data="text", model="gpt", file=str(book), epochs=1, batch_size=4, compile=False, text=text, options=sizes
-    )
+    recipe = Recipe(data="text", model="gpt", file=str(book), epochs=1, batch_size=4, text=text, options=sizes)
     run = Run(recipe, tmp_path / "run")
     assert run.train()["loss"] < 3
     assert {batch[0].shape for batch in run.loader} == {(4, 20), (4, 40)}
