@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import wengert as wg
 from wengert.data import DataLoader
@@ -36,6 +36,15 @@ LOOK_EVERY_ELSEWHERE = 10
 
 class Interrupted(KeyboardInterrupt):
     """A run was asked to stop, and has saved its state."""
+
+
+class Update(NamedTuple):
+    """An update of the parameters: its number, its batches, the random state before it, its values not looked at yet."""
+
+    step: int
+    batches: list[Any]
+    random: dict[str, wg.Tensor]
+    values: list[dict[str, wg.Tensor]]
 
 
 class Run:
@@ -133,8 +142,7 @@ class Run:
         self.task.model.train()
         return self._looked_at(self._recorded_update())
 
-    def _recorded_update(self) -> tuple[int, list[Any], Any, list[dict[str, wg.Tensor]]]:
-        """One update: its number, its batches, the random state before it, and its values, not looked at yet."""
+    def _recorded_update(self) -> Update:
         factor = rate_factor(self.recipe.schedule, self.step, self.total)
         for group, rate in zip(self.optimizer.param_groups, self.base_rates):
             group["lr"] = rate * factor
@@ -147,7 +155,7 @@ class Run:
         except (ComputationError, OutOfRangeError) as error:
             hint = "; are all labels (or tokens) among those of the model?" if "out of range" in error.message else ""
             raise type(error)(f"step {self.step}: {error.message}{hint}", error.location) from error
-        return self.step, batches, random, values
+        return Update(self.step, batches, random, values)
 
     def _next_batch(self) -> Any:
         is_rest = self.loader.next_batch >= self.updates_per_epoch * self.recipe.accumulate
@@ -160,23 +168,24 @@ class Run:
             self._batches = None
         return batch
 
-    def _looked_at(self, update: tuple[int, list[Any], Any, list[dict[str, wg.Tensor]]]) -> dict[str, float]:
-        step, batches, random, values = update
+    def _looked_at(self, update: Update) -> dict[str, float]:
+        """The means of an update's values; raises where they are not finite."""
+        values = update.values
         means = {name: sum(float(part[name]) for part in values) / len(values) for name in values[0]}
         means["norm"] = float(values[-1]["norm"])
-        is_finite = math.isfinite(means["loss"])
-        if not is_finite or not (math.isfinite(means["norm"]) or self.steps.scaler.is_enabled()):
-            self._raise_not_finite(step, means, batches, random)
+        may_overflow = self.steps.scaler.is_enabled()  # which then skips the update by itself
+        if not math.isfinite(means["loss"]) or not (math.isfinite(means["norm"]) or may_overflow):
+            self._raise_not_finite(update, means)
         return means
 
-    def _raise_not_finite(self, step: int, means: dict[str, float], batches: list[Any], random: Any) -> None:
+    def _raise_not_finite(self, update: Update, means: dict[str, float]) -> None:
         """Compute the gradients again op by op, with the model as it was, to name the op that made the first NaN."""
-        wg.random.default_generator.set_state(random)
+        wg.random.default_generator.set_state(update.random)
         before = self.task.model.state_dict()
         where = ""
         try:
             with wg.debug_nans():
-                for batch in batches:
+                for batch in update.batches:
                     self.steps.look_closely(batch)
         except NaNError as error:
             where = f": {error}"
@@ -185,7 +194,9 @@ class Run:
         what = f"the loss is {means['loss']:g}"
         if math.isfinite(means["loss"]):
             what += f" and the norm of the gradients {means['norm']:g}"
-        raise NaNError(f"step {step}: {what}{where}\nThe parameters are as they were before it; a lower --lr may help")
+        raise NaNError(
+            f"step {update.step}: {what}{where}\nThe parameters are as they were before it; a lower --lr may help"
+        )
 
     def evaluate(self) -> dict[str, float]:
         """The means of the objective's values over all test examples."""
@@ -235,17 +246,19 @@ class Run:
         self.task.model.train()
         pace = _Pace(self.step)
         window: list[dict[str, float]] = []
-        pending: deque[Any] = deque()
+        pending: list[Update] = []
         look_every = LOOK_EVERY.get(self.recipe.device, LOOK_EVERY_ELSEWHERE)
-        while self.step < self._end_of_epoch and not self._asked_to_stop:
+        is_last = False
+        while not is_last:
             pending.append(self._recorded_update())
             is_noted = self.step % max(self.total // POINTS, 1) == 0
             is_saved = bool(self.recipe.save_every) and self.step % self.recipe.save_every == 0
             is_last = self.step == self._end_of_epoch or self._asked_to_stop
             if len(pending) >= look_every or is_noted or is_saved or is_last:
-                window += [self._looked_at(update) for update in pending]
-                self._add_up(window[-len(pending) :])
-                pending.clear()
+                looked_at = [self._looked_at(update) for update in pending]
+                self._add_up(looked_at)
+                window += looked_at
+                pending = []
                 screen.show(self._report(pace))
             if is_noted:
                 self._note(log, "train", _means(window), lr=float(self.optimizer.param_groups[0]["lr"]))
