@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
+
+from wengert.backends import toolchain
 
 COMMAND = [sys.executable, "-m", "wengert.cli", "train", "digits"]
 FIELDS = ("epoch", "loss", "accuracy", "images/s", "ETA", "MB")
@@ -43,6 +47,19 @@ def test_the_display_fits_the_terminal(tmp_path, columns):
         assert lines and all(line.rstrip().endswith("s") for line in lines)  # each within its line
     finally:
         tmux(server, "kill-server")
+
+
+@pytest.mark.skipif(toolchain.compiler() is None, reason="there is no compiler to interrupt")
+def test_ctrl_c_while_compiling_stops_after_the_first_update(tmp_path):
+    (tmp_path / "cache").mkdir()
+    environment = {**os.environ, "WENGERT_CACHE": str(tmp_path / "cache")}
+    command = [*COMMAND, "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not list((tmp_path / "cache").glob("wengert/tmp*/unit*.c")):
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the program and to what it started
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130 and "stopped at step 1 " in errors, errors
 
 
 def test_there_are_no_escape_codes_in_a_pipe(tmp_path):

@@ -1,7 +1,6 @@
 """The system's C compiler: from C text to a loaded library, cached on disk by text, flags, compiler and processor.
 
-Several processes may build the same text at once: each writes a file of its own and renames it into place. Compilers run
-in sessions of their own: Ctrl-C is for the program, which may want to finish its step. `WENGERT_CC`
+Several processes may build the same text at once: each writes a file of its own and renames it into place. `WENGERT_CC`
 chooses the compiler, `WENGERT_CACHE` the folder.
 """
 
@@ -13,13 +12,14 @@ import hashlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import tempfile
 import weakref
 from _ctypes import dlclose
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from wengert.errors import CompilerError
 
@@ -96,12 +96,26 @@ def build(units: Sequence[str], target: Path) -> None:
         objects = [str(folder / f"unit{i}.o") for i in range(len(units))]
         library = folder / "program.so"
         command = [compiler() or "cc", *FLAGS, "-shared", *objects, "-o", str(library), "-lm"]
-        subprocess.run(command, capture_output=True, check=True, start_new_session=True)
+        with _unreached_by_interrupts():
+            subprocess.run(command, capture_output=True, check=True)
         os.replace(library, target)
 
 
 def _start_compiling(path: Path, text: str) -> subprocess.Popen[str]:
     path.write_text(text)
     command = [compiler() or "cc", *FLAGS, f"-iquote{KERNELS}", "-c", str(path), "-o", str(path.with_suffix(".o"))]
-    quietly: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, start_new_session=True, **quietly)
+    with _unreached_by_interrupts():
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def _unreached_by_interrupts() -> Iterator[None]:
+    """Processes started inside are not ended by Ctrl-C: that is for the program, which may want to finish its step."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -39,7 +39,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Update(NamedTuple):
-    """An update of the parameters: its number, its batches, the random state before it, its values not looked at yet."""
+    """An update of the parameters: number, batches, the random state before it, and values not looked at yet."""
 
     step: int
     batches: list[Any]
@@ -194,9 +194,8 @@ class Run:
         what = f"the loss is {means['loss']:g}"
         if math.isfinite(means["loss"]):
             what += f" and the norm of the gradients {means['norm']:g}"
-        raise NaNError(
-            f"step {update.step}: {what}{where}\nThe parameters are as they were before it; a lower --lr may help"
-        )
+        hint = "The parameters are as they were before it; a lower --lr may help"
+        raise NaNError(f"step {update.step}: {what}{where}\n{hint}")
 
     def evaluate(self) -> dict[str, float]:
         """The means of the objective's values over all test examples."""
