@@ -21,6 +21,8 @@ from wengert.optim.optimizer import Optimizer, working_dtype
 class GradScaler:
     """PyTorch's GradScaler: scales a loss, undoes that in the gradients, and skips steps that are not finite.
 
+    `device` is where the loss and the parameters are.
+
     >>> import wengert as wg
     >>> w = wg.tensor(2.0, requires_grad=True)
     >>> optimizer, scaler = wg.optim.SGD([w], lr=0.25), wg.optim.GradScaler()
@@ -38,6 +40,7 @@ class GradScaler:
         backoff_factor: float = 0.5,
         growth_interval: int = 2000,
         enabled: bool = True,
+        device: str | None = None,
     ) -> None:
         if growth_factor <= 1 or not 0 < backoff_factor < 1:
             raise ArgumentError(
@@ -48,9 +51,9 @@ class GradScaler:
         self.backoff_factor = backoff_factor
         self.growth_interval = growth_interval
         self.enabled = enabled
-        self._scale = wg.tensor(np.float32(init_scale))
-        self._growth_tracker = wg.tensor(np.int32(0))
-        self._found_inf = wg.tensor(np.False_)  # in any optimizer's gradients since the last update
+        self._scale = wg.tensor(np.float32(init_scale), device=device)
+        self._growth_tracker = wg.tensor(np.int32(0), device=device)
+        self._found_inf = wg.tensor(np.False_, device=device)  # in any optimizer's gradients since the last update
         self._unscaled: dict[Optimizer, Tensor] = {}  # since the last update: whether it found what is not finite
         self._stepped: set[Optimizer] = set()
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import wengert as wg
+
 SECONDS_BETWEEN_LINES = 15
 """Where there is no terminal; an epoch's end is always shown."""
 SECONDS_BETWEEN_FRAMES = 0.125
@@ -30,6 +32,7 @@ class Report:
     """Units seen in a second."""
     unit: str
     seconds_left: float
+    device: str = "cpu"
 
     def fields(self) -> list[str]:
         """The parts of a line."""
@@ -37,7 +40,7 @@ class Report:
             *(f"{name} {shown(name, value)}" for name, value in self.values.items()),
             f"{counted(self.rate)} {self.unit}/s",
             f"ETA {clock(self.seconds_left)}",
-            memory(),
+            memory(self.device),
         ]
 
 
@@ -152,14 +155,22 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def memory() -> str:
-    """The memory the process holds."""
+def memory(device: str = "cpu") -> str:
+    """The memory that is held on a GPU, or by the process."""
+    if device != "cpu":
+        on_gpu = wg.cuda.memory(device)
+        held = on_gpu.live + on_gpu.arena
+    else:
+        held = _resident()
+    return f"{held / 1e6:.0f} MB" if held < 1e9 else f"{held / 1e9:.1f} GB"
+
+
+def _resident() -> int:
     try:
         with open("/proc/self/statm") as file:
-            held = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         import resource
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        held = peak if sys.platform == "darwin" else peak * 1024
-    return f"{held / 1e6:.0f} MB" if held < 1e9 else f"{held / 1e9:.1f} GB"
+        return peak if sys.platform == "darwin" else peak * 1024

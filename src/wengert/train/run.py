@@ -299,6 +299,7 @@ class Run:
             updates * per_update,
             self.task.unit,
             (self.total - self.step) / updates if updates else 0.0,
+            self.recipe.device,
         )
 
     def _note(self, log: Log, kind: str, values: dict[str, float], **others: float) -> None:

@@ -39,8 +39,8 @@ class Steps:
         self.clip = clip
         self.accumulated = accumulated
         self.half = HALVES.get(dtype)
-        self.scaler = optim.GradScaler(enabled=dtype == "float16")
         self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.scaler = optim.GradScaler(enabled=dtype == "float16", device=self.parameters[0].device)
         self.sums = [wg.zeros_like(p) for p in self.parameters] if accumulated > 1 else []
         made: Callable[[Any], Any] = wg.compile if compiled else (lambda function: function)
         self.update = made(self._update)
