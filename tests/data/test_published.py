@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from wengert.data import cifar, files, load_cifar10, load_mnist, mnist
-from wengert.errors import FileError
+from wengert.errors import ArgumentError, FileError
 
 RNG = np.random.default_rng(0)
 
@@ -139,6 +139,9 @@ def test_cifar_comes_from_its_files_or_its_archive(small, server, tmp_path, monk
     images, labels, test_images, test_labels = load_cifar10(tmp_path / "cifar10")
     assert images.shape == (15, 3, 32, 32) and test_images.shape == (3, 3, 32, 32)
     assert labels[:3].tolist() == ROWS["data_batch_1.bin"][:, 0].tolist() and len(test_labels) == 3
+    assert len(load_cifar10(tmp_path / "cifar10", batches=2)[0]) == 6
+    with pytest.raises(ArgumentError, match="there are 5 batches to train on, not 6"):
+        load_cifar10(tmp_path, batches=6)
     assert (images[4, 2].reshape(-1) == ROWS["data_batch_2.bin"][1, 2049:]).all()
 
 

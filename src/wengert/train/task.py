@@ -63,22 +63,27 @@ def build(recipe: Recipe, tokenizer: Mapping[str, Any] | None = None) -> Task:
 class Images:
     """A data set of images: how to read it, and the mean and the deviation of its pixels by channel."""
 
-    load: Callable[[str | None], tuple[Array, Array, Array, Array]]
+    load: Callable[[str | None, int], tuple[Array, Array, Array, Array]]
+    """From a folder, so many training examples at least, or all if that is 0."""
     mean: Sequence[float]
     std: Sequence[float]
     top: float = 255.0
 
 
-def _digits(folder: str | None) -> tuple[Array, Array, Array, Array]:
+def _digits(folder: str | None, limit: int) -> tuple[Array, Array, Array, Array]:
     train_images, train_labels, test_images, test_labels = wgdata.load_digits()
     return train_images.reshape(-1, 1, 8, 8), train_labels, test_images.reshape(-1, 1, 8, 8), test_labels
 
 
+def _cifar10(folder: str | None, limit: int) -> tuple[Array, Array, Array, Array]:
+    return wgdata.load_cifar10(folder, batches=min(-(-limit // 10_000), 5) or 5)
+
+
 IMAGES = {
     "digits": Images(_digits, (0.305,), (0.376,), top=1.0),
-    "mnist": Images(wgdata.load_mnist, (0.1307,), (0.3081,)),
-    "fashion-mnist": Images(wgdata.load_fashion_mnist, (0.2860,), (0.3530,)),
-    "cifar10": Images(wgdata.load_cifar10, (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "mnist": Images(lambda folder, limit: wgdata.load_mnist(folder), (0.1307,), (0.3081,)),
+    "fashion-mnist": Images(lambda folder, limit: wgdata.load_fashion_mnist(folder), (0.2860,), (0.3530,)),
+    "cifar10": Images(_cifar10, (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
 }
 CLASSES = 10
 IMAGE_MODELS = ("mlp", "convnet", "resnet18")
@@ -89,7 +94,7 @@ def _classification(recipe: Recipe) -> Task:
         raise unknown("data set", recipe.data, [*IMAGES, "text"], " or a .py file")
     one_of(f"model for {recipe.data}", recipe.model, IMAGE_MODELS)
     images = IMAGES[recipe.data]
-    train_images, train_labels, test_images, test_labels = images.load(recipe.data_folder or None)
+    train_images, train_labels, test_images, test_labels = images.load(recipe.data_folder or None, recipe.limit)
     count = recipe.limit or len(train_images)
     normal = wgdata.Normalize(images.mean, images.std, images.top)
     transforms: list[Transform] = [*_augmentation(recipe.augment), normal]
