@@ -27,7 +27,7 @@ def compiled(source: str, arch: str) -> bytes:
     """A text as a cubin; the compiler's own words in the error where it does not compile."""
     from cuda.bindings import nvrtc
 
-    headers = {path.name: path.read_bytes() for path in FOLDER.glob("*.cuh")}
+    headers = {path.name: path.read_bytes() for path in (*FOLDER.glob("*.cuh"), *FOLDER.glob("*.h"))}
     names, texts = [name.encode() for name in headers], list(headers.values())
     program = checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", len(headers), texts, names))
     options = [f"--gpu-architecture=sm_{arch}".encode(), b"--std=c++17"]

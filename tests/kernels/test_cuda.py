@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import wengert as wg
 from tests.compiler.test_compiled_ops import CASES, _reference, record
+from tests.gpu.harness import compiled
 from tests.kernels.cuda_graphs import CudaGraph, poison
 from tests.kernels.emulator import Emulator, compiler
 from tests.ops.suite import identifier
@@ -18,7 +20,7 @@ from wengert.graph import Graph, now
 from wengert.kernels.cuda import signature, write, write_many
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, transposed, vector_width
 from wengert.kernels.cuda.write import launch_shape
-from wengert.kernels.launch import H200
+from wengert.kernels.launch import H200, RTX_2080, Device, Work
 from wengert.kernels.loops import Kernel
 from wengert.kernels.nest import merge_loops, statements_of
 from wengert.ops.core import placeholder
@@ -109,20 +111,26 @@ KERNELS = {
 }
 
 
+def graph_of(name: str, dtype: Any) -> Graph:
+    """One of KERNELS as a graph."""
+    function, shapes = KERNELS[name]
+    since = now()
+    inputs = [placeholder(shape, dtype) for shape in shapes]
+    result = function(*[wg.Tensor(node) for node in inputs])
+    outputs = [r.node for r in (result if isinstance(result, tuple) else (result,))]
+    return optimize(Graph(inputs, outputs, since))[0]
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_launch_shapes_give_the_same_numbers(name: str) -> None:
-    function, shapes = KERNELS[name]
-    dtypes = [wg.float32, wg.bfloat16] if name not in ("entropy", "everything", "totals") else [wg.float32]
+    dtypes = [wg.float32, wg.bfloat16] if name in ("chain", "transpose", "softmax", "batchnorm") else [wg.float32]
     programs, works = [], []
     for dtype in dtypes:
-        since = now()
-        inputs = [placeholder(shape, dtype) for shape in shapes]
-        result = function(*[wg.Tensor(node) for node in inputs])
-        outputs = [r.node for r in (result if isinstance(result, tuple) else (result,))]
-        graph = optimize(Graph(inputs, outputs, since))[0]
-        arrays = [np.random.default_rng(i).standard_normal(shape).astype(dtype) for i, shape in enumerate(shapes)]
+        graph = graph_of(name, dtype)
+        random = np.random.default_rng(0)
+        arrays = [random.standard_normal(node.shape).astype(dtype) for node in graph.inputs]
         arrays[0].reshape(-1)[5] = arrays[0].reshape(-1)[4]  # a tie
-        expected = _reference(graph, dict(zip(inputs, arrays)), {n: n.buffer for n in graph.captured()})
+        expected = _reference(graph, dict(zip(graph.inputs, arrays)), {n: n.buffer for n in graph.captured()})
         count = max(len(shapes_of(kernel)) for kernel in CudaGraph(graph).kernels)
         for choice in range(-1, count):
             program = CudaGraph(graph, lambda kernel, choice=choice: _written(kernel, choice))
@@ -183,3 +191,68 @@ def test_kernels_of_different_texts_are_not_one_launch() -> None:
     kernels = [CudaGraph(Graph([x], [result])).kernels[0] for result in (x + 1.0, x * 2.0)]
     with pytest.raises(ValueError, match="different texts"):
         write_many(kernels, H200)
+
+
+# --- compiling ------------------------------------------------------------------------------------------------------
+
+
+def unit(works: Iterable[Work]) -> str:
+    """All texts of some works as one."""
+    texts = dict.fromkeys(launch.source for work in works for launch in work.launches)
+    return '#include "block.cuh"\n' + "".join(text.replace('#include "block.cuh"\n', "") for text in texts)
+
+
+@pytest.mark.parametrize("device", [RTX_2080, H200], ids=lambda device: f"sm_{device.arch}")
+def test_kernels_compile(device: Device) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
+    kinds = [(name, dtype) for name in KERNELS for dtype in (wg.float32, wg.bfloat16) if name not in ("entropy",)]
+    programs = [CudaGraph(graph_of(*kind), lambda kernel: write(kernel, device)) for kind in kinds]
+    compiled(unit(work for program in programs for work, _ in program.works.values()), device.arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["75", "80", "86", "89", "90a", "100", "120"])
+def test_kernels_of_every_op_compile(arch: str) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
+    wg.synchronize()
+    since = now()
+    works: list[Work] = []
+    for case in CASES:
+        parts = record(case)
+        if parts is not None:
+            works += [work for work, _ in CudaGraph(Graph(parts[0], parts[2], since)).works.values()]
+    compiled(unit(works), arch)
+
+
+# --- exactness ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", [0.0, 100.0, 1e4])
+def test_variances_in_one_pass_are_as_exact_as_in_two(mean: float) -> None:
+    since = now()
+    x = placeholder((500, 24), wg.float32)
+    graph = Graph([x], [_standardized(wg.Tensor(x), 0).node], since)
+    array = np.random.default_rng(0).standard_normal((500, 24)).astype(np.float32) + np.float32(mean)
+    wide = array.astype(np.float64)
+    exact = (wide - wide.mean(0)) / np.sqrt(wide.var(0) + 1e-5)
+    two_passes = np.abs(_reference(graph, {x: array}, {n: n.buffer for n in graph.captured()})[0] - exact).max()
+    for shape in (Columns(4, 6, 16), Columns(4, 6, 4, 7), Rows(1, 64, 1, 0)):
+        program = CudaGraph(graph, lambda kernel, shape=shape: write(kernel, H200, shape))
+        assert len(program.works) == 1
+        one_pass = np.abs(program.run([array])[0] - exact).max()
+        assert one_pass < 2 * two_passes + 1e-6
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -3.0, 1e30, 1e-30, np.inf, np.nan])
+def test_quotients_by_a_number_of_a_row_are_divisions(value: float) -> None:
+    since = now()
+    x = placeholder((3, 64), wg.float32)
+    graph = Graph([x], [(wg.Tensor(x) / wg.max(wg.Tensor(x), axis=1, keepdims=True)).node], since)
+    array = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)
+    array[0, 7], array[1], array[2, 0] = value, np.minimum(array[1], 0) * np.float32(1e-3), np.inf
+    with np.errstate(all="ignore"):
+        want = array / array.max(1, keepdims=True)
+    got = CudaGraph(graph).run([array])[0]
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(got[~finite], want[~finite])
+    np.testing.assert_array_almost_equal_nulp(got[finite], want[finite], nulp=1)

@@ -47,24 +47,24 @@ struct wg_min {
 #endif
 };
 
-/* an extreme and where along the row it is; of equals the first counts */
-template <class T> struct wg_place {
+/* an extreme and where along the row it is; of equals the first counts, and NaN wins */
+template <class T, class I> struct wg_place {
     T best;
-    int64_t at;
+    I at;
 };
-template <class T> WG bool wg_beats(bool apart, bool more, T a, T b, int64_t a_at, int64_t b_at) {
-    bool a_is = a == a, b_is = b == b;
-    if (a_is & b_is) return apart ? more : a_at < b_at;
-    return a_is == b_is ? a_at < b_at : b_is;
+template <class T, class I> WG bool wg_beats(bool more, wg_place<T, I> a, wg_place<T, I> b) {
+    bool a_is = a.best == a.best, b_is = b.best == b.best;
+    bool even = (a.best == b.best) | (!a_is & !b_is);
+    return even ? a.at < b.at : a_is & b_is ? more : b_is;
 }
 struct wg_argmax {
-    template <class T> WG_MEMBER wg_place<T> operator()(wg_place<T> a, wg_place<T> b) const {
-        return wg_beats(a.best != b.best, a.best > b.best, a.best, b.best, a.at, b.at) ? a : b;
+    template <class T, class I> WG_MEMBER wg_place<T, I> operator()(wg_place<T, I> a, wg_place<T, I> b) const {
+        return wg_beats(a.best > b.best, a, b) ? a : b;
     }
 };
 struct wg_argmin {
-    template <class T> WG_MEMBER wg_place<T> operator()(wg_place<T> a, wg_place<T> b) const {
-        return wg_beats(a.best != b.best, a.best < b.best, a.best, b.best, a.at, b.at) ? a : b;
+    template <class T, class I> WG_MEMBER wg_place<T, I> operator()(wg_place<T, I> a, wg_place<T, I> b) const {
+        return wg_beats(a.best < b.best, a, b) ? a : b;
     }
 };
 
@@ -74,8 +74,8 @@ template <class T> WG T wg_from_lane(T x, int by) {
     if constexpr (sizeof(T) < 4) return (T)__shfl_xor_sync(0xffffffffu, (int)x, by);
     else return __shfl_xor_sync(0xffffffffu, x, by);
 }
-template <class T> WG wg_place<T> wg_from_lane(wg_place<T> x, int by) {
-    return wg_place<T>{wg_from_lane(x.best, by), wg_from_lane(x.at, by)};
+template <class T, class I> WG wg_place<T, I> wg_from_lane(wg_place<T, I> x, int by) {
+    return wg_place<T, I>{wg_from_lane(x.best, by), wg_from_lane(x.at, by)};
 }
 /* over N neighbouring lanes of a warp, all 32 of which must come here */
 template <int N, class T, class F> WG T wg_over_lanes(T x, F combine) {

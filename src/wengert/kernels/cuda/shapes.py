@@ -168,12 +168,10 @@ def kept_words(kernel: Kernel) -> float:
     words: dict[object, float] = {}
     for number, stage in enumerate(kernel.stages):
         for s in stage.inside:
-            if (isinstance(s, Load) and not same_for_all_rows(s, kernel)) or (
-                isinstance(s, Store) and s.buffer in kernel.scratch
-            ):
+            if _stays(s, kernel):
                 key = s.buffer if s.buffer in kernel.scratch else access(s) if isinstance(s, Load) else None
                 first.setdefault(key, number)
-                last[key], words[key] = number, 0.25 * s.dtype.itemsize
+                last[key], words[key] = number, _words(s)
     return max(
         (sum(words[key] for key in words if first[key] <= k < last[key]) for k in range(len(kernel.stages))),
         default=0.0,
@@ -187,12 +185,15 @@ def _stays(statement: Statement, kernel: Kernel) -> TypeGuard[Load | Store]:
     return isinstance(statement, Store) and statement.buffer in kernel.scratch
 
 
+def _words(statement: Load | Store) -> float:
+    """Registers of an element: a float of two bytes is widened once and then held as it is computed with."""
+    return max(1.0, 0.25 * statement.dtype.itemsize)
+
+
 def _loaded_words(kernel: Kernel) -> float:
     """Registers that the loads of an element take in the pass that has most of them."""
-    return max(
-        [sum(0.25 * s.dtype.itemsize for s in {access(s): s for s in stage.inside if isinstance(s, Load)}.values())
-         for stage in kernel.stages], default=0.0
-    )  # fmt: skip
+    passes = [{access(s): s for s in stage.inside if isinstance(s, Load)} for stage in kernel.stages]
+    return max([sum(map(_words, loads.values())) for loads in passes], default=0.0)
 
 
 def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
@@ -201,16 +202,11 @@ def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
     inside = [s for stage in kernel.stages for s in stage.inside]
     vector = vector_width(inside, kernel.inner[-1] if kernel.inner else None)
     vectors = length // vector
-    words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0))
-    most = max(1, int(HELD / max(words, 0.25) / vector))  # vectors of a thread that stay in registers
     splits = _row_splits(kernel, rows, vectors, device)
     if splits > 1:
-        lanes = 256
-        return Rows(vector, lanes, 1, 0, splits), f"{rows} rows of {length}: {splits} blocks share a row"
-    lanes = _lanes(rows, vectors, most, device)
-    chunks = -(-vectors // lanes) if vectors else 0
-    if chunks > most:
-        chunks = 0
+        return Rows(vector, SHARED_LANES, 1, 0, splits), f"{rows} rows of {length}: {splits} blocks share a row"
+    words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0)) * vector  # registers a vector
+    lanes, chunks = _held_rows(rows, vectors, words, device)
     several = max(1, min(256 // lanes, -(-rows // device.sms))) if lanes < 256 else 1
     while lanes * several % device.warp:
         several += 1
@@ -218,10 +214,28 @@ def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
     return Rows(vector, lanes, several, chunks), f"{rows} rows of {length}: {lanes} threads a row, {held}"
 
 
-def _lanes(rows: int, vectors: int, most: int, device: Device) -> int:
-    """Threads to a row: as few as hold it with enough loads on their way, more where there are few rows."""
-    wanted = min(most, 8)
-    lanes = 1
+def _held_rows(rows: int, vectors: int, words: float, device: Device) -> tuple[int, int]:
+    """Threads to a row, and vectors a thread holds of it; 0 where it is too long to be held.
+
+    A row that no more threads could hold in a few registers each is held by fewer with many: one block on an SM, but
+    every element read once.
+    """
+    most = max(1, int(HELD / max(words, 1)))
+    lanes = _lanes(rows, vectors, min(most, 8), device)
+    for threads in (lanes, device.threads_per_block // 2):
+        chunks = -(-vectors // threads)
+        room = HELD if threads == lanes else device.registers_per_sm // threads - REGISTERS_BESIDE
+        if 0 < chunks * words <= max(room, words):
+            return threads, chunks
+    return lanes, 0
+
+
+def _lanes(rows: int, vectors: int, wanted: int, device: Device) -> int:
+    """Threads to a row: few, with some loads on their way in each, but enough for neighbours to be read together.
+
+    Where there are few rows, more.
+    """
+    lanes = min(16, 1 << max(vectors // 2, 1).bit_length() - 1)
     while lanes < device.threads_per_block and lanes * wanted < vectors:
         lanes *= 2
     while lanes < min(device.threads_per_block, 512) and lanes < vectors and rows * lanes < device.threads // 2:
@@ -229,11 +243,14 @@ def _lanes(rows: int, vectors: int, most: int, device: Device) -> int:
     return lanes
 
 
+SHARED_LANES = 512  # threads of a block that shares a row with others
+
+
 def _row_splits(kernel: Kernel, rows: int, vectors: int, device: Device) -> int:
     """Blocks to a row where there are fewer rows than the device has room for blocks."""
-    if kernel.scratch or rows * 2 > device.sms or vectors < 4096:
+    if kernel.scratch or rows * 2 > device.sms or vectors < 8 * SHARED_LANES:
         return 1
-    return max(1, min(2 * device.sms // rows, vectors // 1024))
+    return max(1, min(4 * device.sms // rows, vectors // (4 * SHARED_LANES)))
 
 
 def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
@@ -245,11 +262,22 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
         vector = min(vector, 4)
     vectors = loop.extent // vector
     others = math.prod(outer.extent for outer in kernel.outer[:-1])
+    size = max([s.dtype.itemsize for s in accesses(inside, loop)], default=4) * vector
     across = min(vectors, 32)
-    down = max(1, min(256 // across, steps))
-    blocks = -(-vectors // across) * others
-    splits = 1
-    if blocks < 2 * device.sms:
-        splits = max(1, min(4 * device.sms // blocks, steps // (4 * down)))
+    splits = _column_splits(-(-vectors // across) * others, steps, across * size * steps, device)
+    while splits == 1 and across * size > 128 and -(-vectors // across) * others < device.sms:
+        across //= 2
+    down = max(1, min(256 // across, steps, 32 if splits == 1 else steps))
     why = f"{others * loop.extent} columns of {steps}: {across} x {down} threads, {splits} blocks share a column"
     return Columns(vector, across, down, splits), why
+
+
+def _column_splits(blocks: int, steps: int, moved: int, device: Device) -> int:
+    """Blocks to a column, where the columns alone are too few for the device and it takes longer than two launches."""
+    if blocks >= 2 * device.sms or moved / FROM_CACHE < WORTH_SPLITTING:
+        return 1
+    return max(1, min(4 * device.sms // blocks, steps // 64))
+
+
+FROM_CACHE = 1e11  # bytes a second that one SM reads
+WORTH_SPLITTING = 2.5e-6  # seconds that a block must take for two launches to be less

@@ -331,7 +331,9 @@ def names_read(statement: Statement) -> str:
 def state_type(total: Accumulate) -> str:
     """The C type of what accumulates."""
     kind = scalar_type(total.dtype)
-    return f"wg_place<{kind}>" if total.position is not None or total.kind in ("argmax", "argmin") else kind
+    if total.position is None:
+        return kind
+    return f"wg_place<{kind}, {'int' if total.position.bounds()[1] < 1 << 31 else 'int64_t'}>"
 
 
 def state_bytes(total: Accumulate) -> int:
@@ -347,7 +349,7 @@ def total_type(total: Accumulate) -> str:
 def start(total: Accumulate) -> str:
     """What accumulating begins from."""
     if total.kind in ("argmax", "argmin"):
-        return f"{state_type(total)}{{{_extreme(total)}, INT64_MAX}}"
+        return f"{state_type(total)}{{{_extreme(total)}, INT32_MAX}}"
     return {"sum": "0", "prod": "1", "all": "1", "any": "0"}.get(total.kind) or _extreme(total)
 
 

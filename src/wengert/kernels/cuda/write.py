@@ -6,6 +6,7 @@ import math
 
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
+from wengert.kernels.cuda.moments import one_pass_variance
 from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import rows
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
@@ -17,7 +18,7 @@ from wengert.kernels.nest import merge_loops, statements_of
 
 def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
     """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
-    kernel = with_reciprocals(merge_loops(kernel))
+    kernel = merge_loops(kernel)
     if not math.prod(loop.extent for loop in kernel.outer):
         return Work(())
     why = "as asked"
@@ -25,6 +26,9 @@ def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
         shape, why = launch_shape(kernel, device)
     if isinstance(shape, Elements):
         return elements(kernel, shape, why)
+    if isinstance(shape, Columns) or (isinstance(shape, Rows) and not shape.chunks):
+        kernel = one_pass_variance(kernel)
+    kernel = with_reciprocals(kernel)
     if isinstance(shape, Rows):
         return rows(kernel, shape, device, why)
     if isinstance(shape, Tiles):
