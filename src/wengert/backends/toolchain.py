@@ -27,6 +27,7 @@ KERNELS = Path(__file__).parent.parent / "kernels"
 FLAGS = [
     *("-O3", "-march=native", "-std=gnu11", "-fopenmp", "-fPIC", "-w"),
     *("-fno-math-errno", "-fno-trapping-math"),  # without which few loops vectorise; the results are the same
+    "-fno-thread-jumps",  # which makes several masked comparisons of two choices where a blend each would do
     *(("-mprefer-vector-width=512",) if platform.machine() in ("x86_64", "AMD64") else ()),
 ]
 

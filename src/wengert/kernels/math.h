@@ -34,7 +34,7 @@
    asin        2.3   0.38    3.42         libm   4.80    4.80
    acos        1.1   0.33    4.47         libm   5.24    5.23
    erf         1.1   0.82    9.70          2.3   2.63   10.33
-   erfc        4.2   0.93   13.47          9.3   2.59   14.30
+   erfc        5.1   0.93   13.47          9.3   2.59   14.30
    erfinv      0.5  16.35       -          3.3  16.21       -
    pow         0.5   1.82    4.34          1.0   3.82   10.29
    hypot       0.5   0.61    2.51          1.1   0.75    5.06
@@ -157,12 +157,11 @@ WG_DIVMOD(f64, double, )
 
 /* (e^r - 1 - r) / r^2 for |r| <= log(2) / 2 */
 WG float wg_exp_tail_f32(float r) {
-    float p = 0.00019802037f;
-    p = wg_ma_f32(p, r, 0.0013937452f);
-    p = wg_ma_f32(p, r, 0.00833335f);
-    p = wg_ma_f32(p, r, 0.041666437f);
-    p = wg_ma_f32(p, r, 0.16666667f);
-    return wg_ma_f32(p, r, 0.5f);
+    float p = 0.0013820467f;
+    p = wg_ma_f32(p, r, 0.00836925f);
+    p = wg_ma_f32(p, r, 0.041668285f);
+    p = wg_ma_f32(p, r, 0.16666517f);
+    return wg_ma_f32(p, r, 0.49999994f);
 }
 WG double wg_exp_tail_f64(double r) {
     double p = 1.6360123166473772e-09;
@@ -191,13 +190,19 @@ WG double wg_exp_tail_f64(double r) {
     WG_EXP_SPLIT(f64, double, int64_t, x, k, r, 0x1.71547652b82fep+0, 0x1.62e42feep-1, 1.90821492927058770002e-10,     \
                  0x1.8p52, 0x4338000000000000ull)
 
-/* e^x 2^shift; the comparisons let NaN through */
+/* e^x 2^shift; the comparisons let NaN through. float32: the power of 2 comes out of the low bits in one shift, halved,
+   as 2^128 is no float; a result that may be subnormal is made 2^64 times too large and rounded once. */
 WG float wg_exp_shifted_f32(float x, int32_t shift) {
+    const float magic = 0x1.8p23f + (126 + shift);
     x = x < -105.0f ? -105.0f : x;
-    x = x > 90.0f ? 90.0f : x;
-    WG_SPLIT_f32(x, k, r)
-    float y = 1 + wg_ma_f32(r * r, wg_exp_tail_f32(r), r);
-    return wg_scale_f32(y, k + shift);
+    x = x > 89.0f - 0.69f * shift ? 89.0f - 0.69f * shift : x;
+    float shifted = wg_ma_f32(x, 1.44269504f, magic), n = shifted - magic;
+    float r = wg_ma_f32(n, -0.693359375f, x);
+    r = wg_ma_f32(n, 2.12194440e-4f, r);
+    float y = wg_ma_f32(2, wg_ma_f32(r * r, wg_exp_tail_f32(r), r), 2);
+    int small = n < -115;
+    y *= wg_of_bits_f32((wg_bits_f32(shifted) << 23) + (small ? 64u << 23 : 0));
+    return small ? y * 0x1p-64f : y;
 }
 WG double wg_exp_shifted_f64(double x, int64_t shift) {
     x = x < -747.0 ? -747.0 : x;
@@ -688,11 +693,13 @@ WG float wg_erf_f32(float x) {
     float far = 1 - wg_exp_f32(q);
     return wg_copysign_f32(a < 0.92f ? wg_erf_near_f32(a) : far, x);
 }
-/* (1 + 2 a) e^(a^2) erfc(a) is a polynomial in u = (a - 2) / (a + 2); what rounding a^2 drops is made up for */
+/* (1 + 2 a) e^(a^2) erfc(a) is a polynomial in u = (a - 2) / (a + 2); what rounding a^2 drops is made up for. Of the
+   two quotients with 1 + 2 a and a + 2 one division makes both. */
 WG float wg_erfc_f32(float x) {
     float a = wg_abs_f32(x);
     a = a > 10.2f ? 10.2f : a;
-    float u = (a - 2) / (a + 2);
+    float first = wg_ma_f32(2, a, 1), second = a + 2, inverse = 1 / (first * second);
+    float u = (a - 2) * (first * inverse);
     float p = -0.00043094315f;
     p = wg_ma_f32(p, u, -0.0012658291f);
     p = wg_ma_f32(p, u, 0.0013441417f);
@@ -704,10 +711,9 @@ WG float wg_erfc_f32(float x) {
     p = wg_ma_f32(p, u, -0.09276413f);
     p = wg_ma_f32(p, u, 1.2769784f);
     float square = a * a, dropped = __builtin_fmaf(a, a, -square);
-    float ratio = p / wg_ma_f32(2, a, 1);
+    float ratio = p * (second * inverse);
     float y = wg_exp_f32(-square) * wg_ma_f32(-dropped, ratio, ratio);
-    y = x < 0 ? 2 - y : y;
-    return a < 0.5f ? 1 - wg_erf_near_f32(x) : y;
+    return x < 0 ? 2 - y : y;
 }
 /* float64: the rational functions of ops/special.py, below 1 and from 1 on */
 WG double wg_erf_near_f64(double x) {
