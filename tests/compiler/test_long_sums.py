@@ -67,3 +67,25 @@ def test_float64_beside_narrower_numbers_under_guards(seed):
 def test_reductions_of_mixed_widths(block):
     failures = list(fuzz.fuzz(range(fuzz.UNIT * block, fuzz.UNIT * (block + 1)), long_rows))
     assert not failures, "\n\n".join(str(fuzz.minimised(failure)) for failure in failures)
+
+
+@pytest.mark.parametrize("shape", [(1000, 700), (33, 4099), (6000, 130), (257, 2049)])
+def test_sums_down_the_columns_are_right_whatever_the_shape(shape):
+    rng = np.random.default_rng(2)
+    x, row = rng.normal(size=shape).astype(np.float32), rng.normal(size=shape[1]).astype(np.float32)
+
+    def sums(x, row):
+        y = wg.exp(x) * row
+        return y.sum(axis=0), y.max(axis=0) + row, wg.square(y).sum(axis=0), y
+
+    exact = np.exp(x.astype(np.float64)) * row
+    found = compiled(sums, x, row)
+    for got, want in zip(found, (exact.sum(0), exact.max(0) + row, np.square(exact).sum(0), exact)):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+
+
+def test_a_column_with_nan_has_no_largest():
+    x = np.zeros((2000, 600), np.float32)
+    x[1234, 5] = np.nan
+    (found,) = compiled(lambda x: [wg.max(wg.exp(x), axis=0)], x)
+    assert np.isnan(found[5]) and np.isfinite(np.delete(found, 5)).all()

@@ -4,10 +4,10 @@ Three shapes of work:
 
     elements   no reduction: the loops are merged as far as the indices allow, the last one is vectorised
     rows       the reduced axes are the innermost in memory: a row at a time, vectorised along it
-    lanes      they are not: neighbouring rows are worked on together, LANES at a time, vectorised across them
+    lanes      they are not: neighbouring rows are worked on together, many at a time, vectorised across them
 
-A sum over everything is cut into a fixed number of parts that are added up in order: the same bits whatever the number
-of threads.
+A sum over everything, or down the columns, is cut into a fixed number of parts that are added up in order: the same
+bits whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage
 from wengert.kernels.lower import guard_text
 from wengert.kernels.nest import crosses, merge_loops, statements_of
 
-LANES = 128
+LANES, MANY_LANES = 128, 2048  # rows worked on together: so many that all threads have work, or as the cache holds
 PARTS = 32
+COLUMN_PARTS, PARTIAL_SUMS = 8, 1 << 16  # of sums down the columns: the parts, and the most totals to keep for them
 BLOCK = 4096  # elements that a long sum adds up in its own dtype before it goes on in double
 WORTH_THREADS = (
     600_000  # statements executed (about 20 us): below, waking the other threads may cost more than it saves
@@ -174,7 +175,7 @@ class _Writer:
             threads = k == 0 and self._threads()
             self._open(loop, f"#pragma omp parallel for{self._collapse(len(kernel.outer))}" if threads else "")
         for row, (dtype, length) in kernel.scratch.items():
-            self.line(f"{stored_type(dtype)} {row}[{length}];")
+            self.line(f"{stored_type(dtype)} {row}[{length}] __attribute__((aligned(64)));")
         for stage in kernel.stages:
             self._write(stage.before)
             self._row_pass(stage, kernel.inner)
@@ -182,7 +183,7 @@ class _Writer:
         self._close(len(kernel.outer))
 
     def _row_pass(self, stage: Stage, loops: Sequence[Loop]) -> None:
-        totals = [s for s in stage.inside if isinstance(s, Accumulate)]
+        totals = _totals(stage)
         for total in totals:
             self._begin(total, "")
         *slow, fast = loops or [Loop("once", 1)]
@@ -220,7 +221,7 @@ class _Writer:
     def _parts(self) -> None:
         """A reduction of everything: PARTS sums, in parallel, added up in order."""
         stage, (loop, *rest) = self.kernel.stages[0], self.kernel.inner
-        totals = [s for s in stage.inside if isinstance(s, Accumulate)]
+        totals = _totals(stage)
         size = -(-loop.extent // PARTS)
         for total in totals:
             self.line(f"{self.widths[total.total]} {total.total}_parts[{PARTS}];")
@@ -260,31 +261,99 @@ class _Writer:
 
     def _lanes(self) -> None:
         kernel = self.kernel
+        if self._is_split():
+            self._lane_parts()
+            return
         *outer, last = kernel.outer
-        blocks = Loop("block", -(-last.extent // LANES))
+        width = LANES if math.prod(loop.extent for loop in kernel.outer) < 8 * MANY_LANES else MANY_LANES
+        blocks = self._blocks(last, width)
         for k, loop in enumerate([*outer, blocks]):
             threads = k == 0 and self._threads()
             self._open(loop, f"#pragma omp parallel for{self._collapse(len(outer) + 1)}" if threads else "")
-        self.line(f"long start = block * {LANES}L;")
-        self.line(f"long lanes = {last.extent} - start < {LANES} ? {last.extent} - start : {LANES};")
+        self._open_block(last, width)
         rows: dict[str, str] = {}  # what has one value a lane, by name with its type
         for stage in kernel.stages:
-            self._lane_scalars(stage.before, rows, last)
-            totals = [s for s in stage.inside if isinstance(s, Accumulate)]
-            for total in totals:
-                self._declare_lanes(total)
-            for loop in kernel.inner:
-                self._open(loop)
-            self._open_lanes(last, stage.inside, rows)
-            self._write(stage.inside, lane="[lane]")
-            self._close(1 + len(kernel.inner))
-            for total in totals:
+            self._lane_scalars(stage.before, rows, last, width)
+            self._lane_pass(stage, rows, last, width, kernel.inner)
+            for total in _totals(stage):
                 self._finish_lanes(total, rows)
-        if kernel.after:
-            self._open_lanes(last, kernel.after, rows)
-            self._write(kernel.after)
-            self._close()
+        self._after_lanes(rows, last)
         self._close(len(outer) + 1)
+
+    def _lane_parts(self) -> None:
+        """Sums down the columns: COLUMN_PARTS sums of each, in parallel, added up in order."""
+        (stage,), (last,), (first, *inner) = self.kernel.stages, self.kernel.outer, self.kernel.inner
+        totals, size, blocks = _totals(stage), -(-first.extent // COLUMN_PARTS), self._blocks(last, MANY_LANES)
+        held = {name: kind for total in totals for name, kind in self._held(total).items()}
+        for name, (kind, _) in held.items():
+            self.line(f"{kind} {name}_parts[{COLUMN_PARTS}][{last.extent}];")
+        self._open(Loop("part", COLUMN_PARTS), f"#pragma omp parallel for{self._collapse(2)}")
+        self._open(blocks)
+        self._open_block(last, MANY_LANES)
+        rows: dict[str, str] = {}
+        self._lane_scalars(stage.before, rows, last, MANY_LANES)
+        stop = f"(part + 1) * {size}L < {first.extent} ? (part + 1) * {size}L : {first.extent}"
+        self.line(f"long stop = {stop};")
+        part = f"for (long {first.name} = part * {size}L; {first.name} < stop; {first.name}++) {{"
+        self._lane_pass(stage, rows, last, MANY_LANES, inner, part)
+        for name in held:
+            self.line(f"memcpy({name}_parts[part] + start, {name}_lanes, lanes * sizeof *{name}_lanes);")
+        self._close(2)
+        self._open(blocks)
+        self._open_block(last, MANY_LANES)
+        self._declare_lanes(totals, MANY_LANES)
+        self._open(Loop("part", COLUMN_PARTS))
+        self.line("for (long lane = 0; lane < lanes; lane++) {")
+        self.depth += 1
+        for total in totals:
+            name = total.total
+            self.line(f"{_combine(f'{name}_lanes[lane]', total.kind, f'{name}_parts[part][start + lane]')};")
+            if self._checks_nan(total):
+                self.line(f"{name}_nan_lanes[lane] |= {name}_nan_parts[part][start + lane];")
+        self._close(2)
+        rows = {}
+        for total in totals:
+            self._finish_lanes(total, rows)
+        self._after_lanes(rows, last)
+        self._close()
+
+    def _is_split(self) -> bool:
+        """Whether a sum down the columns is cut into parts: it is long, and what is kept of the parts is little."""
+        kernel = self.kernel
+        if len(kernel.stages) != 1 or len(kernel.outer) != 1 or not self._threads() or not self._accumulated():
+            return False
+        made = {s.name for s in kernel.stages[0].before if isinstance(s, (Load, Let, Position))}
+        reads = set(re.findall(r"\bv\d+\b", " ".join(map(_names_in, kernel.after))))
+        kept = COLUMN_PARTS * kernel.outer[0].extent * len(self._accumulated())
+        plain = not any(_is_position(total) for total in self._accumulated()) and made.isdisjoint(reads)
+        return plain and kept <= PARTIAL_SUMS and kernel.inner[0].extent >= 4 * COLUMN_PARTS
+
+    def _blocks(self, last: Loop, width: int) -> Loop:
+        return Loop("block", -(-last.extent // width))
+
+    def _open_block(self, last: Loop, width: int) -> None:
+        self.line(f"long start = block * {width}L;")
+        self.line(f"long lanes = {last.extent} - start < {width} ? {last.extent} - start : {width};")
+
+    def _lane_pass(
+        self, stage: Stage, rows: dict[str, str], last: Loop, width: int, loops: Sequence[Loop], outermost: str = ""
+    ) -> None:
+        """One pass over the inner loops, perhaps inside another."""
+        self._declare_lanes(_totals(stage), width)
+        if outermost:
+            self.line(outermost)
+            self.depth += 1
+        for loop in loops:
+            self._open(loop)
+        self._open_lanes(last, stage.inside, rows)
+        self._write(stage.inside, lane="[lane]")
+        self._close(1 + len(loops) + bool(outermost))
+
+    def _after_lanes(self, rows: dict[str, str], last: Loop) -> None:
+        if self.kernel.after:
+            self._open_lanes(last, self.kernel.after, rows)
+            self._write(self.kernel.after)
+            self._close()
 
     def _open_lanes(self, last: Loop, statements: Sequence[Statement], rows: dict[str, str]) -> None:
         self.line("#pragma omp simd")
@@ -295,12 +364,12 @@ class _Writer:
         for name in sorted(used & rows.keys()):
             self.line(f"{rows[name]} {name} = {name}_lanes[lane];")
 
-    def _lane_scalars(self, before: Sequence[Statement], rows: dict[str, str], last: Loop) -> None:
+    def _lane_scalars(self, before: Sequence[Statement], rows: dict[str, str], last: Loop, width: int) -> None:
         if not before:
             return
         made = [s for s in before if isinstance(s, (Load, Let, Position))]
         for statement in made:
-            self.line(f"{self._type(statement)} {statement.name}_lanes[{LANES}];")
+            self.line(f"{self._type(statement)} {statement.name}_lanes[{width}];")
         self._open_lanes(last, before, rows)
         self._write(before)
         for statement in made:
@@ -308,10 +377,10 @@ class _Writer:
             rows[statement.name] = self._type(statement)
         self._close()
 
-    def _declare_lanes(self, total: Accumulate) -> None:
-        held = self._held(total)
+    def _declare_lanes(self, totals: Sequence[Accumulate], width: int) -> None:
+        held = {name: kind for total in totals for name, kind in self._held(total).items()}
         for name, (kind, _) in held.items():
-            self.line(f"{kind} {name}_lanes[{LANES}];")
+            self.line(f"{kind} {name}_lanes[{width}];")
         self.line("for (long lane = 0; lane < lanes; lane++) {")
         self.depth += 1
         for name, (_, start) in held.items():
@@ -337,7 +406,7 @@ class _Writer:
     # --- accumulating ---------------------------------------------------------------------------------------------
 
     def _accumulated(self) -> list[Accumulate]:
-        return [s for stage in self.kernel.stages for s in stage.inside if isinstance(s, Accumulate)]
+        return [total for stage in self.kernel.stages for total in _totals(stage)]
 
     def _total_type(self, total: Accumulate) -> str:
         """Long sums of floats go on in double: the error does not grow with the length.
@@ -459,6 +528,10 @@ def _mixes_widths_under_guards(kernel: Kernel) -> bool:
 def _effort(statement: Statement) -> int:
     """What a statement costs; an addition is 1, a call of a mathematical function 8."""
     return 8 if isinstance(statement, Let) and "wg_" in statement.text else 1
+
+
+def _totals(stage: Stage) -> list[Accumulate]:
+    return [s for s in stage.inside if isinstance(s, Accumulate)]
 
 
 def _is_position(total: Accumulate) -> bool:
