@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends import cpu, toolchain
-from wengert.compiler import cse, dce, fuse, index, merge, onehot, passes, places, simplify, turn
+from wengert.compiler import cse, dce, factor, fuse, index, merge, onehot, passes, places, simplify, turn
 from wengert.compiler.memory import Life
 from wengert.compiler.passes import optimize
 from wengert.compiler.places import Place
@@ -192,6 +192,15 @@ def down_columns(x: Any, y: Any, row: Any) -> Any:
 
 def wide_columns(x: Any, y: Any, row: Any) -> Any:
     return wg.sum(wg.stack([wg.reshape(x, (N * N,)), wg.reshape(y, (N * N,))]) * 2.0, axis=0)
+
+
+def tall_columns(x: Any, y: Any, row: Any) -> Any:
+    tall = wg.reshape(x, (N * N, 1)) @ wg.reshape(y, (1, N * N))
+    return wg.sum(wg.sin(tall) + wg.cos(tall) + wg.tanh(tall) + wg.exp(tall), axis=0)
+
+
+def scaled_by_sums(x: Any, y: Any, row: Any) -> Any:
+    return wg.sum(wg.exp(x) * wg.sum(y, axis=1, keepdims=True), axis=1, keepdims=True)
 
 
 def large_total(x: Any, y: Any, row: Any) -> Any:
@@ -382,6 +391,8 @@ FAULTS = [
     Fault("merge: products in another order", attribute(merge, "_joined", _fewer), products, "check"),
     Fault("turn: operands stay in their order", around(turn, "_turned", lambda nodes, _: [
           *nodes[:2], MATMUL(nodes[1], nodes[0])]), turned_product, "check"),
+    Fault("factor: the factor is lost", around(factor, "_rule", lambda found, node: found and found.sources[0]),
+          scaled_by_sums, "check"),
     Fault("dce: a node too many goes", around(dce, "live", lambda g, _: _drop_one(g)), cond, "verify"),
     Fault("dce: other results are picked", around(dce, "with_attrs", lambda copy, node, attrs: type(copy)(
           copy.op, copy.sources, {"index": 0}, copy.shape, copy.dtype, copy.device, False, None)), cond, "check"),
@@ -404,7 +415,7 @@ FAULTS = [
           "check", ((0, 0),)),
     # lowering
     Fault("lower: operands swapped", around(lower, "c_expression", swapped), pointwise, "check"),
-    Fault("lower: all in one stage", attribute(lower._Lowering, "level", lambda *a: 0), softmax, "check"),
+    Fault("lower: all in one stage", attribute(lower._Lowering, "level", lambda *a: 0), softmax, "build"),
     Fault("lower: everything once a row", attribute(lower._Lowering, "_is_once", lambda self, n, p: bool(
           self.group.axes)), softmax, "build"),
     Fault("lower: kept rows at one place", attribute(lower._Lowering, "_row_position", lambda self: index.ZERO),
@@ -435,6 +446,8 @@ FAULTS = [
     Fault("c: loops merged that are not one", attribute(nest, "_mergeable", lambda *a: True),
           through(lambda x: x.T), "check"),
     Fault("c: lanes at one column", text(r"= start \+ lane;", "= start;"), down_columns, "check"),
+    Fault("c: a part of the columns' sums twice", text(r"= part \* \d+L; (i\w+) < stop", r"= 0; \1 < stop"),
+          tall_columns, "check"),
     Fault("c: blocks of lanes at one place", text(r"long start = block \* \d+L;", "long start = 0;"), wide_columns,
           "check"),
     Fault("c: most parts are left out", text(r"part < 32;", "part < 3;"), large_total, "check"),

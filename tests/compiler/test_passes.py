@@ -1,4 +1,4 @@
-"""cse, dce, merge, turn and the list of passes: what each leaves of a graph; fuel, switches, how time grows."""
+"""cse, dce, merge, turn, factor and the list of passes: what each leaves of a graph; fuel, switches, how time grows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.compiler.cse import cse, frozen
 from wengert.compiler.dce import dce
+from wengert.compiler.factor import factor
 from wengert.compiler.merge import merge
 from wengert.compiler.passes import PASSES, optimize
 from wengert.compiler.rewrite import rewrite
@@ -268,6 +269,53 @@ def test_turn_leaves_a_product_that_is_read_as_it_is():
     assert names(merged(lambda x, w: [(p := x @ w), p.mT], X, W, steps=[turn]))[0] == "matmul"
 
 
+# --- factor ---------------------------------------------------------------------------------------------------------
+
+
+def factored(function):
+    """What `factor` leaves of the sums of a function of x[4, 3]; the values are compared on the way."""
+    graph = recorded(function, X)
+    after = dce(verify(factor(graph), "factor", graph))
+    for found, expected in zip(after(X), graph(X), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    return names(after)
+
+
+def test_factor_takes_what_waits_for_a_sum_out_of_another():
+    def total(x):
+        return wg.sum(x, axis=1, keepdims=True)
+
+    assert factored(lambda x: [total(wg.exp(x) * total(x))]) == ["exp", "sum", "sum", "multiply"]
+    assert factored(lambda x: [total(total(x) * wg.exp(x))]) == ["sum", "exp", "sum", "multiply"]
+    assert factored(lambda x: [total(wg.exp(x) / wg.exp(total(x)))]) == ["exp", "sum", "exp", "sum", "divide"]
+    once = factored(lambda x: [wg.sum(wg.exp(x) * total(x), axis=1)])
+    assert once == ["exp", "sum", "sum", "multiply", "reshape"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: [wg.sum(wg.exp(x) * 3.0, axis=1)],  # known before any sum
+        lambda x: [wg.sum(wg.exp(x) * wg.sum(x, axis=0), axis=1)],  # not the same in the whole row
+        lambda x: [wg.sum(wg.sum(x, axis=1, keepdims=True) / wg.exp(x), axis=1)],  # a divisor is no factor
+        lambda x: [wg.max(wg.exp(x) * wg.sum(x, axis=1, keepdims=True), axis=1)],  # no sum
+    ],
+)
+def test_factor_leaves_other_factors(function):
+    assert factored(function) == names(dce(recorded(function, X)))
+
+
+def test_factor_keeps_zeros_that_weigh_nothing():
+    """0 times infinity is 0 in `weigh`, and in the sum of it."""
+    x = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 2.0]], "f")
+    node = placeholder((2, 3), F32)
+    total = r.SUM(node, axes=(1,), keepdims=True)
+    weighed = r.SUM(e.weigh(node, e.reciprocal(total)), axes=(1,), keepdims=True)
+    with np.errstate(all="ignore"):
+        (found,) = factor(Graph([node], [weighed]))(x)
+    np.testing.assert_array_equal(found, [[0.0], [1.0]])
+
+
 # --- the list -------------------------------------------------------------------------------------------------------
 
 
@@ -275,7 +323,7 @@ def test_passes_are_switched_off_by_name_and_report():
     graph = recorded(lambda x: [x * 1.0 + x * 1.0], X)
     after, reports = optimize(graph, off={"simplify"})
     assert names(after) == ["multiply", "add"]
-    assert [report.name for report in reports] == ["cse", "merge", "turn", "cse", "onehot", "dce"]
+    assert [report.name for report in reports] == ["cse", "merge", "turn", "factor", "cse", "onehot", "dce"]
     assert reports[0].before > reports[0].after and reports[0].rewrites > 0 and "cse" in str(reports[0])
     assert names(optimize(graph, off=["cse"])[0]) == ["add"]
     assert names(optimize(graph, off=["simplify", "cse", "dce"])[0]) == ["multiply", "multiply", "add"]

@@ -14,7 +14,7 @@ from wengert.runtime.profile import profile, shown
 from wengert.runtime.program import Interpreter
 
 FEATURES, HIDDEN, CLASSES, BATCH = 5, 7, 3, 4
-PASSES = ["recorded", "simplify", "cse", "merge", "turn", "simplify 2", "cse 2", "onehot", "dce", "fuse"]
+PASSES = ["recorded", "simplify", "cse", "merge", "turn", "factor", "simplify 2", "cse 2", "onehot", "dce", "fuse"]
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ def test_the_table_counts_a_small_mlp(forward):
     assert list(rows) == [*PASSES, "memory", "build"]
     matmuls = 2 * BATCH * FEATURES * HIDDEN + 2 * BATCH * HIDDEN * CLASSES
     hidden, scores = BATCH * HIDDEN, BATCH * CLASSES
-    # add, tanh; of softmax the maximum, subtract, exp, sum, divide
-    assert rows["dce"].flops == matmuls + 2 * hidden + 5 * scores
-    assert rows["dce"].kernels == 9
+    # add, tanh; of softmax the maximum, subtract, exp, sum, multiply, and a reciprocal a row
+    assert rows["dce"].flops == matmuls + 2 * hidden + 5 * scores + BATCH
+    assert rows["dce"].kernels == 10
     assert rows["fuse"].kernels == 3  # a product with bias and tanh; a product; softmax
     inputs = BATCH * FEATURES + FEATURES * HIDDEN + HIDDEN + HIDDEN * CLASSES
     between = 3 * hidden + 2 * scores  # the first product written, tanh of it and the second written and read
@@ -149,9 +149,9 @@ def test_fuse_lists_the_kernels_and_marks_their_values(forward, capsys):
     kernels = [line for line in text.splitlines() if line.startswith("# kernel")]
     assert kernels[0] == "# kernel 0: a call: matmul [4, 7], tanh [4, 7]"
     assert kernels[1] == "# kernel 1: a call: matmul [4, 3]"
-    assert kernels[2] == "# kernel 2: over (4, 3) reducing (1,): max [4, 1], sum [4, 1], divide [4, 3]"
+    assert kernels[2] == "# kernel 2: over (4, 3) reducing (1,): max [4, 1], sum [4, 1], multiply [4, 3]"
     softmax = [line for line in text.splitlines() if "# kernel 2  float32" in line]
-    assert any("ops['max']" in line for line in softmax) and any("ops['divide']" in line for line in softmax)
+    assert any("ops['max']" in line for line in softmax) and any("ops['multiply']" in line for line in softmax)
 
 
 def test_refusals_say_why(capsys):

@@ -11,6 +11,7 @@ An index out of range raises as before: the first comparison with it checks it.
 
 from __future__ import annotations
 
+from wengert.compiler.factor import comes_from_reduction
 from wengert.compiler.rewrite import Rule, made_by, rewrite
 from wengert.dtypes import FLOATING, int32, int64
 from wengert.graph import Graph, Node
@@ -19,11 +20,7 @@ from wengert.ops.addressing import ADD_ALONG, CHECKED_INDEX, TAKE_ALONG
 from wengert.ops.core import LITERAL, literal
 from wengert.ops.creation import iota
 from wengert.ops.movement import BROADCAST, RESHAPE, reshape
-from wengert.ops.op import Op
-from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import SUM
-
-_STEPS = 8  # how many elementwise ops back a reduction over the row is looked for
 
 
 def onehot(graph: Graph) -> Graph:
@@ -59,23 +56,7 @@ def _is_one_a_row(index: Node, row: Node, axis: int) -> bool:
 def _reads_row(node: Node) -> bool:
     x, index = node.sources
     axis = node.attrs["axis"]
-    return _is_one_a_row(index, x, axis) and _comes_from_reduction(x, axis)
-
-
-def _comes_from_reduction(x: Node, axis: int) -> bool:
-    """Whether a value is an elementwise function of a reduction over its rows."""
-    agenda = [x]
-    for _ in range(_STEPS):
-        agenda = [source for node in agenda if _is_pointwise(node.op) for source in node.sources]
-        for node in agenda:
-            axes = node.attrs.get("axes") if node.sources else None
-            if made_by(node, node.op) and axes == (axis,) and node.sources[0].shape == x.shape:
-                return True
-    return False
-
-
-def _is_pointwise(op: Op) -> bool:
-    return isinstance(op, Elementwise) or op.name in ("cast", "reshape", "broadcast_to")
+    return _is_one_a_row(index, x, axis) and comes_from_reduction(x, x.shape, (axis,))
 
 
 def _adds_one_a_row(node: Node) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from wengert.compiler.cse import cse
 from wengert.compiler.dce import dce
+from wengert.compiler.factor import factor
 from wengert.compiler.merge import merge
 from wengert.compiler.onehot import onehot
 from wengert.compiler.rewrite import limited, over, scope, with_attrs
@@ -25,8 +26,8 @@ from wengert.ops.core import TO_DEVICE, to_device
 
 Pass = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (simplify, cse, merge, turn, simplify, cse, onehot, dce)
-"""In the order they run. The second round is for what merging, turning and the first `cse` brought together."""
+PASSES: tuple[Pass, ...] = (simplify, cse, merge, turn, factor, simplify, cse, onehot, dce)
+"""In the order they run. The second round is for what merging, turning and the others before brought together."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,40 @@ class _Lowering:
                 tasks.append((self.level(root.sources[0], everywhere(self.loops)), root))
             elif root in self.group.stored and self._is_element(root):
                 tasks.append((self.level(root, self._place(root)), root))
+        tasks = self._in_company(tasks)
         return sorted(tasks, key=lambda task: (task[0], task[1].op.name not in REDUCTIONS, task[1].serial))
+
+    def _in_company(self, tasks: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
+        """The tasks, every reduction in that pass before it is due in which most of what it reads is there anyway."""
+        needs = {root: self._needs(root) for _, root in tasks}
+        end = max([level for level, _ in tasks], default=0) + 1
+
+        def lacking(root: Node, level: int) -> int:
+            there = [needs[other][0] for at, other in tasks if at == level and other is not root]
+            return len(needs[root][0].difference(*there))
+
+        found = []
+        for level, root in tasks:
+            if root in self.totals:
+                due = min([at for at, other in tasks if root in needs[other][1]], default=end)
+                level = min(range(level, max(due, level + 1)), key=lambda at: lacking(root, at))
+            found.append((level, root))
+        return found
+
+    def _needs(self, root: Node) -> tuple[set[tuple[Node, Place]], set[Node]]:
+        """What a task computes or loads, and the reductions that must be done before."""
+        reduces = root in self.totals
+        stack = [(root.sources[0], everywhere(self.loops)) if reduces else (root, self._place(root))]
+        seen: set[tuple[Node, Place]] = set()
+        totals = set()
+        while stack:
+            key = stack.pop()
+            if key[0] in self.totals:
+                totals.add(key[0])
+            elif key not in seen:
+                seen.add(key)
+                stack.extend(self._sources(*key) if self._computes(key[0]) else ())
+        return seen, totals
 
     def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, Place]]:
         """The dear values that more than one pass needs, if rows are short and lie along memory."""
@@ -100,15 +133,8 @@ class _Lowering:
             return set()
         passes: dict[tuple[Node, Place], set[int]] = {}
         for level, root in tasks:
-            reduces = root.op.name in REDUCTIONS
-            stack = [(root.sources[0], everywhere(self.loops)) if reduces else (root, self._place(root))]
-            seen: set[tuple[Node, Place]] = set()
-            while stack:
-                key = stack.pop()
-                if key not in seen and key[0] not in self.totals and self._computes(key[0]):
-                    seen.add(key)
-                    passes.setdefault(key, set()).add(level)
-                    stack.extend(self._sources(*key))
+            for key in self._needs(root)[0]:
+                passes.setdefault(key, set()).add(level)
         several = [key for key, levels in passes.items() if len(levels) > 1]
         return {key for key in several if cost(key[0]) >= KEEP_FROM and not self._is_once(*key)}
 

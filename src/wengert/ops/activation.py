@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wengert.dtypes import INEXACT, default_float
+from wengert.dtypes import HALF, INEXACT, default_float
 from wengert.errors import ArgumentError, ShapeError
 from wengert.graph import Node
 from wengert.ops.core import as_node, cast, require_floating, stop_gradient
@@ -21,6 +21,7 @@ from wengert.ops.elementwise import (
     less_equal,
     log,
     logaddexp,
+    reciprocal,
     sigmoid,
     tanh,
     where,
@@ -194,7 +195,8 @@ def softmax(x: Any, /, axis: Any = -1) -> Node:
     if x.size == 0:
         return x
     e = exp(_below_largest(x, axes))
-    return e / SUM(e, axes=axes, keepdims=True)
+    total = SUM(e, axes=axes, keepdims=True)
+    return e / total if x.dtype in HALF else e * reciprocal(total)  # one division a row; the sum is 1 or more
 
 
 def log_softmax(x: Any, /, axis: Any = -1) -> Node:
