@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from wengert.data.dataset import Array, Batch
 from wengert.errors import ArgumentError, ShapeError
@@ -31,10 +32,9 @@ class Crop:
         n, _, height, width = images.shape
         p = self.padding
         padded = np.pad(images, ((0, 0), (0, 0), (p, p), (p, p)))
-        cropped = np.empty_like(images)
-        for i, (y, x) in enumerate(rng.integers(0, 2 * p + 1, (n, 2))):
-            cropped[i] = padded[i, :, y : y + height, x : x + width]
-        return cropped, *batch[1:]
+        windows = sliding_window_view(padded, (height, width), axis=(2, 3))
+        y, x = rng.integers(0, 2 * p + 1, (n, 2)).T
+        return windows[np.arange(n), :, y, x], *batch[1:]
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,10 @@ class Normalize:
         std = np.asarray(self.std, np.float32)
         scale = 1 / (self.top * std)
         shift = -np.asarray(self.mean, np.float32) / std
-        moved = images * scale.astype(np.float32)[:, None, None] + shift[:, None, None]
-        return moved.astype(np.float32, copy=False), *batch[1:]
+        moved = images.astype(np.float32)
+        moved *= scale.astype(np.float32)[:, None, None]
+        moved += shift[:, None, None]
+        return moved, *batch[1:]
 
 
 @dataclass(frozen=True)
