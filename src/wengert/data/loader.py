@@ -122,7 +122,7 @@ class DataLoader:
             self.next_batch += 1
             if self.next_batch == len(plan):
                 self.epoch, self.next_batch = epoch + 1, 0
-            yield batch
+            yield batch if self.device is None else self._placed(batch)
 
     def close(self) -> None:
         """End the workers."""
@@ -151,10 +151,14 @@ class DataLoader:
 
     # --- preparing --------------------------------------------------------------------------------------------------
 
-    def _prepared(self, tasks: list[Task]) -> Iterator[tuple[Any, ...]]:
+    def _placed(self, batch: Batch) -> tuple[Any, ...]:
+        """The batch on the device."""
+        return tuple(wg.tensor(array, device=self.device, copy=False) for array in batch)
+
+    def _prepared(self, tasks: list[Task]) -> Iterator[Batch]:
         if not self.workers and not self.prefetch:
             for task in tasks:
-                yield self._placed(fetch(self.dataset, task))
+                yield fetch(self.dataset, task)
             return
         pool = self._running_pool()
         ahead = max(self.prefetch, 1) * max(self.workers, 1)
@@ -179,26 +183,17 @@ class DataLoader:
         return self._pool
 
     def _submitted(self, pool: Executor, task: Task) -> Future[Any]:
-        if self.workers:
-            return pool.submit(_fetch_here, task)
-        return pool.submit(lambda: self._placed(fetch(self.dataset, task)))
+        return pool.submit(_fetch_here, task) if self.workers else pool.submit(fetch, self.dataset, task)
 
-    def _result(self, future: Future[Any]) -> tuple[Any, ...]:
+    def _result(self, future: Future[Any]) -> Batch:
         try:
-            batch = future.result()
+            return future.result()
         except BrokenProcessPool:
             self.close()
             raise RuntimeError(
                 "a worker process of the DataLoader ended abruptly: out of memory, killed, or the data set cannot be "
                 "sent to it. With workers=0 the error shows"
             ) from None
-        return self._placed(batch) if self.workers else batch
-
-    def _placed(self, batch: Batch) -> tuple[Any, ...]:
-        """The batch on the device, if one was named; in the thread that prepares batches, copies overlap with steps."""
-        if self.device is None:
-            return batch
-        return tuple(wg.tensor(array, device=self.device, copy=False) for array in batch)
 
 
 def fetch(dataset: Dataset, task: Task) -> Batch:
