@@ -32,8 +32,8 @@ FULL_OPS = _names(
 )
 NEUTRAL_OPS = {  # why an op is computed in the dtype its operands meet in
     "moves values, or marks one": _names(
-        "pick pack data placeholder literal variable stop_gradient alias to_device cast reshape permute_dims",
-        "broadcast_to slice place flip concat gather scatter take_along put_along put_slice unfold where",
+        "pick pack data placeholder literal variable stop_gradient again alias to_device cast reshape",
+        "permute_dims broadcast_to slice place flip concat gather scatter take_along put_along put_slice unfold where",
     ),
     "arithmetic that rounds once": _names(
         "weigh add subtract multiply divide floor_divide remainder negative positive abs sign floor ceil trunc round",

@@ -4,7 +4,7 @@ In: a graph. Out: the graph with equal nodes made one, in a single dictionary pa
 the same op, sources and type, and attributes that are equal with their types: 1, 1.0 and True are three values, -1 and
 -2 two (though their hashes are one), 0.0 and -0.0 two. Constant arrays are compared by their bytes.
 
-A checkpoint's body is one op and is recorded anew in the backward, so what it computes again on purpose is not undone.
+What is computed again on purpose (by `checkpoint`, `remat`) is computed from `again(x)`, which is another node than x.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ reason that `explain` can print.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,10 +39,10 @@ def cost(node: Node) -> int:
     name = node.op.name
     if name in _DEAR:
         return 10
-    return 4 if name in _DIVIDING else 0 if name in MOVEMENT or name in ("literal", "iota", "cast") else 1
+    return 4 if name in _DIVIDING else 0 if name in MOVEMENT or name in ("literal", "iota", "cast", "again") else 1
 
 
-def _times(source: Node, node: Node) -> float:
+def times(source: Node, node: Node) -> float:
     """How often a source is computed for each element of a node: once a row if it is one number a row, else once."""
     is_a_number_a_row = source.shape[-1:] in ((), (1,)) and node.shape[-1:] not in ((), (1,))
     return source.size / node.size if is_a_number_a_row and node.size else 1.0
@@ -87,8 +87,8 @@ class Plan(NamedTuple):
 
 
 def storage(node: Node) -> Node:
-    """The node in whose memory a value lies: a reshape lies where its source does."""
-    while node.op.name == "reshape":
+    """The node in whose memory a value lies: a reshape lies where its source does, and so does a value read again."""
+    while node.op.name in ("reshape", "again"):
         node = node.sources[0]
     return node
 
@@ -96,6 +96,29 @@ def storage(node: Node) -> Node:
 def reduced_axes(node: Node) -> tuple[int, ...]:
     """The axes a reduction reduces."""
     return node.attrs["axes"] if "axes" in node.attrs else (node.attrs["axis"],)
+
+
+def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """The values that get a group: those that memory must hold, reductions, and what is too dear to repeat."""
+    uses: dict[Node, int] = {}
+    roots: set[Node] = set()
+    for node in graph.nodes:
+        for source in node.sources:
+            uses[source] = uses.get(source, 0) + 1
+        if node not in inlined and node.op.name != "again":
+            roots.add(node)
+        if node.op.name == "random_bits" or (node not in inlined and node.op.name not in REDUCTIONS):
+            roots.update(storage(source) for source in operands(node))
+    roots.update(storage(node) for node in graph.outputs)
+    effort: dict[Node, float] = {}
+    for node in graph.nodes:
+        if node in roots or node.op.name == "again":
+            continue
+        effort[node] = cost(node) + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
+        if uses.get(node, 0) > 1 and effort[node] > RECOMPUTE_UP_TO and node.op.name not in MOVEMENT:
+            roots.add(node)
+            effort[node] = 0
+    return roots & set(graph.nodes)
 
 
 class _Fusion:
@@ -114,36 +137,12 @@ class _Fusion:
         self.operands = operands
         self.outside = set(graph.inputs)
         self.refusals: list[str] = []
-        self.roots = self._roots()
+        self.roots = stored_values(graph, self.inlined, operands)
         self.home: dict[Node, Group] = {}
         self.groups: dict[int, Group] = {}
         self.needs = Needs(len(self.roots))
         for number, node in enumerate(node for node in graph.nodes if node in self.roots):
             self._found(number, node)
-
-    # --- roots --------------------------------------------------------------------------------------------------
-
-    def _roots(self) -> set[Node]:
-        """The values that get a group: those that memory must hold, reductions, and what is too dear to repeat."""
-        uses: dict[Node, int] = {}
-        roots: set[Node] = set()
-        for node in self.graph.nodes:
-            for source in node.sources:
-                uses[source] = uses.get(source, 0) + 1
-            if node not in self.inlined:
-                roots.add(node)
-            if node.op.name == "random_bits" or (node not in self.inlined and node.op.name not in REDUCTIONS):
-                roots.update(storage(source) for source in self.operands(node))
-        roots.update(storage(node) for node in self.graph.outputs)
-        effort: dict[Node, float] = {}
-        for node in self.graph.nodes:
-            if node in roots:
-                continue
-            effort[node] = cost(node) + sum(effort.get(s, 0) * _times(s, node) for s in node.sources)
-            if uses.get(node, 0) > 1 and effort[node] > RECOMPUTE_UP_TO and node.op.name not in MOVEMENT:
-                roots.add(node)
-                effort[node] = 0
-        return roots & set(self.graph.nodes)
 
     def _found(self, number: int, node: Node) -> None:
         opaque = node not in self.inlined and node.op.name not in REDUCTIONS
@@ -286,7 +285,7 @@ class _Fusion:
         if reader.opaque or reader.reduces or reader.space != node.shape or self._way_around(group, reader):
             return False
         own = everywhere(loops_of(reader.space))
-        return all(read.place == own for read in reader.reads if read.leaf is node)
+        return all(read.place == own for read in reader.reads if storage(read.leaf) is node)
 
     def _absorb(self, group: Group, reader: Group) -> None:
         """Make an elementwise group the epilogue of an opaque one; the pair stands where it stood."""

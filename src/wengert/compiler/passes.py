@@ -15,8 +15,10 @@ from typing import Any
 from wengert.compiler.cse import cse
 from wengert.compiler.dce import dce
 from wengert.compiler.factor import factor
+from wengert.compiler.inline import inline
 from wengert.compiler.merge import merge
 from wengert.compiler.onehot import onehot
+from wengert.compiler.remat import remat
 from wengert.compiler.rewrite import limited, over, scope, with_attrs
 from wengert.compiler.simplify import simplify
 from wengert.compiler.turn import turn
@@ -26,7 +28,7 @@ from wengert.ops.core import TO_DEVICE, to_device
 
 Pass = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (simplify, cse, merge, turn, factor, simplify, cse, onehot, dce)
+PASSES: tuple[Pass, ...] = (inline, simplify, cse, merge, turn, factor, simplify, cse, onehot, dce, remat)
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
 
 
@@ -51,19 +53,21 @@ def optimize(
     off: Collection[str] = (),
     fuel: int | None = None,
     check: bool = True,
+    budget: int | None = None,
 ) -> tuple[Graph, list[Report]]:
     """The graph after the passes, those named in `off` left out, and a report of each.
 
     `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies after each.
+    `budget` is how many bytes intermediate values should take at most, for `remat`.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
     >>> x = placeholder((2, 3), wg.float32)
     >>> graph, reports = optimize(Graph([x], [x * 1.0 + x * 1.0]))
     >>> [node.op.name for node in graph.nodes], [report.name for report in reports][:3]
-    (['add'], ['simplify', 'cse', 'merge'])
+    (['add'], ['inline', 'simplify', 'cse'])
     """
-    with limited(fuel):
+    with limited(fuel, budget):
         return _through(graph, [one for one in passes if one.__name__ not in off], check)
 
 

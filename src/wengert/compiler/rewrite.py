@@ -43,6 +43,7 @@ class Scope(threading.local):
     def __init__(self) -> None:
         self.outside: frozenset[Node] = frozenset()
         self.fuel: int | None = None  # None: no limit
+        self.budget: int | None = None  # bytes for intermediate values; None: what they take
         self.rewrites = 0
         self.name = ""  # the pass that runs
         self.rule = ""  # of `simplify`: the one that was followed last
@@ -53,13 +54,16 @@ scope = Scope()
 
 
 @contextmanager
-def limited(fuel: int | None) -> Iterator[None]:
-    """Inside, only the first `fuel` rewrites happen: halving it finds the rewrite that is at fault."""
-    before, scope.fuel = scope.fuel, fuel
+def limited(fuel: int | None, budget: int | None = None) -> Iterator[None]:
+    """Inside, only the first `fuel` rewrites happen: halving it finds the rewrite that is at fault. `budget` is the
+    memory that passes which save it aim at.
+    """
+    before = scope.fuel, scope.budget
+    scope.fuel, scope.budget = fuel, budget
     try:
         yield
     finally:
-        scope.fuel = before
+        scope.fuel, scope.budget = before
 
 
 def spend(node: Node, what: Callable[[], str]) -> bool:

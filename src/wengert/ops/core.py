@@ -140,6 +140,24 @@ def alias(x: Node) -> Node:
     return ALIAS(x)
 
 
+AGAIN: Op = Op(
+    "again",
+    infer=_same,
+    numpy=_identity,
+    vjp=(lambda g, y, x: g,),
+    linear=(0,),
+    batch=lambda y, sources, batched: AGAIN(*sources),
+    moves=True,
+)
+
+
+def again(x: Node) -> Node:
+    """The value of `x`, for what is computed from it a second time on purpose: the compiler takes it for another value
+    in the same memory, so neither are the two computations made one nor are they done together.
+    """
+    return AGAIN(x)
+
+
 def _cast_infer(x: Node, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     if x.dtype in COMPLEX and dtype not in COMPLEX and dtype is not bool_:
         raise DTypeError(f"astype: {x.dtype} to {dtype} would drop the imaginary part; take real(x) or abs(x)")

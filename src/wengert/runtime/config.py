@@ -26,6 +26,11 @@ class Config:
     fuel: int | None = None
     """How many rewrites the compiler may make, to find one that is at fault; None for all."""
 
+    memory_budget: int | None = None
+    """The bytes that a program's intermediate values should take at most: cheap ones are computed again instead of being
+    kept until they do. None: only what costs next to nothing is computed again.
+    """
+
     check: bool = False
     """Whether every kernel of a compiled program is replayed against its reference; the first that differs raises."""
 

@@ -18,7 +18,7 @@ from wengert.location import describe, source_line
 from wengert.ops.recorders import Elementwise
 from wengert.runtime.config import config
 
-_FREE = frozenset(("literal", "reshape", "pick", "pack", "variable", "stop_gradient", "alias", "placeholder"))
+_FREE = frozenset(("literal", "reshape", "pick", "pack", "variable", "stop_gradient", "alias", "again", "placeholder"))
 
 
 IMPORTS = "import wengert as wg\nfrom wengert.ops import registry as ops\n\n"

@@ -47,7 +47,7 @@ def build(graph: Graph, pairs: Sequence[tuple[int, int]] = ()) -> Program:
     on_cuda = on_gpu(graph)
     if not on_cuda and (config.tier == "interpret" or not has_compiler()):
         return Interpreter(graph)
-    optimized, reports = optimize(graph, off=config.passes_off, fuel=config.fuel)
+    optimized, reports = optimize(graph, off=config.passes_off, fuel=config.fuel, budget=config.memory_budget)
     if on_cuda:
         from wengert.backends.cuda.program import Program as CudaProgram
 

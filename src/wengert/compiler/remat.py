@@ -1,0 +1,232 @@
+"""Rematerialisation: cheap values are computed again where they are needed late, instead of being kept all the while.
+
+In: a graph. Out: the graph with copies of some pointwise values, recorded over `again(x)` of what they are computed
+from, for readers that come after the moment at which most memory is in use: in a training step, the turn from the
+forward to the backward pass.
+
+The rule. Memory is modelled over the graph's order: a value takes its bytes from where it is made to where it is last
+read, if fusion would store it. Of the values that live across the fullest moment, one may be computed again if it is
+made by elementwise ops and movement alone from values that live across it anyway (or are small beside it), and if a
+kernel of its own (a matrix product, a convolution) lies between it and that moment: what is read at once is not stored
+anyhow. Without a budget that is done where it costs next to nothing: up to `CHEAP` additions an element, for readers
+that are loops and compute it as they go. With a budget in bytes the others follow, the cheapest first, until the model
+says that it is kept. Dearer values are never computed again: for those there is `checkpoint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from wengert.compiler.fuse import REDUCTIONS, cost, storage, stored_values, times
+from wengert.compiler.places import MOVEMENT
+from wengert.compiler.rewrite import over, scope, spend
+from wengert.graph import Graph, Node, recorded_as
+from wengert.ops.core import LITERAL, again
+from wengert.ops.recorders import Elementwise
+
+CHEAP = 32  # additions an element: about what it costs to store a value and to read it again
+SMALL = 1 << 16  # bytes: values below are not worth it
+ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
+
+
+def remat(graph: Graph) -> Graph:
+    """The graph with cheap values computed again after its fullest moment.
+
+    >>> import wengert as wg
+    >>> from wengert.ops.core import placeholder
+    >>> x, w = placeholder((256, 256), wg.float32), placeholder((256, 256), wg.float32)
+    >>> h = wg.sigmoid(wg.Tensor(x) * 2)
+    >>> y = wg.tanh(h @ wg.Tensor(w)) @ wg.Tensor(w) + h
+    >>> [node.op.name for node in remat(Graph([x, w], [y.node])).nodes if node.sources]
+    ['multiply', 'sigmoid', 'matmul', 'tanh', 'matmul', 'again', 'multiply', 'sigmoid', 'add']
+    """
+    for _ in range(ROUNDS):
+        model = _Model(graph)
+        chosen = [value for value in model.chosen(scope.budget) if _spends(value)]
+        if not chosen:
+            break
+        graph = _recomputed(graph, model, chosen)
+    return graph
+
+
+def _spends(node: Node) -> bool:
+    return spend(node, lambda: f"{node.op.name} is computed again")
+
+
+def _bytes(node: Node) -> int:
+    return 0 if isinstance(node.dtype, tuple) else node.size * node.dtype.itemsize
+
+
+def _is_pointwise(node: Node) -> bool:
+    name = node.op.name
+    return isinstance(node.op, Elementwise) or name in MOVEMENT or name in ("cast", "literal", "iota", "again")
+
+
+def _is_call(node: Node) -> bool:
+    """Whether an op is a kernel of its own."""
+    return not _is_pointwise(node) and node.op.name not in REDUCTIONS and node.op.name not in ("pick", "pack")
+
+
+def _operands(node: Node) -> Sequence[Node]:
+    """What a call reads from memory: a matrix product takes a transpose as it lies."""
+    if node.op.name == "matmul":
+        return [s.sources[0] if s.op.name == "permute_dims" else s for s in node.sources]
+    return node.sources
+
+
+class _Model:
+    """When the values of a graph are in memory, if its nodes run in their order."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.at = {node: position for position, node in enumerate(graph.nodes)}
+        inlined = {node for node in graph.nodes if _is_pointwise(node)}
+        self.stored = stored_values(graph, inlined, _operands)
+        self.kept = {storage(node) for node in graph.outputs}
+        self.ends = self._ends()
+        self.peak = self._fullest()
+
+    def _ends(self) -> dict[Node, int]:
+        """Where each value is read last: what is not stored is computed, and reads its own sources, where it is read."""
+        ends: dict[Node, int] = {}
+        for node in reversed(self.graph.nodes):
+            own = self.at[node]
+            end = own if node in self.stored else ends.get(node, own)
+            for source in node.sources:
+                ends[source] = max(ends.get(source, 0), end)
+        return ends
+
+    def _lives(self) -> list[tuple[Node, int, int]]:
+        """The values in memory that are the program's own, with where they are made and where they are read last."""
+        return [(n, self.at[n], self.ends.get(n, self.at[n])) for n in self.stored if n not in self.kept]
+
+    def _live_bytes(self) -> list[int]:
+        changes = [0] * (len(self.graph.nodes) + 1)
+        for node, start, end in self._lives():
+            changes[start] += _bytes(node)
+            changes[end + 1] -= _bytes(node)
+        total, live = 0, []
+        for change in changes[:-1]:
+            total += change
+            live.append(total)
+        return live
+
+    def _fullest(self) -> int:
+        live = self._live_bytes()
+        self.most = max(live, default=0)
+        return live.index(self.most) if live else 0
+
+    # --- choosing -----------------------------------------------------------------------------------------------
+
+    def chosen(self, budget: int | None) -> list[Node]:
+        """The values to compute again, in the order of the graph."""
+        calls = [self.at[node] for node in self.graph.nodes if _is_call(node) and self.at[node] <= self.peak]
+        turn = max(calls, default=-1)
+        across = [node for node, start, end in self._lives() if start < turn and self.peak < end]
+        found: list[Node] = []
+        excess = None if budget is None else self.most - budget
+        for value in sorted(filter(_is_pointwise, across), key=lambda n: (self._costs(n), -_bytes(n), self.at[n])):
+            if _bytes(value) < SMALL or not self._saves(value):
+                continue
+            if self._is_free(value) or (excess is not None and excess > 0):
+                found.append(value)
+                if excess is not None:
+                    excess -= _bytes(value)
+        return sorted(found, key=self.at.__getitem__)
+
+    def _expression(self, value: Node) -> tuple[list[Node], list[Node]]:
+        """The nodes that compute a value from what is stored, and what that is."""
+        nodes, leaves, agenda, seen = [value], [], list(value.sources), {value}
+        while agenda:
+            node = agenda.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node in self.at and node not in self.stored and _is_pointwise(node):
+                nodes.append(node)
+                agenda += node.sources
+            else:
+                leaves.append(node)
+        return nodes, leaves
+
+    def _costs(self, value: Node) -> float:
+        """What an element costs; an addition is 1."""
+        efforts: dict[Node, float] = {}
+        for node in sorted(self._expression(value)[0], key=self.at.__getitem__):
+            efforts[node] = cost(node) + sum(efforts.get(s, 0) * times(s, node) for s in node.sources)
+        return efforts[value]
+
+    def _saves(self, value: Node) -> bool:
+        """Whether what a value is computed from takes no more memory then than a small part of it."""
+        leaves = [leaf for leaf in self._expression(value)[1] if leaf in self.at]
+        more = sum(_bytes(leaf) for leaf in leaves if self.ends[leaf] <= self.peak and leaf not in self.kept)
+        return more * 4 <= _bytes(value)
+
+    def _is_free(self, value: Node) -> bool:
+        return self._costs(value) <= CHEAP and not any(
+            storage(source) is value
+            for node in self.graph.nodes[self.peak + 1 :]
+            if _is_call(node)
+            for source in _operands(node)
+        )
+
+
+def _recomputed(graph: Graph, model: _Model, chosen: Collection[Node]) -> Graph:
+    """The graph in which what comes after the fullest moment reads copies of the chosen values."""
+    late = _Copies(model, chosen)
+    replacing: dict[Node, Node] = {}
+    nodes: list[Node] = []
+    for position, node in enumerate(graph.nodes):
+        current = node
+        if position > model.peak:
+            instead = dict(replacing)
+            instead.update((s, late.copy(s, nodes)) for s in node.sources if late.is_touched(s))
+            current = over(node, instead)
+        if current is not node:
+            replacing[node] = current
+        nodes.append(current)
+    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
+
+
+class _Copies:
+    """Copies of the chosen values, and of what is computed from them where it is read, for late readers."""
+
+    def __init__(self, model: _Model, chosen: Collection[Node]) -> None:
+        self.model = model
+        self.touched = set(chosen)
+        for node in model.graph.nodes[: model.peak + 1]:
+            inlined = node not in model.stored and _is_pointwise(node)
+            if inlined and not self.touched.isdisjoint(node.sources):
+                self.touched.add(node)
+        self.copies: dict[Node, Node] = {}
+
+    def is_touched(self, node: Node) -> bool:
+        """Whether a value is computed again for what comes late."""
+        return node in self.touched
+
+    def copy(self, value: Node, nodes: list[Node]) -> Node:
+        """The copy of a value; what is new for it is added to the nodes."""
+        agenda = [value]
+        while agenda:
+            node = agenda[-1]
+            missing = [s for s in node.sources if s not in self.copies] if self._is_copied(node) else []
+            if missing:
+                agenda += missing
+                continue
+            agenda.pop()
+            if node not in self.copies:
+                self.copies[node] = self._made(node)
+                if self.copies[node] is not node:
+                    nodes.append(self.copies[node])
+        return self.copies[value]
+
+    def _is_copied(self, node: Node) -> bool:
+        model = self.model
+        inlined = node in model.at and node not in model.stored and _is_pointwise(node)
+        return node in self.touched or (inlined and bool(node.sources))
+
+    def _made(self, node: Node) -> Node:
+        if node.op is LITERAL or (node in self.model.at and not node.sources):
+            return node
+        with recorded_as(node.location, node.tracked):
+            return over(node, self.copies) if self._is_copied(node) else again(node)
