@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends import cpu, toolchain
-from wengert.compiler import cse, dce, factor, fuse, index, merge, onehot, passes, places, simplify, turn
+from wengert.compiler import cse, dce, factor, fuse, index, inline, merge, onehot, passes, places, remat, simplify, turn
 from wengert.compiler.memory import Life
 from wengert.compiler.passes import optimize
 from wengert.compiler.places import Place
@@ -99,6 +99,16 @@ def text(old: str, new: str) -> Callable[[Patch], None]:
     """The C has something else in a line."""
     line = c._Writer.line
     return lambda patch: patch.setattr(c._Writer, "line", lambda self, text: line(self, re.sub(old, new, text)))
+
+
+def rematerialised_from(wrong: Callable[[Node], Node]) -> Callable[[Patch], None]:
+    """Values of any size are computed again, from something wrong."""
+
+    def apply(patch: Patch) -> None:
+        patch.setattr(remat, "SMALL", 0)
+        patch.setattr(remat, "again", wrong)
+
+    return apply
 
 
 def moved(name: str) -> Callable[[Patch], None]:
@@ -309,6 +319,17 @@ def negated(x: Any, y: Any, row: Any) -> Any:
     return wg.exp(-x) + y
 
 
+def late(x: Any, y: Any, row: Any) -> Any:
+    """A cheap value that is read before and after a product."""
+    hidden = wg.sigmoid(x * 2)
+    return wg.tanh(hidden @ y) @ y + hidden
+
+
+def checkpointed(x: Any, y: Any, row: Any) -> Any:
+    first, second = wg.checkpoint(lambda x: (x * 2, x + 1))(x)
+    return first - second
+
+
 def cond(x: Any, y: Any, row: Any) -> Any:
     first, _, third = wg.cond(row[0] > 0, lambda: (x * 1, y + 1, x - y), lambda: (y * 2, x, y))
     return first * 2 + third
@@ -398,6 +419,11 @@ FAULTS = [
           copy.op, copy.sources, {"index": 0}, copy.shape, copy.dtype, copy.device, False, None)), cond, "check"),
     Fault("onehot: places are not counted", attribute(onehot, "iota", lambda n, dtype: m.broadcast_to(
           literal(0, dtype), (n,))), picked, "check"),
+    Fault("inline: results in another order", around(inline, "_results", lambda nodes, _: nodes[::-1]),
+          checkpointed, "check"),
+    Fault("remat: computed again from something else", rematerialised_from(lambda x: e.negative(x)), late, "check"),
+    Fault("remat: computed again from what is not there", rematerialised_from(lambda x: placeholder(
+          x.shape, x.dtype)), late, "verify"),
     # fusion
     Fault("fuse: merged across a transpose", attribute(fuse._Fusion, "_reads_own_element", lambda *a: True),
           across_rows, "check"),

@@ -14,7 +14,10 @@ from wengert.runtime.profile import profile, shown
 from wengert.runtime.program import Interpreter
 
 FEATURES, HIDDEN, CLASSES, BATCH = 5, 7, 3, 4
-PASSES = ["recorded", "simplify", "cse", "merge", "turn", "factor", "simplify 2", "cse 2", "onehot", "dce", "fuse"]
+PASSES = [
+    *("recorded", "inline", "simplify", "cse", "merge", "turn", "factor", "simplify 2", "cse 2", "onehot", "dce"),
+    *("remat", "fuse"),
+]
 
 
 @pytest.fixture
@@ -168,7 +171,9 @@ def test_refusals_say_why(capsys):
 
 
 def test_an_unknown_pass_is_an_error_that_names_the_known_ones(forward):
-    with pytest.raises(wg.errors.ArgumentError, match=r"no pass 'fusion'; there are recorded, simplify, .*dce, fuse"):
+    with pytest.raises(
+        wg.errors.ArgumentError, match=r"no pass 'fusion'; there are recorded, inline, .*dce, remat, fuse"
+    ):
         forward.explain("fusion")
 
 

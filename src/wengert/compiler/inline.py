@@ -1,7 +1,8 @@
 """Inline: what `checkpoint` computes is part of the graph, not an op that carries a graph.
 
-In: a graph. Out: the graph with the bodies of its checkpoints in their place, to be optimised and fused like all else. The
-backward pass has the body a second time already, over `again(x)` in place of each of its inputs x, so the two stay two.
+In: a graph. Out: the graph with the bodies of its checkpoints in their place, to be optimised and fused like all else.
+The backward pass has the body a second time already, over `again(x)` in place of each of its inputs x, so the two stay
+two.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ def inline(graph: Graph) -> Graph:
             return None
         whole = node.sources[0]
         if whole not in results:
-            results[whole] = whole.attrs["body"].inline(*whole.sources)
+            results[whole] = _results(whole)
         return results[whole][node.attrs["index"]]
 
     return rewrite(graph, rule)
+
+
+def _results(whole: Node) -> list[Node]:
+    """What a checkpoint's body gives, recorded over what the checkpoint reads."""
+    found: list[Node] = whole.attrs["body"].inline(*whole.sources)
+    return found

@@ -87,7 +87,7 @@ class _Model:
         self.peak = self._fullest()
 
     def _ends(self) -> dict[Node, int]:
-        """Where each value is read last: what is not stored is computed, and reads its own sources, where it is read."""
+        """Where each value is read last: what is not stored is computed, and reads its sources, where it is read."""
         ends: dict[Node, int] = {}
         for node in reversed(self.graph.nodes):
             own = self.at[node]
@@ -123,16 +123,22 @@ class _Model:
         calls = [self.at[node] for node in self.graph.nodes if _is_call(node) and self.at[node] <= self.peak]
         turn = max(calls, default=-1)
         across = [node for node, start, end in self._lives() if start < turn and self.peak < end]
+        values = [node for node in across if _is_pointwise(node) and _bytes(node) >= SMALL and self._saves(node)]
+        costs = {value: self._costs(value) for value in values}
+        stored_again = self._operands_after_peak()
         found: list[Node] = []
-        excess = None if budget is None else self.most - budget
-        for value in sorted(filter(_is_pointwise, across), key=lambda n: (self._costs(n), -_bytes(n), self.at[n])):
-            if _bytes(value) < SMALL or not self._saves(value):
-                continue
-            if self._is_free(value) or (excess is not None and excess > 0):
+        excess = 0 if budget is None else self.most - budget
+        for value in sorted(values, key=lambda n: (costs[n], -_bytes(n), self.at[n])):
+            is_free = costs[value] <= CHEAP and value not in stored_again
+            if is_free or excess > 0:
                 found.append(value)
-                if excess is not None:
-                    excess -= _bytes(value)
+                excess -= _bytes(value)
         return sorted(found, key=self.at.__getitem__)
+
+    def _operands_after_peak(self) -> set[Node]:
+        """What calls read after the fullest moment: for them a copy is stored, if not for as long."""
+        calls = [node for node in self.graph.nodes[self.peak + 1 :] if _is_call(node)]
+        return {storage(source) for node in calls for source in _operands(node)}
 
     def _expression(self, value: Node) -> tuple[list[Node], list[Node]]:
         """The nodes that compute a value from what is stored, and what that is."""
@@ -162,14 +168,6 @@ class _Model:
         more = sum(_bytes(leaf) for leaf in leaves if self.ends[leaf] <= self.peak and leaf not in self.kept)
         return more * 4 <= _bytes(value)
 
-    def _is_free(self, value: Node) -> bool:
-        return self._costs(value) <= CHEAP and not any(
-            storage(source) is value
-            for node in self.graph.nodes[self.peak + 1 :]
-            if _is_call(node)
-            for source in _operands(node)
-        )
-
 
 def _recomputed(graph: Graph, model: _Model, chosen: Collection[Node]) -> Graph:
     """The graph in which what comes after the fullest moment reads copies of the chosen values."""
@@ -179,9 +177,8 @@ def _recomputed(graph: Graph, model: _Model, chosen: Collection[Node]) -> Graph:
     for position, node in enumerate(graph.nodes):
         current = node
         if position > model.peak:
-            instead = dict(replacing)
-            instead.update((s, late.copy(s, nodes)) for s in node.sources if late.is_touched(s))
-            current = over(node, instead)
+            sources = [late.copy(s, nodes) if s in late.touched else replacing.get(s, s) for s in node.sources]
+            current = over(node, dict(zip(node.sources, sources)))
         if current is not node:
             replacing[node] = current
         nodes.append(current)
@@ -193,16 +190,12 @@ class _Copies:
 
     def __init__(self, model: _Model, chosen: Collection[Node]) -> None:
         self.model = model
-        self.touched = set(chosen)
+        self.touched = set(chosen)  # what is computed again for what comes late
         for node in model.graph.nodes[: model.peak + 1]:
             inlined = node not in model.stored and _is_pointwise(node)
             if inlined and not self.touched.isdisjoint(node.sources):
                 self.touched.add(node)
         self.copies: dict[Node, Node] = {}
-
-    def is_touched(self, node: Node) -> bool:
-        """Whether a value is computed again for what comes late."""
-        return node in self.touched
 
     def copy(self, value: Node, nodes: list[Node]) -> Node:
         """The copy of a value; what is new for it is added to the nodes."""

@@ -27,8 +27,8 @@ class Config:
     """How many rewrites the compiler may make, to find one that is at fault; None for all."""
 
     memory_budget: int | None = None
-    """The bytes that a program's intermediate values should take at most: cheap ones are computed again instead of being
-    kept until they do. None: only what costs next to nothing is computed again.
+    """The bytes that a program's intermediate values should take at most: until they do, cheap ones are computed again
+    instead of being kept. None: only what costs next to nothing is computed again.
     """
 
     check: bool = False

@@ -1,0 +1,127 @@
+"""Rematerialisation: what is computed again, for whom, and that values stay the same to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.backends import cpu
+from wengert.backends.toolchain import compiler
+from wengert.compiler.passes import optimize
+from wengert.graph import Graph, now
+from wengert.ops.core import placeholder
+from wengert.runtime import explain
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
+WIDE = (256, 256)
+
+
+def graph_of(function: Callable[..., Any], count: int) -> Graph:
+    since = now()
+    inputs = [placeholder(WIDE, wg.float32) for _ in range(count)]
+    return Graph(inputs, [function(*map(wg.Tensor, inputs)).node], since)
+
+
+def programs(graph: Graph, **options: Any) -> list[cpu.Program]:
+    """Without and with rematerialisation."""
+    return [cpu.Program(*optimize(graph, off=off, **options)) for off in ({"remat"}, ())]
+
+
+def peaks(graph: Graph, **options: Any) -> list[int]:
+    return [max(moment.live for moment in explain.timeline(p)) for p in programs(graph, **options)]
+
+
+def deep(x: Any, *weights: Any) -> Any:
+    """Products and activations that are read again after all of them, as a backward pass does."""
+    kept = []
+    for weight in weights:
+        product = x @ weight
+        x = wg.gelu(product, approximate="tanh")
+        kept.append((product, x))
+    for product, activation in reversed(kept):
+        x = (x @ activation) * wg.exp(product)
+    return x
+
+
+def late(x: Any, weight: Any) -> Any:
+    hidden = wg.sigmoid(x * 2)
+    return wg.tanh(hidden @ weight) @ weight + hidden
+
+
+def names(graph: Graph) -> list[str]:
+    return [node.op.name for node in graph.nodes if node.sources]
+
+
+def test_what_is_read_late_is_computed_again_from_what_is_there() -> None:
+    after = optimize(graph_of(late, 2))[0]
+    assert names(after).count("sigmoid") == 2 and names(after).count("again") == 1
+
+
+def test_what_is_small_or_read_at_once_is_not() -> None:
+    graph = graph_of(lambda x, w: wg.softmax(wg.sigmoid(x @ w), axis=1), 2)
+    assert "again" not in names(optimize(graph)[0])
+    x = placeholder((4, 4), wg.float32)
+    assert "again" not in names(optimize(Graph([x], [late(wg.Tensor(x), wg.Tensor(x)).node]))[0])
+
+
+def test_less_memory_and_the_same_bits() -> None:
+    graph = graph_of(deep, 5)
+    rng = np.random.default_rng(0)
+    arrays = [(rng.normal(size=WIDE) / 16).astype(np.float32) for _ in range(5)]
+    without, with_remat = (program(arrays)[0] for program in programs(graph, budget=1))
+    np.testing.assert_array_equal(with_remat, without)
+    before, after = peaks(graph, budget=1)
+    assert after <= 0.75 * before
+
+
+def test_a_budget_takes_what_it_needs_and_no_more() -> None:
+    graph = graph_of(deep, 5)
+    before, least = peaks(graph, budget=1)
+    assert least < peaks(graph, budget=(before + least) // 2)[1] < before
+    assert peaks(graph, budget=before)[1] == peaks(graph)[1]
+
+
+def test_the_setting_is_the_budget() -> None:
+    weights = [wg.tensor(np.full(WIDE, 1e-3, np.float32)) for _ in range(4)]
+    found = []
+    for budget in (None, 1):
+        wg.config.memory_budget = budget
+        try:
+            function = wg.compile(lambda x: deep(x, *weights))
+            value = function(wg.ones(WIDE)).numpy()
+            found.append((max(moment.live for moment in function.memory()), value))
+        finally:
+            wg.config.memory_budget = None
+    assert found[1][0] < found[0][0]
+    np.testing.assert_array_equal(found[1][1], found[0][1])
+
+
+def test_a_checkpoint_is_compiled_and_saves_memory() -> None:
+    weights = [wg.tensor(np.eye(256, dtype=np.float32), requires_grad=True) for _ in range(9)]
+
+    def trained(wrap: Callable[..., Any]) -> tuple[int, Any, Any]:
+        def block(x: Any, *some: Any) -> Any:
+            for weight in some:
+                x = wg.erf(x @ weight)
+            return x
+
+        @wg.compile
+        def step(x: Any) -> Any:
+            for k in range(0, 9, 3):
+                x = wrap(block)(x, *weights[k : k + 3])
+            return x.sum()
+
+        gradient = wg.compile(wg.grad(step))
+        found = gradient(wg.ones(WIDE)).numpy()
+        program = gradient._latest[1].program
+        assert all(s.node is None or s.node.op.name == "pick" for s in program.steps)  # all of it is in C
+        return max(moment.live for moment in gradient.memory()), found, program
+
+    plain, expected, _ = trained(lambda block: block)
+    saved, found, _ = trained(wg.checkpoint)
+    assert saved < 0.8 * plain
+    np.testing.assert_array_equal(found, expected)
