@@ -178,7 +178,7 @@ def test_mistakes_are_told_in_a_line(capsys, book, monkeypatch, arguments, messa
         ("data = ", "is not TOML"),
         ("epochs = 3", "names no data set"),
         ('data = "digits"\nepoch = 3', "there is no setting in recipe.toml 'epoch'; did you mean 'epochs'?"),
-        ('data = "digits"\nepochs = "3"', "epochs is '3'; it is a int"),
+        ('data = "digits"\nepochs = "3"', "epochs is '3'; it is an integer"),
         ('data = "digits"\nmodel = "mlp"\n[optimizer]\nname = "adm"', "no optimizer 'adm'; did you mean 'adam'?"),
         ('data = "digits"\nmodel = "mlp"\n[optimizer]\nrate = 3', "no setting in optimizer adamw 'rate'"),
         ('data = "digits"\nmodel = "mlp"\n[schedule]\nname = "cos"', "no schedule 'cos'; did you mean 'cosine'?"),

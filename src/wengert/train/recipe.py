@@ -144,13 +144,15 @@ def _kinds() -> dict[str, Any]:
     return get_type_hints(Recipe)
 
 
+_DESCRIBED = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
+
+
 def _check_kind(name: str, value: Any, kind: Any) -> None:
     """Raise unless a value is of a field's type; an integer serves where a float is asked for."""
     wanted = get_origin(kind) or kind
     allowed = (int, float) if wanted is float else (wanted,)
     if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
-        described = {bool: "true or false", Mapping: "a table", str: "text"}.get(wanted, f"a {wanted.__name__}")
-        raise ArgumentError(f"{name} is {value!r}; it is {described}")
+        raise ArgumentError(f"{name} is {value!r}; it is {_DESCRIBED.get(wanted, 'a table')}")
 
 
 def _check(name: str, value: Any, holds: bool, what: str) -> None:
