@@ -26,7 +26,7 @@ def tmux(name, *arguments):
 @pytest.mark.parametrize("columns", [80, 200])
 def test_the_display_fits_the_terminal(tmp_path, columns):
     pytest.importorskip("rich")
-    server = f"wengert-{tmp_path.name}-{columns}"
+    server = f"wengert-{os.getpid()}-{columns}"
     run = shlex.join([*COMMAND, "--epochs", "400", "--out", str(tmp_path / "run")])
     tmux(server, "new-session", "-d", "-x", str(columns), "-y", "50", f"{run}; echo ended; sleep 60")
     try:
