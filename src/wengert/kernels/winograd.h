@@ -9,7 +9,8 @@
 //     stretch    tiles of one row of tiles, up to a vector of them, are transformed in each vector's elements
 //
 // FLOPs: 32 * rows * channels * tiles for the products, 2.25 times fewer than 2 * 9 * rows * channels * positions; 32 adds
-// and 16 stores for a channel's tile, 24 adds for a row's. Rounding errors are about twice those of the sum.
+// and 16 stores for a channel's tile, 24 adds for a row's. Sums are 9 times shorter: with 64 channels the error is 0.6 of
+// that of the sum, 2.7e-7 of the result's size against 4.2e-7.
 // Measured on two cores of an EPYC (Zen 4), the 3 x 3 layers of ResNet-18 for CIFAR, counted as if they were the sum (which
 // conv.h does at 200 to 224 GFLOP/s): 64 channels, 32 x 32 389; 128, 16 x 16 380; 256, 8 x 8 336. With 512 channels and
 // 4 x 4 images there are only 128 tiles for a weight to be transformed for, and nothing is gained.
