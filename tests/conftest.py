@@ -19,7 +19,8 @@ def _tier(request: pytest.FixtureRequest) -> Iterator[None]:
     code is what a test is about.
     """
     before = wg.config.tier
-    if not any(folder in str(request.path) for folder in COMPILED):
+    path = f"/{request.path.relative_to(request.config.rootpath)}"
+    if not any(folder in path for folder in COMPILED):
         wg.config.tier = "interpret"
     yield
     if wg.config.tier != before:
