@@ -7,6 +7,7 @@ Movement ops are maps of these; at the end they are written down as C.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -72,6 +73,22 @@ class Index(NamedTuple):
                 total += factor
             elif not isinstance(atom, Loop) and loop in atom.whole.loops():
                 return None
+        return total
+
+    def step(self, loop: Loop) -> int:
+        """How far it moves when a loop takes its first step, the others at 0."""
+        factor = self.factor(loop)
+        return self._at(loop, 1) - self._at(loop, 0) if factor is None else factor
+
+    def _at(self, loop: Loop, value: int) -> int:
+        """What it is where a loop is at a value, and all others at 0."""
+        total = self.constant
+        for atom, factor in self.terms:
+            if isinstance(atom, Loop):
+                total += factor * value * (atom == loop)
+            else:
+                whole = atom.whole._at(loop, value)
+                total += factor * (whole // atom.by if isinstance(atom, Quotient) else whole % atom.by)
         return total
 
     def __str__(self) -> str:
@@ -145,6 +162,16 @@ def _split(a: Index, by: int) -> tuple[Index, Index]:
     return _sum(whole, a.constant // by), _sum(rest, a.constant % by)
 
 
+def _grained(a: Index, by: int) -> tuple[Index, int, Index]:
+    """`a` as `grain * coarse + fine`, with a divisor of `by` and `0 <= fine < grain`: only `coarse` is divided."""
+    for grain in sorted({math.gcd(by, factor) for _, factor in a.terms}, reverse=True):
+        coarse, fine = _split(a, grain)
+        low, high = fine.bounds()
+        if grain > 1 and low >= 0 and high < grain:
+            return coarse, grain, fine
+    return a, 1, ZERO
+
+
 def quotient(a: Index, by: int) -> Index:
     """`a // by`, for an `a` that is never negative. (An empty array has strides of 0, and no elements to find.)"""
     if by <= 1:
@@ -153,7 +180,10 @@ def quotient(a: Index, by: int) -> Index:
     low, high = rest.bounds()
     if low >= 0 and high < by:
         return whole
-    return add(whole, Index(((Quotient(rest, by), 1),))) if low >= 0 else Index(((Quotient(a, by), 1),))
+    if low < 0:
+        return Index(((Quotient(a, by), 1),))
+    coarse, grain, _ = _grained(rest, by)
+    return add(whole, Index(((Quotient(coarse, by // grain), 1),)))
 
 
 def remainder(a: Index, by: int) -> Index:
@@ -164,7 +194,10 @@ def remainder(a: Index, by: int) -> Index:
     low, high = rest.bounds()
     if low >= 0 and high < by:
         return rest
-    return Index(((Remainder(rest if low >= 0 else a, by), 1),))
+    if low < 0:
+        return Index(((Remainder(a, by), 1),))
+    coarse, grain, fine = _grained(rest, by)
+    return add(fine, Index(((Remainder(coarse, by // grain), grain),)))
 
 
 def strides(shape: Sequence[int]) -> list[int]:

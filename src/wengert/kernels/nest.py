@@ -88,6 +88,6 @@ def crosses(kernel: Kernel) -> bool:
     for statement in (statement for stage in kernel.stages for statement in stage.inside):
         if isinstance(statement, Load | Store):
             elements = math.prod(loop.extent for loop in statement.index.loops())
-            across += elements * (statement.index.factor(kernel.outer[-1]) == 1)
-            along += elements * (statement.index.factor(kernel.inner[-1]) == 1)
+            across += elements * (statement.index.step(kernel.outer[-1]) == 1)
+            along += elements * (statement.index.step(kernel.inner[-1]) == 1)
     return across > along

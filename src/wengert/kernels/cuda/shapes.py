@@ -82,7 +82,7 @@ Shape = Elements | Tiles | Rows | Columns
 def accesses(statements: Iterable[Statement], loop: Loop | None) -> list[Load | Store]:
     """The loads and stores that find neighbouring elements side by side."""
     found = [s for s in statements if isinstance(s, Load | Store)]
-    return [s for s in found if loop is not None and s.index.factor(loop) == 1]
+    return [s for s in found if loop is not None and s.index.step(loop) == 1]
 
 
 def vector_width(statements: Sequence[Statement], loop: Loop | None) -> int:
@@ -114,9 +114,9 @@ def transposed(kernel: Kernel) -> tuple[Loop, list[Load]]:
     side = kernel.outer[-1]
     found: dict[Loop, list[Load]] = {}
     for statement in statements_of(kernel):
-        if isinstance(statement, Load) and statement.index.factor(side) not in (0, 1):
+        if isinstance(statement, Load) and statement.index.step(side) not in (0, 1):
             for loop in kernel.outer[:-1]:
-                if statement.index.factor(loop) == 1 and min(loop.extent, side.extent) >= WORTH_TILES:
+                if statement.index.step(loop) == 1 and min(loop.extent, side.extent) >= WORTH_TILES:
                     found.setdefault(loop, []).append(statement)
     return max(found.items(), key=lambda item: len(item[1]), default=(side, []))
 
@@ -201,12 +201,15 @@ def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
     length = math.prod(loop.extent for loop in kernel.inner)
     inside = [s for stage in kernel.stages for s in stage.inside]
     vector = vector_width(inside, kernel.inner[-1] if kernel.inner else None)
-    vectors = length // vector
-    splits = _row_splits(kernel, rows, vectors, device)
+    splits = _row_splits(kernel, rows, length // vector, device)
     if splits > 1:
         return Rows(vector, SHARED_LANES, 1, 0, splits), f"{rows} rows of {length}: {splits} blocks share a row"
-    words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0)) * vector  # registers a vector
-    lanes, chunks = _held_rows(rows, vectors, words, device)
+    words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0))  # registers an element
+    lanes, chunks = _held_rows(rows, length // vector, words * vector, device)
+    if vector > 1 and lanes * chunks * vector > 1.2 * length:  # many threads have nothing to do at the end
+        narrower = _held_rows(rows, 2 * length // vector, words * vector / 2, device)
+        if narrower[1] and narrower[0] * narrower[1] * vector / 2 < lanes * chunks * vector:
+            vector, (lanes, chunks) = vector // 2, narrower
     several = max(1, min(256 // lanes, -(-rows // device.sms))) if lanes < 256 else 1
     while lanes * several % device.warp:
         several += 1

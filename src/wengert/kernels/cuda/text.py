@@ -310,12 +310,36 @@ def is_vector(statement: Load | Store, loop: Loop | None, vector: int) -> bool:
     """Whether V steps of a loop find elements side by side, from a multiple of V on."""
     if vector == 1:
         return True
-    if loop is None or statement.index.factor(loop) != 1:
+    if loop is None or not _side_by_side(statement.index, loop, vector):
         return False
-    if isinstance(statement, Load) and any(guard.index.factor(loop) != 0 for guard in statement.guards):
-        return False
-    rest = [factor for atom, factor in statement.index.terms if atom != loop]
-    return all(factor % vector == 0 for factor in (*rest, statement.index.constant))
+    guards = statement.guards if isinstance(statement, Load) else ()
+    return all(_holds_for_all(guard, loop, vector) for guard in guards)
+
+
+_WITHIN = Loop("j", 8)
+
+
+def _side_by_side(index: Index, loop: Loop, vector: int) -> bool:
+    """Whether an index takes V steps of 1 from a multiple of V on."""
+    index = _in_vectors(index, loop, vector)
+    within = _WITHIN._replace(extent=vector)
+    rest = [factor for atom, factor in index.terms if atom != within]
+    return index.factor(within) == 1 and all(factor % vector == 0 for factor in (*rest, index.constant))
+
+
+def _in_vectors(index: Index, loop: Loop, vector: int) -> Index:
+    """An index with the loop in steps of V, and a loop `j` over those."""
+    first = Loop(f"{loop.name}_0", loop.extent // vector)
+    within = _WITHIN._replace(extent=vector)
+    return substitute(index, loop, Index(((first, vector), (within, 1))))
+
+
+def _holds_for_all(guard: Guard, loop: Loop, vector: int) -> bool:
+    """Whether a guard holds for all of V elements or for none."""
+    if guard.index.factor(loop) == 0:
+        return True
+    even = guard.step == 1 and guard.low % vector == 0 and guard.high % vector == 0
+    return even and _side_by_side(guard.index, loop, vector)
 
 
 def names_read(statement: Statement) -> str:
