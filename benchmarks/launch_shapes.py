@@ -51,6 +51,10 @@ def _standardized(x: wg.Tensor, axis: Any) -> wg.Tensor:
     return centred / wg.sqrt((centred * centred).mean(axis=axis, keepdims=True) + 1e-5)
 
 
+def _batchnorm(x: wg.Tensor) -> wg.Tensor:
+    return _standardized(x.astype(F32), (0, 1, 2)).astype(BF16)
+
+
 def _chain(x: wg.Tensor, w: wg.Tensor, b: wg.Tensor) -> wg.Tensor:
     return wg.gelu(x * w + b) * wg.sigmoid(x)
 
@@ -63,14 +67,14 @@ def cases() -> Iterator[Case]:
         yield Case("add", lambda x, y: x + y, ((n,), (n,)))
     for n in (1 << 26, 1 << 20):
         yield Case("multiply-add", lambda x, y, z: x * y + z, ((n,), (n,), (n,)), BF16)
-    for shape in ((8192, 8192), (16384, 1024), (1 << 18, 64), (1 << 20, 10), (128, 50257), (196608, 1024), (33, 1000)):
+    for shape in ((8192, 8192), (16384, 1024), (1 << 18, 64), (1 << 20, 10), (16384, 50257), (128, 50257), (33, 1000)):
         yield Case("softmax", lambda x: wg.softmax(x, axis=-1), (shape,))
     yield Case("softmax", lambda x: wg.softmax(x, axis=-1), ((16384, 1024),), BF16)
     for rows, columns in ((8192, 8192), (16384, 768), (4096, 4096), (1024, 1600), (64, 768)):
         yield Case("layernorm", lambda x: _standardized(x, -1), ((rows, columns),))
     yield Case("layernorm", lambda x: _standardized(x, -1), ((16384, 768),), BF16)
     for batch, size, channels in ((256, 112, 64), (256, 14, 256), (512, 4, 512)):
-        yield Case("batchnorm", lambda x: _standardized(x, (0, 1, 2)), ((batch, size, size, channels),), BF16)
+        yield Case("batchnorm", _batchnorm, ((batch, size, size, channels),), BF16)
     yield Case("batchnorm nchw", lambda x: _standardized(x, (0, 2, 3)), ((128, 64, 32, 32),))
     for rows, columns in ((16384, 768), (16384, 3072), (8192, 8192), (128, 512), (1 << 20, 3)):
         yield Case("column sums", lambda x: x.sum(axis=0), ((rows, columns),))
@@ -84,11 +88,10 @@ def cases() -> Iterator[Case]:
     yield Case("nchw to nhwc", lambda x: wg.permute_dims(x, (0, 2, 3, 1)) * 2.0, ((64, 64, 56, 56),), BF16)
 
 
-def graph_of(case: Case, second: Any = None) -> Graph:
-    """What a case computes, optimised; the second input may be of another dtype."""
+def graph_of(case: Case) -> Graph:
+    """What a case computes, optimised."""
     since = now()
-    dtypes = [second or case.dtype if i == 1 else case.dtype for i in range(len(case.shapes))]
-    inputs = [placeholder(shape, dtype) for shape, dtype in zip(case.shapes, dtypes)]
+    inputs = [placeholder(shape, case.dtype) for shape in case.shapes]
     result = case.function(*[wg.Tensor(node) for node in inputs])
     results = result if isinstance(result, tuple) else (result,)
     return optimize(Graph(inputs, [r.node for r in results], since))[0]

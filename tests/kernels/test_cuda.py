@@ -93,6 +93,10 @@ def _standardized(x: wg.Tensor, axis: Any) -> wg.Tensor:
     return centred / wg.sqrt((centred * centred).mean(axis=axis, keepdims=True) + 1e-5)
 
 
+def _with_slope(function: Any, x: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
+    return function(x), wg.grad(lambda x: (function(x) * wg.sin(x)).sum())(x)
+
+
 KERNELS = {
     "chain": (lambda x, y: (wg.gelu(x * y[0]) * wg.sigmoid(x), x + y), ((9, 20), (9, 20))),
     "transpose": (lambda x, y: x.T + y, ((33, 40), (40, 33))),
@@ -101,6 +105,7 @@ KERNELS = {
     "softmax": (lambda x, y: wg.softmax(x + y, axis=-1), ((10, 72), (72,))),
     "layernorm": (lambda x, y: _standardized(x, -1) * y, ((10, 72), (72,))),
     "batchnorm": (lambda x, y: _standardized(x, (0, 1)) * y, ((5, 7, 24), (24,))),
+    "batchnorm backward": (lambda x, y: _with_slope(lambda x: _standardized(x, (0, 1)) * y, x), ((5, 7, 24), (24,))),
     "batchnorm nchw": (lambda x, y: _standardized(x, (0, 2)), ((5, 7, 24), (1,))),
     "totals": (lambda x, y: (x.sum(axis=0), wg.prod(x, axis=0), wg.max(x, axis=0), wg.min(x, axis=0)), ((31, 8), (1,))),
     "logic": (lambda x, y: (wg.all(x > -2.0, axis=1), wg.any(x > 2.0, axis=1)), ((31, 12), (1,))),

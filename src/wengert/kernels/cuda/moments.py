@@ -2,7 +2,8 @@
 
 Both are taken of the deviations from the row's first element, d: with s = sum(d) and q = sum(d * d) over n elements the
 deviations from the mean have squares that add up to q - s * s / n. The first element is as far from the mean as others
-are, so that little cancels, however large the mean is.
+are, so that little cancels, however large the mean is. Multiples of the deviations from the mean that are added up (a
+variance's derivative by the mean) are 0 but for rounding, and need no pass either.
 """
 
 from __future__ import annotations
@@ -51,6 +52,21 @@ def _squares(kernel: Kernel, number: int, mean: Accumulate) -> Accumulate | None
     return None
 
 
+def _deviations(second: Stage, square: Accumulate) -> dict[str, str]:
+    """The totals of multiples of the deviations whose squares `square` sums: by total, the factor."""
+    inside = _by_name(second)
+    squared = inside[square.name]
+    assert isinstance(squared, Let)
+    difference = re.findall(r"\bv\d+\b", squared.text)[0]
+    found = {}
+    for total in totals_in(second.inside):
+        value = inside.get(total.name)
+        multiple = re.fullmatch(rf"\(([\d.e+-]+f) \* {difference}\)", value.text) if isinstance(value, Let) else None
+        if total.kind == "sum" and total.dtype is float32 and (multiple or total.name == difference):
+            found[total.total] = multiple[1] if multiple else "1.0f"
+    return found
+
+
 def _by_name(stage: Stage) -> dict[str, Made]:
     return {s.name: s for s in stage.inside if isinstance(s, Made)}
 
@@ -84,8 +100,12 @@ def _joined(kernel: Kernel, number: int, mean: Accumulate, square: Accumulate) -
         Let(mean.total, float32, f"fmaf({origin}, {count}.0f, {sums[0]})"),
         Let(square.total, float32, f"fmaxf({sums[1]} - {sums[0]} * {sums[0]} / {count}.0f, 0.0f)"),
     ]
+    zeros = _deviations(second, square)
+    rounding = f"fmaf(-({sums[0]} / {count}.0f), {count}.0f, {sums[0]})"
+    made += [Let(total, float32, f"({factor} * {rounding})") for total, factor in zeros.items()]
     before = [_exact_mean(s, mean.total, f"({origin} + {sums[0]} / {count}.0f)") for s in second.before]
-    rest = [s for s in second.inside if s is not square]
+    done = {square.total, *zeros}
+    rest = [s for s in second.inside if not (isinstance(s, Accumulate) and s.total in done)]
     stages = [*kernel.stages[:number], Stage([*first.before, *at_first], inside)]
     later, after = list(kernel.stages[number + 2 :]), list(kernel.after)
     if any(not isinstance(s, Made) for s in rest):
