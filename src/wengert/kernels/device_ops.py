@@ -5,29 +5,95 @@ An op that is neither here nor an expression in a loop is computed on the host b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from wengert.dtypes import COMPLEX, bool_, float32
 from wengert.graph import Node
 from wengert.kernels import addressing_cuda as addressing
+from wengert.kernels import convolution_cuda, gemm, pooling_cuda
 from wengert.kernels.addressing import is_zero
 from wengert.kernels.addressing_cuda import Named, copy
 from wengert.kernels.launch import H200, Device, Launch, Work
 from wengert.kernels.opaque import is_even, product
+from wengert.kernels.product import Epilogue, Matrix, Product
 
-__all__ = ["copy", "has_work", "operands", "work"]
+__all__ = ["absorbs", "copy", "has_work", "matmul", "operands", "work"]
 
 _WRITING = frozenset(("scatter", "scatter_add", "put_along", "add_along"))
-_WORKS: dict[str, Callable[[Node, Named, Device], Work | None]] = {
-    "gather": addressing.gather,
-    **dict.fromkeys(("scatter", "scatter_add"), addressing.scatter),
-    **dict.fromkeys(("take_along", "put_along", "add_along"), addressing.along),
-    "cumsum": addressing.cumsum,
-    "concat": addressing.concat,
-    "put_slice": addressing.put_slice,
-    "cuda_kernel": lambda node, named, device: _user_kernel(node, named, device),
-}
+_CONVOLUTIONS = frozenset(("convolve", "convolve_input", "convolve_weight"))
+_POOLS = frozenset(("max_pool", "sum_pool"))
+_ABSORBS_UP_TO = 1 << 29  # floating-point operations: from here on a library's product is worth a kernel more
+
+
+# --- matrix products ------------------------------------------------------------------------------------------------
+
+
+def multiplies(node: Node) -> bool:
+    """Whether a node is a matrix product that our kernels can carry out."""
+    return node.op.name == "matmul" and is_even(node) and node.dtype not in COMPLEX and node.dtype is not bool_
+
+
+def absorbs(node: Node) -> bool:
+    """Whether a product takes in what is computed from it: a small one, where launches count."""
+    if not multiplies(node) or node.dtype is not float32 or not node.size:
+        return False
+    p = product(node)
+    return p.batch == 1 and p.k > 0 and 2 * p.m * p.n * p.k <= _ABSORBS_UP_TO
+
+
+def matmul(node: Node, named: Named, device: Device, epilogue: Epilogue | None = None) -> Work:
+    """The work of a matrix product, whose sums an epilogue may take."""
+    p = product(node)
+    batch = (p.batch,) if p.batch > 1 else ()
+    left = Matrix(named(p.x), p.x.dtype, *((1, p.m) if p.turned_x else (p.k, 1)), (p.step_x,) if batch else ())
+    right = Matrix(named(p.y), p.y.dtype, *((1, p.k) if p.turned_y else (p.n, 1)), (p.step_y,) if batch else ())
+    result = Matrix(named(node), node.dtype, p.n, 1, (p.m * p.n,) if batch else ())
+    whole = Product(p.m, p.n, p.k, left, right, result, batch, epilogue).normal()
+    if not node.size:
+        return Work(())
+    tile = min(gemm.candidates(whole, device), key=lambda tile: gemm.expected(whole, tile, device))
+    return gemm.write(whole, tile, device)
+
+
+# --- the others -----------------------------------------------------------------------------------------------------
+
+
+def _convolve(node: Node, named: Named, device: Device) -> Work | None:
+    found = convolution_cuda.convolution(node)
+    if found is None:
+        return None
+    first, second = node.sources
+    works = convolution_cuda.works(found, named(first), named(second), named(node), device)
+    return works[0] if works else None
+
+
+def _windows(node: Node, count: Sequence[int]) -> pooling_cuda.Windows | None:
+    x, a = node.sources[0], node.attrs
+    axes = len(a["kernel"])
+    if axes > 3 or x.dtype in COMPLEX or x.dtype is bool_:
+        return None
+    lead = x.ndim - axes
+    low = tuple(pair[0] for pair in a.get("padding", ((0, 0),) * axes))
+    gap = a.get("dilation", (1,) * axes)
+    planes = math.prod(x.shape[:lead])
+    return pooling_cuda.Windows(planes, x.shape[lead:], tuple(count[lead:]), a["kernel"], a["stride"], low, gap)
+
+
+def _sum_pool(node: Node, named: Named, device: Device) -> Work | None:
+    windows = _windows(node, node.shape)
+    return windows and pooling_cuda.sum_pool(windows, node.dtype, named(node.sources[0]), named(node))
+
+
+def _max_pool(node: Node, named: Named, device: Device, results: Mapping[int, Node]) -> Work | None:
+    windows = _windows(node, node.shape[0])
+    if windows is None:
+        return None
+    x = node.sources[0]
+    values, places = (named(results[i]) if i in results else None for i in range(2))
+    return pooling_cuda.max_pool(windows, x.dtype, named(x), values, places)
 
 
 def _user_kernel(node: Node, named: Named, device: Device) -> Work:
@@ -38,20 +104,44 @@ def _user_kernel(node: Node, named: Named, device: Device) -> Work:
     return Work((launch,))
 
 
+_WORKS: dict[str, Callable[[Node, Named, Device], Work | None]] = {
+    **dict.fromkeys(_CONVOLUTIONS, _convolve),
+    "sum_pool": _sum_pool,
+    "gather": addressing.gather,
+    **dict.fromkeys(("scatter", "scatter_add"), addressing.scatter),
+    **dict.fromkeys(("take_along", "put_along", "add_along"), addressing.along),
+    "cumsum": addressing.cumsum,
+    "concat": addressing.concat,
+    "put_slice": addressing.put_slice,
+    "cuda_kernel": _user_kernel,
+}
+
+
 def work(node: Node, named: Named, device: Device, results: Mapping[int, Node]) -> Work | None:
-    """The work of an op that is no loop, or None where the host computes it."""
+    """The work of an op that is no loop, or None where the host computes it.
+
+    `results` are the nodes that pick the results of one that has several, by number.
+    """
+    if node.op.name == "max_pool":
+        return _max_pool(node, named, device, results)
+    if multiplies(node):
+        return matmul(node, named, device)
     rule = _WORKS.get(node.op.name)
     return None if rule is None else rule(node, named, device)
 
 
 def has_work(node: Node) -> bool:
     """Whether an op can be carried out on a GPU."""
-    return work(node, lambda _: "", H200, {}) is not None
+    if node.op.name in _CONVOLUTIONS:
+        return convolution_cuda.convolution(node) is not None and bool(node.size)
+    if node.op.name in _POOLS:
+        return _windows(node, node.shape if node.op.name == "sum_pool" else node.shape[0]) is not None
+    return multiplies(node) or work(node, lambda _: "", H200, {}) is not None
 
 
 def operands(node: Node) -> Sequence[Node]:
     """What an op that is no loop reads from memory."""
-    if node.op.name == "matmul" and is_even(node):
+    if multiplies(node):
         p = product(node)
         return p.x, p.y
     into_zeros = node.op.name in _WRITING and is_zero(node.sources[0]) and has_work(node)

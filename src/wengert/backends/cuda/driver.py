@@ -7,6 +7,7 @@ are launched with packed arguments, at once or, while capturing, as nodes of a g
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ import numpy as np
 
 from wengert.backends.cuda.compile import compiled
 from wengert.errors import CudaError, DeviceError, OutOfMemoryError
-from wengert.kernels.launch import Device, Launch
+from wengert.kernels.launch import Device, Launch, TensorMap
 
 RESERVED = 1 << 38  # addresses for the arena: far more than any GPU has memory
 
@@ -66,18 +67,33 @@ def count() -> int:
 
 
 class Arguments:
-    """The arguments of a kernel, packed as the driver takes them: eight bytes each, and a pointer to every one."""
+    """The arguments of a kernel, packed as the driver takes them: eight bytes each, and a pointer to every one.
 
-    def __init__(self, values: Sequence[Any]) -> None:
+    A tensor map has a block of its own, which `encode` fills whenever the address of its buffer is set.
+    """
+
+    def __init__(self, values: Sequence[Any], encode: Callable[[TensorMap, int], bytes] | None = None) -> None:
         self.slots = np.zeros(max(len(values), 1), np.uint64)
-        for i, value in enumerate(values):
-            self.set(i, value)
         self.addresses = self.slots.ctypes.data + 8 * np.arange(len(self.slots), dtype=np.uint64)
+        self.maps: dict[int, tuple[TensorMap, np.ndarray[Any, Any]]] = {}
+        self.encode = encode
+        for i, value in enumerate(values):
+            if isinstance(value, TensorMap):
+                raw = np.zeros(192, np.uint8)
+                block = raw[-raw.ctypes.data % 64 :][:128]
+                self.maps[i] = value, block
+                self.addresses[i] = block.ctypes.data
+            else:
+                self.set(i, value)
         self.pointer = self.addresses.ctypes.data
 
     def set(self, i: int, value: Any) -> None:
         """Give an argument another value: an address, or a typed number."""
-        if isinstance(value, np.generic):
+        if i in self.maps:
+            assert self.encode is not None
+            described, block = self.maps[i]
+            block[:] = np.frombuffer(self.encode(described, value), np.uint8)
+        elif isinstance(value, np.generic):
             self.slots[i : i + 1].view(np.uint8)[: value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
         else:
             self.slots[i] = value
@@ -259,6 +275,32 @@ class Driver:
             attribute = self.cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(self.cu.cuFuncSetAttribute(function, attribute, shared))
         return function
+
+    def encode(self, m: TensorMap, address: int) -> bytes:
+        """A tensor map of the buffer at an address, as the copy engine reads it."""
+        cu = self.cu
+        kinds = cu.CUtensorMapDataType
+        kind = {
+            "float16": kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+            "bfloat16": kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+            "float32": kinds.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 if m.tf32 else kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        }[m.dtype.name]
+        encoded = check(
+            cu.cuTensorMapEncodeTiled(
+                kind,
+                len(m.sizes),
+                address,
+                [cu.cuuint64_t(n) for n in m.sizes],
+                [cu.cuuint64_t(n) for n in m.steps],
+                [cu.cuuint32_t(n) for n in m.box],
+                [cu.cuuint32_t(1)] * len(m.sizes),
+                cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+                cu.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+                cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        )
+        return ctypes.string_at(encoded.getPtr(), 128)
 
     def launch(self, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
         """Run a kernel; `shape` is grid, block and dynamic shared memory: seven numbers."""

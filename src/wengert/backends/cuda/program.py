@@ -9,7 +9,8 @@ from the second on every stretch is replayed whole. Addresses that differ from t
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -26,7 +27,9 @@ from wengert.compiler.passes import Report
 from wengert.graph import Graph, Node
 from wengert.kernels import device_ops
 from wengert.kernels.cuda import write
-from wengert.kernels.launch import Launch, Work
+from wengert.kernels.epilogue import epilogue
+from wengert.kernels.launch import Launch, TensorMap, Work
+from wengert.kernels.loops import Kernel
 from wengert.kernels.lower import lower
 from wengert.kernels.opaque import is_even, product
 from wengert.location import describe
@@ -59,10 +62,10 @@ class Call:
 
     __slots__ = ("arguments", "function", "graph_node", "launch", "shape")
 
-    def __init__(self, function: Any, launch: Launch) -> None:
+    def __init__(self, function: Any, launch: Launch, encode: Any) -> None:
         self.function, self.launch = function, launch
         self.shape = (*launch.grid, *launch.block, launch.shared)
-        self.arguments = Arguments([0 if isinstance(a, str) else a for a in launch.arguments])
+        self.arguments = Arguments([0 if isinstance(a, str) else a for a in launch.arguments], encode)
         self.graph_node: Any = None
 
     def enqueue(self, driver: Any) -> None:
@@ -135,7 +138,7 @@ class Program:
         self.driver = opened(self.device)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
-        self.plan: Plan = fuse(graph, self._inlines, self._operands, lambda node: False)
+        self.plan: Plan = fuse(graph, self._inlines, self._operands, device_ops.absorbs)
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
         self._name_buffers()
@@ -199,6 +202,8 @@ class Program:
         reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
         if not group.opaque:
             return self._loops(group, reads)
+        if group.epilogue:
+            return self._product(group, reads)
         node = group.roots[0]
         if node.op.name == "pick" and not self._is_hosted(node.sources[0]):
             return self._pick(node)
@@ -208,16 +213,30 @@ class Program:
         if self._is_hosted(node):
             return Step(None, node, {}, reads, [node])
         names: dict[str, Node] = {}
-
-        def buffer_of(node: Node) -> str:
-            owner = storage(node)
-            names[f"n{owner.serial}"] = owner
-            return f"n{owner.serial}"
-
         results = self.picks.get(node, {})
-        work = device_ops.work(node, buffer_of, self.driver.figures, results)
+        work = device_ops.work(node, self._naming(names), self.driver.figures, results)
         writes = list(results.values()) if isinstance(node.dtype, tuple) else [node]
         return Step(work, None, names, reads, writes)
+
+    def _product(self, group: Group, reads: list[Node]) -> Step:
+        """A matrix product with what takes its sums, in one kernel or in two."""
+        node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
+        rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
+        kernel, names = self._lowered(rest)
+        p = product(node)
+        named = self._naming(names)
+        taken = epilogue(kernel, named(node), node.dtype, p.m, p.n, stored=node in group.stored)
+        if taken is not None:
+            works = [device_ops.matmul(node, named, self.driver.figures, taken)]
+        else:
+            works = [device_ops.matmul(node, named, self.driver.figures), write(kernel, self.driver.figures)]
+        launches = tuple(launch for work in works for launch in work.launches)
+        workspace = {name: size for work in works for name, size in work.workspace.items()}
+        writes = list(group.stored)
+        if taken is None and node not in group.stored:
+            workspace[named(node)] = node.size * node.dtype.itemsize
+            del names[named(node)]
+        return Step(Work(launches, workspace), None, names, reads, writes)
 
     def _vendor(self, node: Node, reads: list[Node]) -> Step | None:
         """A library's way to carry out an op, if there is one."""
@@ -243,17 +262,25 @@ class Program:
         return Step(device_ops.copy("from", "to", node, self.driver.figures), None, names, [first], [node])
 
     def _loops(self, group: Group, reads: list[Node]) -> Step:
-        names: dict[str, Node] = {}
+        kernel, names = self._lowered(group)
+        return Step(write(kernel, self.driver.figures), None, names, reads, list(group.stored))
 
-        def buffer_of(node: Node) -> str:
+    def _lowered(self, group: Group) -> tuple[Kernel, dict[str, Node]]:
+        """The kernel of a loop group, and what its buffers are."""
+        names: dict[str, Node] = {}
+        roots = self.plan.roots
+        return lower(group, "kernel", lambda n: n not in roots and self._inlines(n), self._naming(names)), names
+
+    def _naming(self, names: dict[str, Node]) -> Callable[[Node], str]:
+        """What names the memory a value lies in, and notes it."""
+
+        def name(node: Node) -> str:
             owner = storage(node)
             owner = self.taken.get(owner, owner)
             names[f"n{owner.serial}"] = owner
             return f"n{owner.serial}"
 
-        roots = self.plan.roots
-        kernel = lower(group, "kernel", lambda n: n not in roots and self._inlines(n), buffer_of)
-        return Step(write(kernel, self.driver.figures), None, names, reads, list(group.stored))
+        return name
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -296,7 +323,7 @@ class Program:
             if step.vendor is not None:
                 self._bind_vendor(number, step, arena, self.pieces[-1])
             for launch in step.work.launches if step.work else ():
-                call = Call(functions[launch.source, launch.entry], launch)
+                call = Call(functions[launch.source, launch.entry], launch, driver.encode)
                 self.pieces[-1].calls.append(call)
                 self._bind(call, number, step, arena, self.pieces[-1])
         self.last = [0] * (len(self.external) + len(self.constants) + len(self.made))
@@ -314,7 +341,8 @@ class Program:
                 call.pointers[position] = arena + self.offsets[node]
 
     def _bind(self, call: Call, number: int, step: Step, arena: int, stretch: Stretch) -> None:
-        for position, argument in enumerate(call.launch.arguments):
+        for position, given in enumerate(call.launch.arguments):
+            argument = given.buffer if isinstance(given, TensorMap) else given
             if not isinstance(argument, str):
                 continue
             if argument == ERROR_FLAG:
