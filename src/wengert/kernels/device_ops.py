@@ -84,7 +84,9 @@ def _windows(node: Node, count: Sequence[int]) -> pooling_cuda.Windows | None:
 
 def _sum_pool(node: Node, named: Named, device: Device) -> Work | None:
     windows = _windows(node, node.shape)
-    return windows and pooling_cuda.sum_pool(windows, node.dtype, named(node.sources[0]), named(node))
+    if windows is None:
+        return None
+    return pooling_cuda.sum_pool(windows, node.dtype, named(node.sources[0]), named(node))
 
 
 def _max_pool(node: Node, named: Named, device: Device, results: Mapping[int, Node]) -> Work | None:
