@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 
 import numpy as np
@@ -162,3 +163,47 @@ def test_a_kernel_of_ones_own() -> None:
         assert (compiled(x).numpy() == 3 * (np.arange(300) + 1) - 1).all()
     with pytest.raises(wg.errors.DeviceError, match="on a GPU"):
         triple(wg.ones(3), 3)
+
+
+class FakeLibrary:
+    """A library's candidate for x @ y. Captured, it keeps the addresses it was captured with."""
+
+    workspace, name = 0, "fake"
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self.shape = shape
+
+    def enqueue(self, stream: int, pointers: list[int], workspace: int) -> None:
+        if EMULATED.recording is not None:
+            then = list(pointers)
+            EMULATED.recording.append(lambda: self.multiply(then))
+        else:
+            self.multiply(pointers)
+
+    def multiply(self, pointers: list[int]) -> None:
+        m, n, k = self.shape
+        x, y, z = (
+            np.ctypeslib.as_array((ctypes.c_float * (a * b)).from_address(p)).reshape(a, b)
+            for p, (a, b) in zip(pointers, ((m, k), (k, n), (m, n)))
+        )
+        z[...] = x @ y
+
+
+def test_what_a_library_reads_and_writes_may_move(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wengert.backends.cuda import blas
+    from wengert.kernels import device_ops
+
+    monkeypatch.setattr(device_ops, "absorbs", lambda node: False)
+    monkeypatch.setattr(blas, "candidates", lambda s, device, count=1: [FakeLibrary((s.m, s.n, s.k))])
+
+    def both(x: wg.Tensor, y: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
+        product = x @ y
+        return product, wg.relu(product) + 1
+
+    compiled = wg.compile(both)
+    held = []
+    for i in range(5):
+        x, y = np.full((3, 4), i - 2, np.float32), np.arange(8, dtype=np.float32).reshape(4, 2)
+        held.append((compiled(wg.tensor(x, device="cuda"), wg.tensor(y, device="cuda")), x @ y))
+    for (product, more), want in held:
+        assert (product.numpy() == want).all() and (more.numpy() == np.maximum(want, 0) + 1).all()

@@ -381,7 +381,8 @@ class Program:
                     self._on_host(piece, arrays, table, results)
                 else:
                     piece.run(self.captures)
-            self._copy_fixed(table, range(len(table) - len(made), len(table)), out=True)
+            if self.fixed:
+                self._copy_fixed(table, range(len(table) - len(made), len(table)), out=True)
             return self._in_order(self._results(table), arrays)
 
     def _fresh(self, node: Node, spare: Mapping[int, Any]) -> DeviceArray:
@@ -415,29 +416,32 @@ class Program:
     def _point_at(self, table: Sequence[DeviceArray]) -> None:
         """Give the launches the addresses that differ from those of the last call."""
         pointers = [array.pointer for array in table]
-        for slot, (now, before) in enumerate(zip(pointers, self.last)):
-            if now != before:
-                for stretch, call, position in self.users.get(slot, ()):
-                    if isinstance(call, Call):
-                        call.arguments.set(position, now)
-                        stretch.changed.add(call)
-                    elif slot not in self.fixed:
-                        self._point_vendor(stretch, call, position, table[slot], slot, is_first=not before)
-        self.last = pointers
-        self._copy_fixed(table, range(len(table) - len(self.made)), out=False)
+        if pointers != self.last:
+            for slot, (now, before) in enumerate(zip(pointers, self.last)):
+                if now != before and slot in self.users and slot not in self.fixed:
+                    self._point_slot(slot, table[slot], is_first=not before)
+            self.last = pointers
+        if self.fixed:
+            self._copy_fixed(table, range(len(table) - len(self.made)), out=False)
 
-    def _point_vendor(
-        self, stretch: Stretch, call: VendorCall, position: int, array: DeviceArray, slot: int, is_first: bool
-    ) -> None:
-        """A library's call takes an address once. For what moves there is a fixed place, with copies to and fro."""
-        if is_first:
-            call.pointers[position] = array.pointer
-            return
-        fixed = self.fixed[slot] = DeviceArray(array.shape, array.dtype, self.device)
-        for other, user, at in self.users[slot]:
-            if isinstance(user, VendorCall):
-                user.pointers[at] = fixed.pointer
-                other.recording = None
+    def _point_slot(self, slot: int, array: DeviceArray, is_first: bool) -> None:
+        """Give all that use a slot its address.
+
+        A library's call is captured with the address it had: for a slot that moves all use a fixed place instead, with
+        copies to and fro.
+        """
+        users = self.users[slot]
+        moves = not is_first and any(isinstance(call, VendorCall) for _, call, _ in users)
+        if moves:
+            array = self.fixed[slot] = DeviceArray(array.shape, array.dtype, self.device)
+        for stretch, call, position in users:
+            if isinstance(call, Call):
+                call.arguments.set(position, array.pointer)
+                stretch.changed.add(call)
+            else:
+                call.pointers[position] = array.pointer
+            if moves:
+                stretch.recording = None
 
     def _copy_fixed(self, table: Sequence[DeviceArray], slots: range, out: bool) -> None:
         for slot, fixed in self.fixed.items():
