@@ -15,7 +15,7 @@ from typing import TypeGuard
 from wengert.compiler.index import Loop
 from wengert.kernels.cuda.text import access, is_vector, totals_in
 from wengert.kernels.launch import Device
-from wengert.kernels.loops import Kernel, Load, Statement, Store
+from wengert.kernels.loops import Kernel, Let, Load, Statement, Store
 from wengert.kernels.nest import crosses, statements_of
 
 LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
@@ -138,14 +138,23 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     loop = kernel.outer[-1] if kernel.outer else None
     vector = vector_width(statements, loop)
     vectors = math.prod(loop.extent for loop in kernel.outer) // vector
-    threads = 256 if vectors >= 256 else max(device.warp, 1 << (vectors - 1).bit_length())
+    doubles = loop is not None and 1 < vector < 8 and loop.extent % (2 * vector) == 0
+    if doubles and _is_long(statements) and vectors >= 4 * device.threads:
+        vector, vectors = 2 * vector, vectors // 2
+    threads = 256 if vectors >= 512 * device.sms else 128
+    threads = max(device.warp, min(threads, 1 << (vectors - 1).bit_length()))
     moving = max(1, sum(s.dtype.itemsize for s in accesses(statements, loop) if isinstance(s, Load))) * vector
     needed = device.bandwidth * LATENCY / device.sms  # bytes on their way to one SM
     steps = 1
-    while steps < 4 and steps * moving * device.threads_per_sm < 2 * needed and vectors >= 2 * steps * device.threads:
+    while steps < 4 and steps * moving * device.threads_per_sm < 2 * needed and vectors >= steps * device.threads:
         steps *= 2
     why = f"{vector} elements an access, {steps} a thread"
     return Elements(vector, steps, threads), why
+
+
+def _is_long(statements: Iterable[Statement]) -> bool:
+    """Whether an element takes so much arithmetic that more of them side by side, to be computed at once, pay."""
+    return sum(isinstance(s, Let) and "wg_" in s.text for s in statements) > 1
 
 
 # --- rows and columns -----------------------------------------------------------------------------------------------
@@ -206,7 +215,7 @@ def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
         return Rows(vector, SHARED_LANES, 1, 0, splits), f"{rows} rows of {length}: {splits} blocks share a row"
     words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0))  # registers an element
     lanes, chunks = _held_rows(rows, length // vector, words * vector, device)
-    if vector > 1 and lanes * chunks * vector > 1.2 * length:  # many threads have nothing to do at the end
+    if vector > 1 and lanes * chunks * vector >= 1.2 * length:  # many threads have nothing to do at the end
         narrower = _held_rows(rows, 2 * length // vector, words * vector / 2, device)
         if narrower[1] and narrower[0] * narrower[1] * vector / 2 < lanes * chunks * vector:
             vector, (lanes, chunks) = vector // 2, narrower
@@ -239,6 +248,8 @@ def _lanes(rows: int, vectors: int, wanted: int, device: Device) -> int:
     Where there are few rows, more.
     """
     lanes = min(16, 1 << max(vectors // 2, 1).bit_length() - 1)
+    if 2 < lanes < 16 and -(-vectors // (lanes // 2)) * (lanes // 2) < -(-vectors // lanes) * lanes:
+        lanes //= 2  # of a short row, half as many threads have less to leave out
     while lanes < device.threads_per_block and lanes * wanted < vectors:
         lanes *= 2
     while lanes < min(device.threads_per_block, 512) and lanes < vectors and rows * lanes < device.threads // 2:
