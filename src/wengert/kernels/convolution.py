@@ -20,8 +20,11 @@ _POSITIONS = (
 )
 _TILES = 16  # at least as many are worked on side by side, by the weight
 _FEW = 4  # channels of a group below which planes are added up directly
-_MANY, _MANY_TILES = 16, 256  # channels and tiles from which tiles are transformed
-_WASTE = 1.6  # unless this many times the elements are made that are asked for
+_MANY_TILES = 256  # tiles of 2 x 2 outputs from which they are transformed
+_WORTH, _WORTH_BY_WEIGHT = (
+    (16, 1.6),
+    (64, 1.2),
+)  # if there are so many channels, and so little more is made than asked for
 _CHUNK, _CHUNK_ELEMENTS = 64, 400_000  # as in winograd.h
 
 
@@ -49,9 +52,9 @@ class _Shape:
         made = self.size if name == "convolve_input" else self.count
         tiles = self.batch * -(-made[1] // 2) * -(-made[2] // 2)
         fits = self.size[0] == 1 and self.low[0] == 0 and all(0 <= low <= 2 for low in self.low[1:])
-        many = 2 * _MANY if name == "convolve_weight" else _MANY  # there they are columns of a product
+        many, waste = _WORTH_BY_WEIGHT if name == "convolve_weight" else _WORTH
         worth = min(self.ins, self.outs) >= many and tiles >= _MANY_TILES
-        return plain and fits and worth and 4 * tiles <= _WASTE * self.batch * math.prod(made)
+        return plain and fits and worth and 4 * tiles <= waste * self.batch * math.prod(made)
 
     def text(self) -> str:
         """The struct."""

@@ -8,8 +8,8 @@
 //     sums       (16, outs, ins), each element in the order of the tiles whatever the threads; transformed at the end
 //
 // FLOPs: 32 * outs * ins * tiles for the products; 32 adds, 16 shuffles, 64 more to transpose for 16 tiles of a channel.
-// Measured on one core of an EPYC (Zen 4), counted as if it were the sum (which conv_weight.h does at 50 to 100 GFLOP/s):
-// 64 channels, 32 x 32 167; 128, 16 x 16 181; 256, 8 x 8 145; 32 to 64, 14 x 14 103; 64 to 128, 7 x 7 113.
+// Measured on one core of an EPYC (Zen 4), counted as if it were the sum, against conv_weight.h: 64 channels, 32 x 32
+// 157 and 97 GFLOP/s; 128, 16 x 16 172 and 98; 256, 8 x 8 149 and 92; 32 to 64, 14 x 14 99 and 87; 64 to 128, 7 x 7 99, 88.
 #ifndef WENGERT_WINOGRAD_WEIGHT_H
 #define WENGERT_WINOGRAD_WEIGHT_H
 #define WG_CHUNK_ELEMENTS 400000
