@@ -611,11 +611,27 @@ def test_old_parameter_values_are_not_kept():
             weight.assign(weight - 0.1 * weight.grad)
         weight.grad = None
 
-    first = weakref.ref(weight.node)
+    first, held = weakref.ref(weight.node), weight.numpy()  # held, so that it is not overwritten but replaced
     for _ in range(3):
         step()
     gc.collect()
-    assert first() is None
+    assert first() is None and held.tolist() == [1.0] * 4
+
+
+def test_a_value_that_nobody_else_holds_is_overwritten_in_its_node():
+    weight = wg.tensor(np.ones(4), requires_grad=True)
+
+    @wg.compile
+    def step():
+        weight.assign(weight.detach() * 0.5)
+
+    step()
+    node = weakref.ref(weight.node)
+    step()
+    assert node() is weight.node and weight.tolist() == [0.25] * 4
+    held = weight.numpy()
+    step()
+    assert node() is not weight.node and held.tolist() == [0.25] * 4 and weight.tolist() == [0.125] * 4
 
 
 def test_threads_share_a_compiled_function():

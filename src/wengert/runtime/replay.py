@@ -67,8 +67,9 @@ class Replay:
         self._slot_ids = frozenset(id(slot()) for slot in self._slots)
         nodes = [slot().node for slot in self._slots]  # type: ignore[union-attr]
         self._tracked = [node.tracked for node in nodes]
-        self._shapes = [node.shape for node in nodes]
-        self._dtypes = [(node.dtype, node.device) for node in nodes]
+        self._types = [(node.shape, node.dtype, node.device) for node in nodes]
+        self._ids: list[int] = []  # of the nodes at the last call, as long as they all live
+        self._watched: list[ref[Node]] = []
         self._pinned = [
             (slot, ref(node))
             for slot, node in zip(c.slots, nodes)
@@ -106,12 +107,9 @@ class Replay:
             nodes = [slot().node for slot in self._slots]  # type: ignore[union-attr]
         except AttributeError:
             return "a tensor from outside that the function used is gone"
-        if [node.tracked for node in nodes] != self._tracked:
-            return "a tensor from outside requires grad, and did not before, or the other way round"
-        if [node.shape for node in nodes] != self._shapes or [
-            (node.dtype, node.device) for node in nodes
-        ] != self._dtypes:
-            return "a tensor from outside has another shape or dtype, or is on another device"
+        reason = self._changed_type(nodes)
+        if reason is not None:
+            return reason
         for slot, had in self.captured.had_grad:
             if (slot()._grad is not None) is not had:  # type: ignore[union-attr]
                 return f"grad of a tensor from outside is {'None' if had else 'there'}, and was not before"
@@ -122,6 +120,19 @@ class Replay:
             if thing() is None:
                 return "an object that was an argument is gone"
         return self._aliasing(call)
+
+    def _changed_type(self, nodes: list[Node]) -> str | None:
+        """What is another about the values of the slots, in words; nothing where they are the nodes of the last call."""
+        ids = list(map(id, nodes))
+        if ids == self._ids:
+            return None
+        if [node.tracked for node in nodes] != self._tracked:
+            return "a tensor from outside requires grad, and did not before, or the other way round"
+        if [(node.shape, node.dtype, node.device) for node in nodes] != self._types:
+            return "a tensor from outside has another shape or dtype, or is on another device"
+        known = self._ids = ids
+        self._watched = [ref(node, lambda _: known.clear()) for node in nodes]  # an identity may come again
+        return None
 
     def _aliasing(self, call: Call) -> str | None:
         """Arguments that are slots from outside too must be the same ones."""
@@ -214,9 +225,11 @@ class Replay:
         return parts
 
     def _commit(self, leaves: Sequence[Any], results: list[Array]) -> None:
-        """Give slots and gradients their new values."""
+        """Give slots and gradients their new values. One that was overwritten in place has its own already."""
         c = self.captured
         for slot, k, op, attrs, tracked, shape, dtype, device in self._assigned:
+            if slot().node.buffer is results[k]:  # type: ignore[union-attr]
+                continue
             node = Node(op, (), attrs, shape, dtype, device, tracked, None, results[k])
             node.owner = slot
             slot().node = node  # type: ignore[union-attr]
@@ -247,6 +260,8 @@ class Replay:
         if how == NONE:
             tensor._grad = None
         elif how == NEW:
+            if tensor._grad is not None and tensor._grad.node.buffer is results[k]:
+                return
             tensor._grad = Tensor(self._node(k, results[k]))
         else:
             self._give(tensor._grad, k, False, results[k])  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -121,7 +122,9 @@ class Driver:
 
     def make_current(self) -> None:
         """Have this thread's calls go to this GPU."""
-        check(self.cu.cuCtxSetCurrent(self.context))
+        if getattr(_current, "driver", None) is not self:
+            check(self.cu.cuCtxSetCurrent(self.context))
+            _current.driver = self
 
     def _figures(self) -> Device:
         def ask(name: str) -> int:
@@ -366,7 +369,9 @@ class Recording:
 
     def replay(self) -> None:
         """Run the graph."""
-        check(self.cu.cuGraphLaunch(self.executable, self.driver.stream))
+        status = self.cu.cuGraphLaunch(self.executable, self.driver.stream)
+        if status[0]:
+            check(status)
 
     def __del__(self) -> None:
         if self.executable is not None:
@@ -374,6 +379,7 @@ class Recording:
             self.cu.cuGraphDestroy(self.graph)
 
 
+_current = threading.local()  # the driver that a thread's calls go to
 _open: dict[str, Any] = {}
 
 

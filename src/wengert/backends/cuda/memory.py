@@ -102,21 +102,17 @@ def _readable(size: float) -> str:
 class DeviceArray:
     """An array on a GPU: a block, or a stretch of one, and what lies in it."""
 
-    __slots__ = ("__weakref__", "block", "dtype", "offset", "shape")
+    __slots__ = ("__weakref__", "block", "dtype", "offset", "pointer", "shape")
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str, block: Any = None, offset: int = 0) -> None:
         self.shape, self.dtype, self.offset = shape, dtype, offset
         self.block = Block(self.nbytes, device) if block is None else block
+        self.pointer: int = self.block.pointer + offset  # where it begins
 
     @property
     def device(self) -> str:
         """The GPU it is on."""
         return str(self.block.device)
-
-    @property
-    def pointer(self) -> int:
-        """Where it begins."""
-        return int(self.block.pointer + self.offset)
 
     @property
     def size(self) -> int:

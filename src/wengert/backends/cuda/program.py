@@ -142,6 +142,7 @@ class Program:
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
         self._name_buffers()
+        self._plan_results()
         self._find_picks()
         self.steps = [self._step(group) for group in self.plan.groups]
         self._place_memory()
@@ -366,11 +367,10 @@ class Program:
         with self.lock:
             self.driver.make_current()
             given = [a if type(a) is DeviceArray else self._staged(i, a) for i, a in enumerate(arrays)]
-            for source in self.taken.values():
-                number = self.slots[source]
+            for number in self.overwritten:
                 if number not in owned or given[number] is not arrays[number]:
                     given[number] = given[number].copy()
-            made = [self._fresh(node, spare) for node in self.made]
+            made = [spare.get(k) or DeviceArray(*kind, self.device) for k, *kind in self.fresh]
             table = [*given, *self.held, *made]
             self._point_at(table)
             if self.checks:
@@ -384,14 +384,6 @@ class Program:
             if self.fixed:
                 self._copy_fixed(table, range(len(table) - len(made), len(table)), out=True)
             return self._in_order(self._results(table), arrays)
-
-    def _fresh(self, node: Node, spare: Mapping[int, Any]) -> DeviceArray:
-        """Memory for an output: what is to spare for it, or new."""
-        if spare:
-            array = spare.get(self.numbers[self.graph.outputs.index(node)] if node in self.graph.outputs else -1)
-            if type(array) is DeviceArray and array.shape == node.shape:
-                return array
-        return DeviceArray(node.shape, node.dtype, self.device)
 
     def _in_order(self, results: list[Any], arrays: Sequence[Any]) -> list[Any]:
         """The device's outputs and the host's, in the graph's order."""
@@ -483,16 +475,28 @@ class Program:
 
     def _results(self, table: Sequence[DeviceArray]) -> list[Any]:
         """The outputs. What is an input, a constant or an output already is copied: results never alias."""
-        free = {*self.made, *self.taken}
-        results: list[Any] = []
-        for node in self.graph.outputs:
-            owner = storage(node)
-            array = table[self.slots[owner]]
+        results: list[Any] = [table[slot] for slot in self.places]
+        for k, node, is_own in self.changed:
+            array = results[k]
             array = array if array.shape == node.shape else array.reshape(node.shape)
-            array = array if owner in free else array.copy()
-            free.discard(owner)
-            results.append(array if node.device == self.device else download(array))
+            array = array if is_own else array.copy()
+            results[k] = array if node.device == self.device else download(array)
         return results
+
+    def _plan_results(self) -> None:
+        """Which slots the outputs are in, and of which there is something to do besides."""
+        outputs = self.graph.outputs
+        numbers = {storage(node): self.numbers[k] for k, node in reversed(list(enumerate(outputs)))}
+        self.fresh = [(numbers[node], node.shape, node.dtype) for node in self.made]
+        self.overwritten = [self.slots[source] for source in self.taken.values()]
+        self.places = [self.slots[storage(node)] for node in outputs]
+        self.changed: list[tuple[int, Node, bool]] = []
+        free = {*self.made, *self.taken}
+        for k, node in enumerate(outputs):
+            owner = storage(node)
+            if owner not in free or owner.shape != node.shape or node.device != self.device:
+                self.changed.append((k, node, owner in free))
+            free.discard(owner)
 
 
 class _Stretch(NamedTuple):
