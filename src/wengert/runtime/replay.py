@@ -122,7 +122,7 @@ class Replay:
         return self._aliasing(call)
 
     def _changed_type(self, nodes: list[Node]) -> str | None:
-        """What is another about the values of the slots, in words; nothing where they are the nodes of the last call."""
+        """What is another about the slots' values, in words; nothing where they are the nodes of the last call."""
         ids = list(map(id, nodes))
         if ids == self._ids:
             return None
