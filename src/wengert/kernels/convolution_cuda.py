@@ -9,7 +9,7 @@ channels becomes one of 7x4 over 8, and chunks stay whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from wengert.dtypes import float32, float64
 from wengert.graph import Node
 from wengert.kernels.arrange import Arrangement, swap
 from wengert.kernels.gemm import candidates, expected
-from wengert.kernels.gemm_text import add_up
+from wengert.kernels.gemm_text import add_up, wgmma
 from wengert.kernels.launch import Device, Launch, Work
 from wengert.kernels.product import FLOATS, HALVES, DType, Matrix, Product, Tile, device_type
 
@@ -144,7 +144,9 @@ class Plan:
     def __init__(self, c: Convolution, device: Device) -> None:
         self.c, self.device, self.given = c, device, c.form
         tensor_cores = c.dtype in HALVES or (c.dtype == float32 and c.tf32)
-        self.rung = "mma" if tensor_cores and int(device.arch.rstrip("a")) >= 80 else "fma"
+        self.rungs = ("mma",) if tensor_cores and int(device.arch.rstrip("a")) >= 80 else ("fma",)
+        if c.dtype in HALVES and device.arch == "90a":
+            self.rungs = ("wgmma", "mma")
         self.kind = device_type(c.dtype)
         f, chunk = c.form, 16 // c.dtype.itemsize
         folds = c.name != "convolve_input" and f.groups == 1 and f.ins <= chunk // 2 and f.gap[2] == 1
@@ -183,7 +185,7 @@ class Plan:
     def tiles(self) -> list[Tile]:
         """Those that can be used, the one expected to be fastest first."""
         product = self.product()
-        found = [tile for tile in candidates(product, self.device) if tile.rung == self.rung]
+        found = [tile for tile in candidates(product, self.device) if tile.rung in self.rungs]
         if self.c.name != "convolve_weight":
             found = [tile for tile in found if tile.split == 1]
         return sorted(found, key=lambda tile: expected(product, tile, self.device))
@@ -236,7 +238,7 @@ class Plan:
         f, forward = self.form, self.c.name == "convolve"
         own = self.given.outs if forward else self.given.ins  # columns that exist
         result = device_type(self.c.result)
-        widest = 16 // self.c.result.itemsize if tile.rung == "mma" else 4
+        widest = 4 if tile.rung == "fma" else 16 // self.c.result.itemsize
         plain = f"wg_plain<{result}, {widest if own % widest == 0 else 1}>"
         classes = 1 if forward else f.classes
         rows = f.positions if forward else f.batch * math.prod(-(-n // s) for n, s in zip(f.size, f.stride))
@@ -250,32 +252,55 @@ class Plan:
             body = f"""    wg_class c = wg_class::of(blockIdx.z % {classes});
     rows = images * c.places();
     int depth = c.taps() * s::outs;
-    if (row * {tile.high} >= rows) return;
     wg_seen<{self.kind}> left = {{first + group * s::outs, c, rows, depth}};
     wg_seen_weight<{self.kind}> right = {{weight + (long long)group * s::outs * s::depth, c, {own}, depth}};
     wg_spread<{plain}> out = {{{{to + group * {own}, {own} * s::groups, images * s::places, {own}}}, c, rows}};"""
-        source = f"""{f.text()}
-#include "conv.cuh"
-#include "gemm_{tile.rung}.cuh"
+        operands = ("wg_unfolded_rows", "wg_matrix") if forward else ("wg_seen", "wg_seen_weight")
+        types = [f"{operands[0]}<{self.kind}>", f"{operands[1]}<{self.kind}{', true, false' if forward else ''}>"]
+        source = f"""{self._head(tile, (False, not forward))}
 extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
     const {self.kind} *first, const {self.kind} *weight, {result} *to, int images, int rows)
 {{
     typedef wg_sizes s;
-    int high = (rows + {tile.high - 1}) / {tile.high}, row, column, group = blockIdx.z / {classes};
-    wg_tile_at(blockIdx.x, high, {wide}, 8, row, column);
+    int group = blockIdx.z / {classes};
 {body}
-    wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, 0, depth);
+    int high = (rows + {tile.high - 1}) / {tile.high}, share = depth, parts = 1;
+{self._tail(tile, types, wide, "")}
 }}
 """
+        count = high * wide
         return Launch(
             source,
             self.c.name,
-            (high * wide, 1, f.groups * classes),
+            (min(count, self.device.sms) if tile.rung == "wgmma" else count, 1, f.groups * classes),
             (tile.threads, 1, 1),
             (first, weight, to, np.int32(f.batch), np.int32(rows)),
             tile.shared(self.c.dtype),
             f"{rows} places x {own} channels over {f.taps} taps by {tile}",
         )
+
+    def _head(self, tile: Tile, turned: tuple[bool, bool]) -> str:
+        """The sizes and headers; `turned` says which operands are contiguous across the depth."""
+        multiply = wgmma(tile.wide, self.c.dtype, turned) if tile.rung == "wgmma" else ""
+        return f'{self.form.text()}{multiply}#include "conv.cuh"\n#include "gemm_{tile.rung}.cuh"'
+
+    def _tail(self, tile: Tile, types: Sequence[str], wide: int, apart: str) -> str:
+        """The product of `left` and `right`, `high` x `wide` tiles in `parts` of the depth; `apart` moves out to a part."""
+        if tile.rung == "wgmma":
+            return f"""    wg_work work = {{high, {wide}, high * {wide}, 1, 1, depth, share}};
+    wg_by_threads<{", ".join(types)}, {tile.high}, {tile.wide}> threads = {{left, right}};
+    auto hand = [&](int z, int part) {{
+        auto to = out;
+        {apart.replace("out", "to")}
+        return to;
+    }};
+    wg_gemm_wgmma{tile.constants}(threads, work, high * {wide} * parts, hand);"""
+        return f"""    int row, column, part = blockIdx.x / (high * {wide});
+    if (part >= parts) return;
+    wg_tile_at(blockIdx.x % (high * {wide}), high, {wide}, 8, row, column);
+    {apart}
+    int first_depth = part * share, last = first_depth + share < depth ? first_depth + share : depth;
+    wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, first_depth, last);"""
 
     def over_positions(self, tile: Tile, x: str, y: str, parts: str, to: str) -> list[Launch]:
         """By the weight, into float32 (outs, taps, channels): sums over parts of the positions, added up in order."""
@@ -283,29 +308,27 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
         high, wide = -(-outs // tile.high), -(-f.taps * f.ins // tile.wide)
         share = tile.share(f.positions)
         size = outs * f.groups * f.taps * f.ins
-        source = f"""{f.text()}
-#include "conv.cuh"
-#include "gemm_{tile.rung}.cuh"
+        types = [f"wg_matrix<{self.kind}, false, false>", f"wg_unfolded_columns<{self.kind}>"]
+        apart = f"out.data += (long long)part * s::groups * {outs} * s::depth;"
+        source = f"""{self._head(tile, (True, True))}
 extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
-    const {self.kind} *x, const {self.kind} *y, float *to, int positions, int share)
+    const {self.kind} *x, const {self.kind} *y, float *to, int depth, int share, int parts)
 {{
     typedef wg_sizes s;
-    int group = blockIdx.z, row, column;
-    wg_tile_at(blockIdx.x, {high}, {wide}, 8, row, column);
-    wg_matrix<{self.kind}, false, false> left = {{y + group * s::outs, s::outs * s::groups, {outs}, positions}};
-    wg_unfolded_columns<{self.kind}> right = {{{{x + group * s::ins, s::depth, positions}}}};
-    to += ((long long)blockIdx.y * s::groups + group) * {outs} * s::depth;
-    wg_plain<float, 4> out = {{to, s::depth, {outs}, s::depth}};
-    int first = blockIdx.y * share, last = first + share < positions ? first + share : positions;
-    wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, first, last);
+    int group = blockIdx.z, high = {high};
+    {types[0]} left = {{y + group * s::outs, s::outs * s::groups, {outs}, depth}};
+    {types[1]} right = {{{{x + group * s::ins, s::depth, depth}}}};
+    wg_plain<float, 4> out = {{to + (long long)group * {outs} * s::depth, s::depth, {outs}, s::depth}};
+{self._tail(tile, types, wide, apart)}
 }}
 """
+        count = high * wide * tile.split
         launch = Launch(
             source,
             self.c.name,
-            (high * wide, tile.split, f.groups),
+            (min(count, self.device.sms) if tile.rung == "wgmma" else count, 1, f.groups),
             (tile.threads, 1, 1),
-            (x, y, parts, np.int32(f.positions), np.int32(share)),
+            (x, y, parts, np.int32(f.positions), np.int32(share), np.int32(tile.split)),
             tile.shared(self.c.dtype),
             f"{outs} x {f.taps * f.ins} sums over {f.positions} positions by {tile}",
         )

@@ -36,7 +36,14 @@ def matmul(product: Product, device: Device) -> list[Work]:
 
 _FMA = ((128, 256, 64, 64), (128, 128, 64, 32), (128, 64, 32, 32), (64, 64, 32, 32))
 _MMA = ((128, 256, 64, 64), (256, 128, 64, 64), (128, 128, 64, 64), (64, 128, 32, 64), (64, 64, 32, 32))
-_WGMMA = ((128, 256, 64, 4), (256, 128, 128, 4), (128, 128, 64, 6), (64, 256, 64, 4), (128, 64, 64, 6))
+_WGMMA = (
+    (128, 256, 64, 4),
+    (256, 128, 128, 4),
+    (128, 128, 64, 6),
+    (64, 256, 64, 4),
+    (256, 64, 128, 4),
+    (128, 64, 64, 6),
+)
 _SMALL = ((16, 16), (32, 16), (16, 32), (32, 32))
 
 
@@ -78,7 +85,8 @@ def _small_tiles(product: Product) -> list[Tile]:
 def _splits(product: Product, tile: Tile, device: Device) -> list[int]:
     """Into how many parts the depth may be cut: as many as the device holds blocks, each of a few tiles' depth."""
     blocks = math.prod(tile.tiles(product)) * product.batches
-    most = min(product.depth // (4 * tile.depth), device.sms * _resident(product, tile, device) // blocks)
+    rounds = 3 if tile.rung == "wgmma" else 1  # of blocks that stay, or all at once
+    most = min(product.depth // (4 * tile.depth), rounds * device.sms * _resident(product, tile, device) // blocks)
     steps = sorted({2**i * odd // 2 for i in range(1, 9) for odd in (2, 3)})
     return [1, *(split for split in steps if 1 < split <= most)]
 
@@ -93,28 +101,31 @@ def _resident(product: Product, tile: Tile, device: Device) -> int:
 
 # --- the model ------------------------------------------------------------------------------------------------------
 
-_RATES = {
-    "naive": 16.0,
-    "tiled": 60.0,
-    "small": 150.0,
-    "fma": 180.0,
-    "mma": 2200.0,
-    "wgmma": 3300.0,
-}  # FLOPs a clock, an SM
-_START = {"small": 1800.0, "fma": 2500.0, "mma": 2500.0, "wgmma": 4000.0}  # clocks before and after the arithmetic
-_ADDING = 3500.0  # clocks of the launch that adds parts up, besides its bytes
+_RATES = {"naive": 16.0, "tiled": 60.0, "small": 125.0, "fma": 180.0, "mma": 1700.0, "wgmma": 3100.0}
+"""FLOPs a clock that an SM full of the largest tiles does."""
+_SMALLER = {"fma": 0.11, "mma": 0.28, "wgmma": 0.12}
+"""How much of it is lost each time a tile is halved."""
+_START = {"small": 3500.0, "fma": 3500.0, "mma": 3500.0, "wgmma": 4500.0}
+"""Clocks before and after the arithmetic."""
+_ADDING = 4000.0  # clocks of the launch that adds parts up, besides its bytes
+_FETCHED = 20.0  # bytes a clock, from the L2 cache to an SM
 _CLOCK = 1.7e9
+_LARGEST = 128 * 256
 
 
 def expected(product: Product, tile: Tile, device: Device) -> float:
     """The time in clocks: what the busiest SM computes, at the rate that the blocks it holds together reach."""
     blocks = math.prod(tile.tiles(product)) * product.batches * tile.split
     rate = _RATES[tile.rung] * (0.5 if product.tf32 and product.dtype == float32 else 1.0)
+    rate *= 1.0 - _SMALLER.get(tile.rung, 0.0) * math.log2(_LARGEST / (tile.high * tile.wide)) / 2
     rounds = -(-blocks // device.sms)
     together = min(rounds, _resident(product, tile, device))
-    alone = min(1.0, (tile.high * tile.wide / (128 * 256)) ** 0.5 if tile.rung != "small" else 0.7)
+    if tile.rung in ("fma", "mma"):
+        rate *= min(1.0, together * tile.high * tile.wide / _LARGEST) ** 0.35
     depth = -(-tile.share(product.depth) // tile.depth) * tile.depth
-    arithmetic = 2 * tile.high * tile.wide * depth * rounds / (rate * min(1.0, alone * (1 + together) / 2))
+    arithmetic = 2 * tile.high * tile.wide * depth * rounds / rate
+    if tile.rung == "small":  # its loads are not hidden behind its arithmetic
+        arithmetic += (tile.high + tile.wide) * depth * 4 * rounds / _FETCHED
     parts = tile.split * product.rows * product.columns * product.batches * 8
     adding = _ADDING + parts / device.bandwidth * _CLOCK if tile.split > 1 else 0.0
     return arithmetic + _START.get(tile.rung, 2500.0) + adding

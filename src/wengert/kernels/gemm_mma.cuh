@@ -45,8 +45,7 @@ template <class Operand, int ROWS, int DEPTH> struct wg_tile {
 };
 
 // The part of one thread in bringing tiles in: a column of chunks (along the depth) or of rows (across), every STEP lines.
-template <class Operand, int ROWS, int DEPTH, int THREADS> struct wg_loader {
-    typedef wg_tile<Operand, ROWS, DEPTH> Tile;
+template <class Operand, class Tile, int THREADS> struct wg_loader {
     typedef typename Operand::T T;
     static const int step = THREADS / Tile::per_line, passes = Tile::lines / step;
     static_assert(THREADS % Tile::per_line == 0 && Tile::lines % step == 0, "chunks divide among the threads");
@@ -95,6 +94,16 @@ template <class Operand, int ROWS, int DEPTH, int THREADS> struct wg_loader {
     }
 };
 
+// Neighbours in shared memory to the epilogue, by loads of up to 16 bytes.
+template <class Out> __device__ __forceinline__ void wg_give(const Out &out, int row, int column, const float *from)
+{
+    float sums[Out::width];
+    const int vector = Out::width < 4 ? Out::width : 4;
+#pragma unroll
+    for (int j = 0; j < Out::width; j += vector) *(wg_pack<float, vector> *)&sums[j] = *(const wg_pack<float, vector> *)(from + j);
+    out(row, column, sums);
+}
+
 // Sums from registers to the epilogue by way of shared memory, 16 rows of a warp at a time, so that neighbouring lanes
 // have neighbouring columns.
 template <int TALL, int BROAD, class Out>
@@ -115,7 +124,7 @@ __device__ __forceinline__ void wg_hand_out(const float (&sums)[TALL / 16][BROAD
         __syncwarp();
 #pragma unroll 4
         for (int e = lane; e < 16 * lanes; e += 32)
-            out(row + i * 16 + e / lanes, column + e % lanes * Out::width, room + e / lanes * pitch + e % lanes * Out::width);
+            wg_give(out, row + i * 16 + e / lanes, column + e % lanes * Out::width, room + e / lanes * pitch + e % lanes * Out::width);
     }
 }
 
@@ -132,8 +141,8 @@ __device__ __forceinline__ void wg_gemm_mma(const A &a, const B &b, const Out &o
     wg_u32 base = wg_shared_address(shared);
     int warp = threadIdx.x / 32, high = warp / across * TALL, wide = warp % across * BROAD;
 
-    wg_loader<A, HIGH, DEPTH, threads> left(a, row);
-    wg_loader<B, WIDE, DEPTH, threads> right(b, column);
+    wg_loader<A, TileA, threads> left(a, row);
+    wg_loader<B, TileB, threads> right(b, column);
     float sums[TALL / 16][BROAD / 8][4] = {};
     int tiles = (last - first + DEPTH - 1) / DEPTH;
 

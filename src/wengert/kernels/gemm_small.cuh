@@ -3,7 +3,7 @@
 // A block makes HIGH x WIDE sums. It asks for DEPTH columns of its two panels at once, all copies in flight together, and
 // then warp w multiplies every WARPS-th group of four depths from w on; the warps' sums are added up in order. Panels lie in
 // shared memory as they do in memory: along the depth with rows DEPTH + 4 apart, so that 8 rows lie in different banks.
-// Measured on an H200, 100 x 300 x 300 in a chain of dependent products: see docs/gemm-ladder.md.
+// Loops are not unrolled: a kernel that runs for two microseconds waits for its instructions, too.
 #pragma once
 #include "tile.cuh"
 
@@ -38,9 +38,10 @@ template <class Operand, int ROWS, int DEPTH, int LANES> struct wg_panel {
     {
         if (Operand::along) {  // a warp a row
             int lane = threadIdx.x % 32;
+#pragma unroll 1
             for (int r = threadIdx.x / 32; r < ROWS; r += THREADS / 32) {
                 typename Operand::Row from = operand.row(row + r);
-#pragma unroll
+#pragma unroll 1
                 for (int k = lane * chunk; k < DEPTH; k += 32 * chunk) {
                     int count;
                     const float *chunk_at = operand.template at<chunk>(from, operand.spot(first + k), count);
@@ -50,10 +51,9 @@ template <class Operand, int ROWS, int DEPTH, int LANES> struct wg_panel {
         } else {
             const int per = ROWS / chunk;
             typename Operand::Row from = operand.row(row + threadIdx.x % per * chunk);
-#pragma unroll
-            for (int i = 0; i < (DEPTH * per + THREADS - 1) / THREADS; i++) {
-                int k = threadIdx.x / per + i * (THREADS / per), count;
-                if (k >= DEPTH) break;
+#pragma unroll 1
+            for (int k = threadIdx.x / per; k < DEPTH; k += THREADS / per) {
+                int count;
                 const float *chunk_at = operand.template at<chunk>(from, operand.spot(first + k), count);
                 wg_fetch<chunk>(panel + k * pitch + threadIdx.x % per * chunk, chunk_at, count);
             }
@@ -94,7 +94,7 @@ __device__ __forceinline__ void wg_gemm_small(const A &a, const B &b, const Out 
         Right::template fetch<threads>(b, right, column, start);
         wg_fetched();
         int depth = last - start < DEPTH ? last - start : DEPTH;
-#pragma unroll 2
+#pragma unroll 1
         for (int k = warp * 4; k < depth; k += WARPS * 4) {
             float x[Left::each][4], y[Right::each][4];
             Left::read(x, left, high, k), Right::read(y, right, wide, k);

@@ -71,7 +71,7 @@ struct wg_result {{
 def _width(product: Product, tile: Tile) -> int:
     """How many neighbours are stored together."""
     result = product.result
-    widest = {"mma": 16 // result.dtype.itemsize, "wgmma": 2, "fma": 4}.get(tile.rung, 1)
+    widest = {"mma": 16 // result.dtype.itemsize, "wgmma": 16 // result.dtype.itemsize, "fma": 4}.get(tile.rung, 1)
     fits = result.row % widest == 0 and all(apart % widest == 0 for apart in result.batch)
     return widest if fits else 1
 
@@ -179,8 +179,7 @@ def _multiply_wgmma(product: Product, tile: Tile, device: Device) -> Launch:
     count = high * wide * product.batches * tile.split
     share = tile.share(product.depth)
     apart = "\n        out.data += (long long)part * batches * m * n;" if tile.split > 1 else ""
-    constants = [device_type(product.dtype), tile.high, tile.wide, tile.stages, tile.high // tile.tall]
-    flags = [_flag(left.along), _flag(right.along)]
+    kind = f"{device_type(product.dtype)}, {tile.high}, {tile.wide}, {_flag(left.along)}, {_flag(right.along)}"
     source = f"""{wgmma(tile.wide, product.dtype, (not left.along, not right.along))}
 #include "gemm_wgmma.cuh"
 {result.before}
@@ -195,7 +194,8 @@ extern "C" __global__ void __launch_bounds__({tile.threads}, 1) matmul(
         {result.made}{apart}
         return out;
     }};
-    wg_gemm_wgmma<{", ".join(map(str, constants + flags))}>(&a, &b, batch, work, count, hand);
+    wg_by_engine<{kind}> engine = {{&a, &b, batch}};
+    wg_gemm_wgmma{tile.constants}(engine, work, count, hand);
 }}
 """
     maps = (_map(product, left, tile.high), _map(product, right, tile.wide))

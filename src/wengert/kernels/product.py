@@ -186,15 +186,21 @@ class Tile:
     def threads(self) -> int:
         """Threads of a block."""
         if self.rung == "wgmma":
-            return (1 + self.high // self.tall) * 128  # one warpgroup brings, the others multiply
+            return (1 + self.consumers) * 128  # one warpgroup brings, the others multiply
         if self.warps:
             return self.warps * 32
         return self.high // self.tall * (self.wide // self.broad) * 32 if self.tall else self.high * self.wide
 
+    @property
+    def consumers(self) -> int:
+        """Warpgroups that multiply, by wgmma."""
+        return self.high // self.tall if self.rung == "wgmma" else 0
+
     def shared(self, dtype: DType) -> int:
         """Bytes of dynamic shared memory."""
         if self.rung == "wgmma":
-            return 1024 + self.stages * ((self.high + self.wide) * 128 + 16)
+            room = self.consumers * 4 * 16 * 40 * 4  # of each warp, to hand its sums over
+            return 1024 + self.stages * ((self.high + self.wide) * 128 + 16) + room
         if self.rung == "mma":
             staged = self.threads // 32 * 16 * (self.broad + 8) * 4
             return max(self.stages * (self.high + self.wide) * self.depth * dtype.itemsize, staged)
@@ -212,6 +218,7 @@ class Tile:
             "small": (self.high, self.wide, self.depth, self.warps),
             "fma": (self.high, self.wide, self.depth, self.tall, self.broad),
             "mma": (self.high, self.wide, self.depth, self.tall, self.broad, self.stages),
+            "wgmma": (self.high, self.wide, self.stages, self.consumers),
         }[self.rung]
         return f"<{', '.join(map(str, sizes))}>" if sizes else ""
 
