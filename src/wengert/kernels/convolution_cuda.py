@@ -144,7 +144,7 @@ class Plan:
     def __init__(self, c: Convolution, device: Device) -> None:
         self.c, self.device, self.given = c, device, c.form
         tensor_cores = c.dtype in HALVES or (c.dtype == float32 and c.tf32)
-        self.rungs = ("mma",) if tensor_cores and int(device.arch.rstrip("a")) >= 80 else ("fma",)
+        self.rungs: tuple[str, ...] = ("mma",) if tensor_cores and int(device.arch.rstrip("a")) >= 80 else ("fma",)
         if c.dtype in HALVES and device.arch == "90a":
             self.rungs = ("wgmma", "mma")
         self.kind = device_type(c.dtype)
@@ -285,7 +285,7 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
         return f'{self.form.text()}{multiply}#include "conv.cuh"\n#include "gemm_{tile.rung}.cuh"'
 
     def _tail(self, tile: Tile, types: Sequence[str], wide: int, apart: str) -> str:
-        """The product of `left` and `right`, `high` x `wide` tiles in `parts` of the depth; `apart` moves out to a part."""
+        """The product of `left` and `right`, high x wide tiles in `parts` of the depth; `apart` moves `out` to one."""
         if tile.rung == "wgmma":
             return f"""    wg_work work = {{high, {wide}, high * {wide}, 1, 1, depth, share}};
     wg_by_threads<{", ".join(types)}, {tile.high}, {tile.wide}> threads = {{left, right}};
@@ -299,8 +299,8 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
     if (part >= parts) return;
     wg_tile_at(blockIdx.x % (high * {wide}), high, {wide}, 8, row, column);
     {apart}
-    int first_depth = part * share, last = first_depth + share < depth ? first_depth + share : depth;
-    wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, first_depth, last);"""
+    int start = part * share, last = start + share < depth ? start + share : depth;
+    wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, start, last);"""
 
     def over_positions(self, tile: Tile, x: str, y: str, parts: str, to: str) -> list[Launch]:
         """By the weight, into float32 (outs, taps, channels): sums over parts of the positions, added up in order."""

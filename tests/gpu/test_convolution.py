@@ -1,0 +1,36 @@
+"""Convolutions and pooling on a GPU, by tensor cores too, against the references in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.gpu.harness import has_gpu, run, this_device
+from tests.kernels.test_convolution_cuda import FORMS, nodes
+from wengert.dtypes import bfloat16, float16, float32, float64
+from wengert.kernels.convolution_cuda import convolution, works
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="there is no GPU")]
+
+LARGER = [
+    (3, 64, 72, 1, (14, 14), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
+    (2, 128, 64, 1, (12, 12), (3, 3), (1, 1), ((2, 2), (2, 2)), (2, 2)),
+    (2, 64, 128, 1, (8, 8), (1, 1), (2, 2), ((0, 0), (0, 0)), (1, 1)),
+    (2, 32, 64, 4, (8, 9), (3, 3), (1, 2), ((1, 1), (1, 1)), (1, 1)),
+]
+
+
+@pytest.mark.parametrize("kind", ["float32", "tf32", "bfloat16", "float16", "float64"])
+def test_convolutions_equal_their_references(kind: str) -> None:
+    """Small integers: every dtype holds the operands and the sums exactly, results are rounded once."""
+    dtype = {"bfloat16": bfloat16, "float16": float16, "float64": float64}.get(kind, float32)
+    for form in (*FORMS, *LARGER):
+        for node in nodes(form, dtype):
+            found = convolution(node, tf32=kind == "tf32")
+            assert found is not None
+            exact = node.op.numpy(*[source.buffer.astype(float) for source in node.sources], **node.attrs)
+            first, second = (np.asarray(source.buffer) for source in node.sources)
+            for work in works(found, "a", "b", "c", this_device())[:8]:
+                got = run(work, {"a": first, "b": second, "c": np.full(node.shape, 99, dtype)})["c"]
+                why = f"{node.op.name} {form} {[launch.why for launch in work.launches]}"
+                np.testing.assert_array_equal(got, exact.astype(dtype), err_msg=why)
