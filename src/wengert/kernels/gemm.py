@@ -75,7 +75,7 @@ def _wgmma_tiles(product: Product, device: Device) -> list[Tile]:
 
 
 def _small_tiles(product: Product) -> list[Tile]:
-    if product.flops > 1e9:
+    if product.flops > 1e9 or product.batches > 65535 or product.rows > 1 << 19:  # what a grid's axes can hold
         return []
     rounds = max(1, -(-product.depth // 320))
     depth = max(32, -(-product.depth // (rounds * 32)) * 32)

@@ -99,20 +99,26 @@ def _multiply(product: Product, tile: Tile, device: Device) -> Launch:
     high, wide = tile.tiles(product)
     share = tile.share(product.depth)
     apart = "\n    out.data += (long long)blockIdx.y * (gridDim.x / (high * wide)) * m * n;" if tile.split > 1 else ""
+    if tile.rung == "small":  # which has no time for divisions
+        place = "int z = blockIdx.z, row = blockIdx.y, column = blockIdx.x, first = 0, last = k;"
+        grid = (wide, high, product.batches)
+    else:
+        place = f"""int high = (m + {tile.high - 1}) / {tile.high}, wide = (n + {tile.wide - 1}) / {tile.wide};
+    int z = blockIdx.x / (high * wide), row, column;
+    wg_tile_at(blockIdx.x % (high * wide), high, wide, 8, row, column);
+    int first = blockIdx.y * share, last = first + share < k ? first + share : k;"""
+        grid = (high * wide * product.batches, tile.split, 1)
     source = f"""#include "{_HEADERS.get(tile.rung, f"gemm_{tile.rung}")}.cuh"
 {result.before}
 extern "C" __global__ void __launch_bounds__({tile.threads}) matmul(
     const {kind} *a, const {kind} *b, {", ".join(result.parameters)},
     {_SIZES})
 {{
-    int high = (m + {tile.high - 1}) / {tile.high}, wide = (n + {tile.wide - 1}) / {tile.wide};
-    int z = blockIdx.x / (high * wide), row, column;
-    wg_tile_at(blockIdx.x % (high * wide), high, wide, 8, row, column);
+    {place}
     {_BATCH}
     {left} left = {{a + batch.a(z), a_step, m, k}};
     {right} right = {{b + batch.b(z), b_step, n, k}};
     {result.made}{apart}
-    int first = blockIdx.y * share, last = first + share < k ? first + share : k;
     wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, first, last);
 }}
 """
@@ -120,7 +126,7 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) matmul(
     return Launch(
         source,
         "matmul",
-        (high * wide * product.batches, tile.split, 1),
+        grid,
         (tile.wide, tile.high, 1) if tile.rung in _HEADERS else (tile.threads, 1, 1),
         (product.left.buffer, product.right.buffer, *result.buffers, *_scalars(product, share)),
         tile.shared(product.dtype),

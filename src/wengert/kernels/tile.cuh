@@ -109,9 +109,13 @@ struct wg_batch {
     int inner;
     long long a_outer, a_inner, b_outer, b_inner, c_outer, c_inner;
 
-    __device__ __forceinline__ long long a(int z) const { return z / inner * a_outer + z % inner * a_inner; }
-    __device__ __forceinline__ long long b(int z) const { return z / inner * b_outer + z % inner * b_inner; }
-    __device__ __forceinline__ long long c(int z) const { return z / inner * c_outer + z % inner * c_inner; }
+    __device__ __forceinline__ long long at(int z, long long far, long long near) const
+    {
+        return z ? z / inner * far + z % inner * near : 0;
+    }
+    __device__ __forceinline__ long long a(int z) const { return at(z, a_outer, a_inner); }
+    __device__ __forceinline__ long long b(int z) const { return at(z, b_outer, b_inner); }
+    __device__ __forceinline__ long long c(int z) const { return at(z, c_outer, c_inner); }
 };
 
 // The tile of a block: blocks that run at the same time cover a patch `tall` tiles high, so that they share their
