@@ -13,7 +13,7 @@ from wengert.dtypes import bfloat16, float32, float64
 from wengert.graph import Node
 from wengert.kernels.convolution_cuda import convolution, works
 from wengert.kernels.launch import H200, RTX_2080, Work
-from wengert.kernels.pooling_cuda import Windows, max_pool, max_pool_back, sum_pool
+from wengert.kernels.pooling_cuda import Windows, add_along, max_pool, max_pool_back, sum_pool
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, extent
 from wengert.ops.core import as_node
 from wengert.ops.window import MAX_POOL, SUM_POOL
@@ -147,3 +147,24 @@ def test_pooling_equals_its_reference() -> None:
         np.testing.assert_array_equal(arrays["places"], move(places))
         np.testing.assert_array_equal(arrays["sums"], move(sums))
         np.testing.assert_array_equal(arrays["back"], move(back.reshape(x.shape)))
+
+
+def test_the_derivative_of_max_pool_is_recognised() -> None:
+    rng = np.random.default_rng(0)
+    x = as_node(rng.integers(-5, 6, (2, 3, 6, 6)).astype(np.float32))
+    pooled = MAX_POOL(x, kernel=(3, 3), stride=(2, 2), padding=((1, 1), (1, 1)), dilation=(1, 1))
+    g = as_node(rng.integers(-5, 6, pooled.shape[0]).astype(np.float32))
+    spread = MAX_POOL.vjp[0]([g, None], pooled, x).sources[0]
+    names = {spread: "to", spread.sources[1]: "g", spread.sources[2]: "places"}
+    work = add_along(spread, lambda node: names[node])
+    assert work is not None
+    work = pasted(work)
+    places = MAX_POOL.numpy(x.buffer, **pooled.attrs)[1]
+    arrays = {"to": np.zeros((6, 36), np.float32), "g": np.array(g.buffer), "places": places}
+    Emulator([work]).run(work, arrays)
+    expected = np.zeros((6, 36), np.float32)
+    for plane, at, cotangent in zip(expected, places.reshape(6, -1), arrays["g"].reshape(6, -1)):
+        np.add.at(plane, at, cotangent)
+    np.testing.assert_array_equal(arrays["to"], expected)
+    other = spread.op(*spread.sources[:2], as_node(places.reshape(spread.sources[2].shape)), **spread.attrs)
+    assert add_along(other, lambda node: names[node]) is None

@@ -6,13 +6,15 @@ Windows slide over the last axes, or over those before the channels where these 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import HALF, float16
+from wengert.dtypes import COMPLEX, HALF, bool_, float16
+from wengert.graph import Node
+from wengert.kernels.addressing import is_zero
 from wengert.kernels.launch import Argument, Launch, Work
 from wengert.kernels.product import device_type
 
@@ -58,6 +60,38 @@ class Windows:
             filled = (*(0 if name == "low" else 1,) * (3 - axes), *given)
             lines += "".join(f"    static const int {name}{axis} = {value};\n" for axis, value in enumerate(filled))
         return f"struct wg_windows {{\n{lines}}};\n"
+
+
+def windows_of(node: Node, count: Sequence[int]) -> Windows | None:
+    """The windows of a max_pool or sum_pool node, results of shape `count`; None where there are more than three axes."""
+    x, a = node.sources[0], node.attrs
+    axes = len(a["kernel"])
+    if axes > 3 or x.dtype in COMPLEX or x.dtype == bool_:
+        return None
+    lead = x.ndim - axes
+    low = tuple(pair[0] for pair in a.get("padding", ((0, 0),) * axes))
+    planes = math.prod(x.shape[:lead])
+    return Windows(planes, x.shape[lead:], tuple(count[lead:]), a["kernel"], a["stride"], low, a.get("dilation", ()))
+
+
+def pooled_by(places: Node) -> Node | None:
+    """The max_pool whose places these are, however they are shaped."""
+    while places.op.name == "reshape":
+        places = places.sources[0]
+    chosen = places.op.name == "pick" and places.attrs["index"] == 1 and places.sources[0].op.name == "max_pool"
+    return places.sources[0] if chosen else None
+
+
+def add_along(node: Node, named: Callable[[Node], str]) -> Work | None:
+    """An add_along into zeros that is the derivative of a max_pool, as one that gathers; None for others."""
+    target, values, places = node.sources
+    pooled = pooled_by(places)
+    if pooled is None or not is_zero(target) or node.attrs["axis"] != node.ndim - 1:
+        return None
+    windows = windows_of(pooled, pooled.shape[0])
+    if windows is None or (windows.elements, windows.results) != (node.size, places.size):
+        return None
+    return max_pool_back(windows, node.dtype, named(values), named(places), named(node))
 
 
 def max_pool(w: Windows, dtype: DType, x: str, values: str | None, places: str | None) -> Work:
