@@ -27,7 +27,7 @@ template <class T, int PITCH> __device__ __forceinline__ void wg_swap_few(const 
 #pragma unroll
     for (int i = 0; i < PITCH; i++)
         if (i < rows) got.of[i] = from[(long long)i * columns + j];
-    *(wg_pack<T, PITCH> *)(to + (long long)j * PITCH) = got;
+    got.store(to + (long long)j * PITCH);
 }
 
 // A weight (outs, channels, lines, columns) as (rows, lines, wide, fold * pitch): `fold` neighbouring columns, from `shift`

@@ -27,14 +27,11 @@ struct wg_position {
     }
 };
 
-__device__ __forceinline__ bool wg_inside(int at0, int at1, int at2, int n0, int n1, int n2)
-{
-    return (n0 == 1 && wg_shape::kernel0 == 1 || (unsigned)at0 < (unsigned)n0) && (unsigned)at1 < (unsigned)n1 &&
-           (unsigned)at2 < (unsigned)n2;
-}
+const int wg_nowhere = -(1 << 30);  // along an axis: outside, whatever is added
 
 // --- x, unfolded: a row is a position of y, the depth is (tap, channel) --------------------------------------------
 
+// A chunk lies where its position's window begins, and its tap's step further: the step is the same for all positions.
 template <class Number, bool ALONG> struct wg_unfolded {
     typedef Number T;
     typedef wg_sizes s;
@@ -42,28 +39,29 @@ template <class Number, bool ALONG> struct wg_unfolded {
     const T *data;
     int rows, depth;  // ALONG: positions and (tap, channel); across: the other way round
 
-    struct Corner { long long image; int at0, at1, at2; bool in; };
-    struct Tap { int at0, at1, at2, channel; bool in; };
+    struct Corner { const T *start; int at0, at1, at2; };
+    struct Tap { long long step; int at0, at1, at2; };
 
-    // Where the window of a position begins.
     __device__ __forceinline__ Corner corner(int p, int last) const
     {
         wg_position at = wg_position::of(p, s::count0, s::count1, s::count2);
-        return {(long long)at.image * s::places, at.at0 * s::stride0 - s::low0,
-                at.at1 * s::stride1 - s::low1, at.at2 * s::stride2 - s::low2, p < last};
+        int at0 = at.at0 * s::stride0 - s::low0, at1 = at.at1 * s::stride1 - s::low1, at2 = at.at2 * s::stride2 - s::low2;
+        long long place = (long long)at.image * s::places + ((long long)at0 * s::size1 + at1) * s::size2 + at2;
+        return {data + place * (s::ins * s::groups), at0, p < last ? at1 : wg_nowhere, at2};
     }
-    // Which element of the window, and which channel.
     __device__ __forceinline__ Tap tap(int k, int last) const
     {
         int t = k / s::ins, rest = t / s::kernel2;
-        return {rest / s::kernel1 * s::gap0, rest % s::kernel1 * s::gap1, t % s::kernel2 * s::gap2, k % s::ins, k < last};
+        int at0 = rest / s::kernel1 * s::gap0, at1 = rest % s::kernel1 * s::gap1, at2 = t % s::kernel2 * s::gap2;
+        long long place = ((long long)at0 * s::size1 + at1) * s::size2 + at2;
+        return {place * (s::ins * s::groups) + k % s::ins, at0, k < last ? at1 : wg_nowhere, at2};
     }
     template <int CHUNK> __device__ __forceinline__ const T *chunk(const Corner &c, const Tap &t, int &count) const
     {
-        int at0 = c.at0 + t.at0, at1 = c.at1 + t.at1, at2 = c.at2 + t.at2;
-        count = c.in && t.in && wg_inside(at0, at1, at2, s::size0, s::size1, s::size2) ? CHUNK : 0;
-        long long place = c.image + (at0 * s::size1 + at1) * s::size2 + at2;
-        return count ? data + place * (s::ins * s::groups) + t.channel : data;
+        bool deep = s::size0 == 1 && s::kernel0 == 1 && s::low0 == 0 || (unsigned)(c.at0 + t.at0) < s::size0;
+        bool in = deep && (unsigned)(c.at1 + t.at1) < s::size1 && (unsigned)(c.at2 + t.at2) < s::size2;
+        count = in ? CHUNK : 0;
+        return c.start + t.step;
     }
 };
 
@@ -71,7 +69,7 @@ template <class Number> struct wg_unfolded_rows : wg_unfolded<Number, true> {
     typedef typename wg_unfolded<Number, true>::Corner Row;
     typedef typename wg_unfolded<Number, true>::Tap Spot;
     __device__ __forceinline__ Row row(int r) const { return this->corner(r, this->rows); }
-    __device__ __forceinline__ Spot spot(int k) const { return this->tap(k, this->depth); }
+    __device__ __forceinline__ Spot spot(int k, int) const { return this->tap(k, this->depth); }
     template <int CHUNK> __device__ __forceinline__ const Number *at(const Row &row, const Spot &spot, int &count) const
     {
         return this->template chunk<CHUNK>(row, spot, count);
@@ -82,7 +80,7 @@ template <class Number> struct wg_unfolded_columns : wg_unfolded<Number, false> 
     typedef typename wg_unfolded<Number, false>::Tap Row;
     typedef typename wg_unfolded<Number, false>::Corner Spot;
     __device__ __forceinline__ Row row(int r) const { return this->tap(r, this->rows); }
-    __device__ __forceinline__ Spot spot(int k) const { return this->corner(k, this->depth); }
+    __device__ __forceinline__ Spot spot(int k, int) const { return this->corner(k, this->depth); }
     template <int CHUNK> __device__ __forceinline__ const Number *at(const Row &row, const Spot &spot, int &count) const
     {
         return this->template chunk<CHUNK>(spot, row, count);
@@ -124,6 +122,17 @@ struct wg_class {
     __device__ __forceinline__ int taps() const { return axis0.taps * axis1.taps * axis2.taps; }
 };
 
+// Taps of a class, numbered.
+struct wg_class_tap {
+    int at0, at1, at2;
+
+    __device__ __forceinline__ static wg_class_tap of(const wg_class &c, int t)
+    {
+        int n2 = c.axis2.taps > 0 ? c.axis2.taps : 1, n1 = c.axis1.taps > 0 ? c.axis1.taps : 1, rest = t / n2;
+        return {rest / n1, rest % n1, t % n2};
+    }
+};
+
 // y as the places of a class see it: a row is a place, the depth is (tap of the class, output channel).
 template <class Number> struct wg_seen {
     typedef Number T;
@@ -133,26 +142,29 @@ template <class Number> struct wg_seen {
     wg_class c;
     int rows, depth;
 
-    struct Row { long long image; int at0, at1, at2; bool in; };
-    struct Spot { int at0, at1, at2, channel; bool in; };
+    struct Row { const T *start; int at0, at1, at2; };
+    struct Spot { long long step; int at0, at1, at2; };
 
     __device__ __forceinline__ Row row(int r) const
     {
         wg_position p = wg_position::of(r, c.axis0.places, c.axis1.places, c.axis2.places);
-        return {(long long)p.image * s::positions, p.at0 + c.axis0.start, p.at1 + c.axis1.start,
-                p.at2 + c.axis2.start, r < rows};
+        int at0 = p.at0 + c.axis0.start, at1 = p.at1 + c.axis1.start, at2 = p.at2 + c.axis2.start;
+        long long place = (long long)p.image * s::positions + ((long long)at0 * s::count1 + at1) * s::count2 + at2;
+        return {data + place * (s::outs * s::groups), at0, r < rows ? at1 : wg_nowhere, at2};
     }
-    __device__ __forceinline__ Spot spot(int k) const
+    __device__ __forceinline__ Spot spot(int k, int first) const
     {
-        int t = k / s::outs, n2 = c.axis2.taps > 0 ? c.axis2.taps : 1, n1 = c.axis1.taps > 0 ? c.axis1.taps : 1, rest = t / n2;
-        return {rest / n1 * c.axis0.back, rest % n1 * c.axis1.back, t % n2 * c.axis2.back, k % s::outs, k < depth};
+        wg_class_tap t = wg_class_tap::of(c, (s::outs % 64 == 0 ? first : k) / s::outs);
+        int at0 = t.at0 * c.axis0.back, at1 = t.at1 * c.axis1.back, at2 = t.at2 * c.axis2.back;
+        long long place = ((long long)at0 * s::count1 + at1) * s::count2 + at2;
+        return {k % s::outs - place * (s::outs * s::groups), -at0, k < depth ? -at1 : wg_nowhere, -at2};
     }
     template <int CHUNK> __device__ __forceinline__ const T *at(const Row &row, const Spot &spot, int &count) const
     {
-        int at0 = row.at0 - spot.at0, at1 = row.at1 - spot.at1, at2 = row.at2 - spot.at2;
-        count = row.in && spot.in && (unsigned)at0 < s::count0 && (unsigned)at1 < s::count1 && (unsigned)at2 < s::count2 ? CHUNK : 0;
-        long long place = row.image + (at0 * s::count1 + at1) * s::count2 + at2;
-        return count ? data + place * (s::outs * s::groups) + spot.channel : data;
+        bool deep = s::count0 == 1 && s::size0 == 1 && s::kernel0 == 1 || (unsigned)(row.at0 + spot.at0) < s::count0;
+        bool in = deep && (unsigned)(row.at1 + spot.at1) < s::count1 && (unsigned)(row.at2 + spot.at2) < s::count2;
+        count = in ? CHUNK : 0;
+        return row.start + spot.step;
     }
 };
 
@@ -165,21 +177,21 @@ template <class Number> struct wg_seen_weight {
     wg_class c;
     int rows, depth;
 
-    struct Row { int channel; };
+    struct Row { const T *start; int left; };
     struct Spot { long long offset; bool in; };
 
-    __device__ __forceinline__ Row row(int r) const { return {r}; }
-    __device__ __forceinline__ Spot spot(int k) const
+    __device__ __forceinline__ Row row(int r) const { return {data + r, rows - r}; }
+    __device__ __forceinline__ Spot spot(int k, int first) const
     {
-        int t = k / s::outs, n2 = c.axis2.taps > 0 ? c.axis2.taps : 1, n1 = c.axis1.taps > 0 ? c.axis1.taps : 1, rest = t / n2;
-        int tap0 = c.axis0.first + rest / n1 * c.axis0.step, tap1 = c.axis1.first + rest % n1 * c.axis1.step;
-        int tap = (tap0 * s::kernel1 + tap1) * s::kernel2 + c.axis2.first + t % n2 * c.axis2.step;
+        wg_class_tap t = wg_class_tap::of(c, (s::outs % 64 == 0 ? first : k) / s::outs);
+        int tap0 = c.axis0.first + t.at0 * c.axis0.step, tap1 = c.axis1.first + t.at1 * c.axis1.step;
+        int tap = (tap0 * s::kernel1 + tap1) * s::kernel2 + c.axis2.first + t.at2 * c.axis2.step;
         return {((long long)(k % s::outs) * s::taps + tap) * s::ins, k < depth};
     }
-    template <int CHUNK> __device__ __forceinline__ const T *at(Row row, Spot spot, int &count) const
+    template <int CHUNK> __device__ __forceinline__ const T *at(const Row &row, const Spot &spot, int &count) const
     {
-        count = spot.in ? wg_between(0, rows - row.channel, CHUNK) : 0;
-        return count ? data + spot.offset + row.channel : data;
+        count = spot.in ? wg_between(0, row.left, CHUNK) : 0;
+        return row.start + spot.offset;
     }
 };
 

@@ -108,7 +108,7 @@ _SMALLER = {"fma": 0.11, "mma": 0.28, "wgmma": 0.12}
 _START = {"small": 3500.0, "fma": 3500.0, "mma": 3500.0, "wgmma": 4500.0}
 """Clocks before and after the arithmetic."""
 _ADDING = 4000.0  # clocks of the launch that adds parts up, besides its bytes
-_FETCHED = 20.0  # bytes a clock, from the L2 cache to an SM
+_FETCHED = 14.0  # bytes a clock, from the L2 cache to an SM
 _CLOCK = 1.7e9
 _LARGEST = 128 * 256
 
@@ -124,8 +124,9 @@ def expected(product: Product, tile: Tile, device: Device) -> float:
         rate *= min(1.0, together * tile.high * tile.wide / _LARGEST) ** 0.35
     depth = -(-tile.share(product.depth) // tile.depth) * tile.depth
     arithmetic = 2 * tile.high * tile.wide * depth * rounds / rate
-    if tile.rung == "small":  # its loads are not hidden behind its arithmetic
+    if tile.rung == "small":  # loads are not hidden behind a block's own arithmetic, but partly behind other blocks'
         arithmetic += (tile.high + tile.wide) * depth * 4 * rounds / _FETCHED
+        arithmetic *= 0.6 + 0.4 / rounds
     parts = tile.split * product.rows * product.columns * product.batches * 8
     adding = _ADDING + parts / device.bandwidth * _CLOCK if tile.split > 1 else 0.0
     return arithmetic + _START.get(tile.rung, 2500.0) + adding

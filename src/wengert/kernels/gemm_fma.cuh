@@ -36,15 +36,15 @@ template <class Operand, int ROWS, int DEPTH, int THREADS> struct wg_stager {
     __device__ __forceinline__ void read(int depth)
     {
         typename Operand::Spot spot;
-        if (Operand::along) spot = operand.spot(depth + column * chunk);
+        if (Operand::along) spot = operand.spot(depth + column * chunk, depth);
 #pragma unroll
         for (int i = 0; i < passes; i++) {
             int count;
-            if (!Operand::along) spot = operand.spot(depth + line + i * step);
+            if (!Operand::along) spot = operand.spot(depth + line + i * step, depth);
             const T *from = operand.template at<chunk>(row_of(i), spot, count);
             wg_pack<T, chunk> got = {};
             if (!Operand::free && count == chunk)
-                got = *(const wg_pack<T, chunk> *)from;
+                got = wg_pack<T, chunk>::load(from);
             else
 #pragma unroll
                 for (int j = 0; j < chunk; j++)

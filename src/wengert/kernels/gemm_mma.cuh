@@ -72,11 +72,11 @@ template <class Operand, class Tile, int THREADS> struct wg_loader {
     __device__ __forceinline__ void load(wg_u32 tile, int depth, int part, int parts) const
     {
         typename Operand::Spot spot;
-        if (Operand::along) spot = operand.spot(depth + column * Tile::chunk);
+        if (Operand::along) spot = operand.spot(depth + column * Tile::chunk, depth);
 #pragma unroll
         for (int i = passes * part / parts; i < passes * (part + 1) / parts; i++) {
             int count, at = line + i * step;
-            if (!Operand::along) spot = operand.spot(depth + at);
+            if (!Operand::along) spot = operand.spot(depth + at, depth);
             const T *from = operand.template at<Tile::chunk>(row_of(i), spot, count);
             wg_u32 to = tile + Tile::offset(at, column);
             if (!Operand::free) {
@@ -100,7 +100,11 @@ template <class Out> __device__ __forceinline__ void wg_give(const Out &out, int
     float sums[Out::width];
     const int vector = Out::width < 4 ? Out::width : 4;
 #pragma unroll
-    for (int j = 0; j < Out::width; j += vector) *(wg_pack<float, vector> *)&sums[j] = *(const wg_pack<float, vector> *)(from + j);
+    for (int j = 0; j < Out::width; j += vector) {
+        wg_pack<float, vector> got = wg_pack<float, vector>::load(from + j);
+#pragma unroll
+        for (int i = 0; i < vector; i++) sums[j + i] = got.of[i];
+    }
     out(row, column, sums);
 }
 

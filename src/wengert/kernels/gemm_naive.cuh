@@ -12,8 +12,8 @@ __device__ __forceinline__ void wg_gemm_naive(const A &a, const B &b, const Out 
     S sum = 0;
     for (int k = first; k < last; k++) {
         int count;
-        S x = (S)wg_wide(*a.template at<1>(a.row(row), a.spot(k), count));
-        sum += x * (S)wg_wide(*b.template at<1>(b.row(column), b.spot(k), count));
+        S x = (S)wg_wide(*a.template at<1>(a.row(row), a.spot(k, k), count));
+        sum += x * (S)wg_wide(*b.template at<1>(b.row(column), b.spot(k, k), count));
     }
     out(row, column, &sum);
 }
@@ -28,10 +28,10 @@ __device__ __forceinline__ void wg_gemm_tiled(const A &a, const B &b, const Out 
     S sum = 0;
     for (int start = first; start < last; start += SIDE) {
         int count, r = A::along ? y : x, k = A::along ? x : y;  // neighbouring threads read neighbouring elements
-        const typename A::T *from = a.template at<1>(a.row(row + r), a.spot(start + k), count);
+        const typename A::T *from = a.template at<1>(a.row(row + r), a.spot(start + k, start), count);
         left[r][k] = count ? (S)wg_wide(*from) : (S)0;
         r = B::along ? y : x, k = B::along ? x : y;
-        const typename B::T *other = b.template at<1>(b.row(column + r), b.spot(start + k), count);
+        const typename B::T *other = b.template at<1>(b.row(column + r), b.spot(start + k, start), count);
         right[r][k] = count ? (S)wg_wide(*other) : (S)0;
         __syncthreads();
 #pragma unroll

@@ -44,7 +44,7 @@ template <class Operand, int ROWS, int DEPTH, int LANES> struct wg_panel {
 #pragma unroll 1
                 for (int k = lane * chunk; k < DEPTH; k += 32 * chunk) {
                     int count;
-                    const float *chunk_at = operand.template at<chunk>(from, operand.spot(first + k), count);
+                    const float *chunk_at = operand.template at<chunk>(from, operand.spot(first + k, first), count);
                     wg_fetch<chunk>(panel + r * pitch + k, chunk_at, count);
                 }
             }
@@ -54,7 +54,7 @@ template <class Operand, int ROWS, int DEPTH, int LANES> struct wg_panel {
 #pragma unroll 1
             for (int k = threadIdx.x / per; k < DEPTH; k += THREADS / per) {
                 int count;
-                const float *chunk_at = operand.template at<chunk>(from, operand.spot(first + k), count);
+                const float *chunk_at = operand.template at<chunk>(from, operand.spot(first + k, first), count);
                 wg_fetch<chunk>(panel + k * pitch + threadIdx.x % per * chunk, chunk_at, count);
             }
         }
@@ -70,7 +70,7 @@ template <class Operand, int ROWS, int DEPTH, int LANES> struct wg_panel {
         } else {
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                wg_pack<float, each> got = *(const wg_pack<float, each> *)(panel + (k + j) * pitch + lane * each);
+                wg_pack<float, each> got = wg_pack<float, each>::load(panel + (k + j) * pitch + lane * each);
 #pragma unroll
                 for (int i = 0; i < each; i++) x[i][j] = got.of[i];
             }

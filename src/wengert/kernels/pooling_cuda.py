@@ -63,7 +63,7 @@ class Windows:
 
 
 def windows_of(node: Node, count: Sequence[int]) -> Windows | None:
-    """The windows of a max_pool or sum_pool node, results of shape `count`; None where there are more than three axes."""
+    """The windows of a max_pool or sum_pool node, results of shape `count`; None beyond three axes."""
     x, a = node.sources[0], node.attrs
     axes = len(a["kernel"])
     if axes > 3 or x.dtype in COMPLEX or x.dtype == bool_:

@@ -5,7 +5,7 @@
 //
 //     row(r)         what is known of row r from the start: kept by the thread that loads it, unless rows are `even`:
 //                    then below(row, n) finds the one n further
-//     spot(k)        what is known of depth k
+//     spot(k, first) what is known of depth k, of a tile that begins at `first`
 //     at(row, spot)  the address of a chunk and how many of its elements exist; the others are zero
 //
 // so the same tiles multiply matrices here and the unfolded images of a convolution in conv.cuh.
@@ -67,7 +67,45 @@ template <class T> struct wg_total { typedef T type; };
 template <> struct wg_total<wg_f16> { typedef float type; };
 template <> struct wg_total<wg_bf16> { typedef float type; };
 
-template <class T, int N> struct alignas(sizeof(T) * N) wg_pack { T of[N]; };
+// N neighbours, read and written by accesses of up to 16 bytes.
+template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) wg_pack {
+    static const int bytes = sizeof(T) * N;
+    T of[N];
+
+    template <class Word> __device__ __forceinline__ static void copy(void *to, const void *from)
+    {
+#pragma unroll
+        for (int i = 0; i < bytes / (int)sizeof(Word); i++) ((Word *)to)[i] = ((const Word *)from)[i];
+    }
+    __device__ __forceinline__ static wg_pack load(const T *from)
+    {
+        wg_pack got;
+        if (bytes % 16 == 0) copy<uint4>(got.of, from);
+        else if (bytes == 8) copy<uint2>(got.of, from);
+        else copy<T>(got.of, from);
+        return got;
+    }
+    // To global memory: said outright, since the compiler takes copies of structs apart.
+    __device__ __forceinline__ void store(T *to) const
+    {
+#ifndef WG_EMULATED
+        if (bytes % 8 == 0) {
+            wg_u32 w[(bytes + 3) / 4];
+            copy<wg_u32>(w, of);
+            wg_u64 at = (wg_u64)__cvta_generic_to_global(to);
+#pragma unroll
+            for (int i = 0; i < bytes / 16; i++)
+                asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(at + i * 16), "r"(w[i * 4]), "r"(w[i * 4 + 1]),
+                             "r"(w[i * 4 + 2]), "r"(w[i * 4 + 3]) : "memory");
+            if (bytes % 16)
+                asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(at + bytes / 16 * 16), "r"(w[bytes / 16 * 4]),
+                             "r"(w[bytes / 16 * 4 + 1]) : "memory");
+            return;
+        }
+#endif
+        copy<T>(to, of);
+    }
+};
 
 __device__ __forceinline__ int wg_between(int low, int x, int high) { return x < low ? low : x > high ? high : x; }
 
@@ -93,12 +131,12 @@ template <class Number, bool ALONG, bool FREE> struct wg_matrix {
     {
         return {row.start + (ALONG ? n * step : n), row.left - n};
     }
-    __device__ __forceinline__ Spot spot(int k) const { return {ALONG ? k : k * step, depth - k}; }
+    __device__ __forceinline__ Spot spot(int k, int) const { return {ALONG ? k : k * step, depth - k}; }
     template <int CHUNK> __device__ __forceinline__ const T *at(Row row, Spot spot, int &count) const
     {
         int many = ALONG ? spot.left : row.left, one = ALONG ? row.left : spot.left;
         count = one > 0 ? wg_between(0, many, CHUNK) : 0;
-        return count ? row.start + spot.offset : data;
+        return row.start + spot.offset;
     }
 };
 
@@ -144,7 +182,7 @@ template <class T, int WIDTH> struct wg_plain {
             wg_pack<T, WIDTH> packed;
 #pragma unroll
             for (int j = 0; j < WIDTH; j++) packed.of[j] = wg_narrow<T>::of(sums[j]);
-            *(wg_pack<T, WIDTH> *)to = packed;
+            packed.store(to);
         } else {
 #pragma unroll
             for (int j = 0; j < WIDTH; j++)
