@@ -5,7 +5,6 @@ An op that is neither here nor an expression in a loop is computed on the host b
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -18,6 +17,7 @@ from wengert.kernels.addressing import is_zero
 from wengert.kernels.addressing_cuda import Named, copy
 from wengert.kernels.launch import H200, Device, Launch, Work
 from wengert.kernels.opaque import is_even, product
+from wengert.kernels.pooling_cuda import windows_of
 from wengert.kernels.product import Epilogue, Matrix, Product
 
 __all__ = ["absorbs", "copy", "has_work", "matmul", "operands", "work"]
@@ -70,32 +70,24 @@ def _convolve(node: Node, named: Named, device: Device) -> Work | None:
     return works[0] if works else None
 
 
-def _windows(node: Node, count: Sequence[int]) -> pooling_cuda.Windows | None:
-    x, a = node.sources[0], node.attrs
-    axes = len(a["kernel"])
-    if axes > 3 or x.dtype in COMPLEX or x.dtype is bool_:
-        return None
-    lead = x.ndim - axes
-    low = tuple(pair[0] for pair in a.get("padding", ((0, 0),) * axes))
-    gap = a.get("dilation", (1,) * axes)
-    planes = math.prod(x.shape[:lead])
-    return pooling_cuda.Windows(planes, x.shape[lead:], tuple(count[lead:]), a["kernel"], a["stride"], low, gap)
-
-
 def _sum_pool(node: Node, named: Named, device: Device) -> Work | None:
-    windows = _windows(node, node.shape)
+    windows = windows_of(node, node.shape)
     if windows is None:
         return None
     return pooling_cuda.sum_pool(windows, node.dtype, named(node.sources[0]), named(node))
 
 
 def _max_pool(node: Node, named: Named, device: Device, results: Mapping[int, Node]) -> Work | None:
-    windows = _windows(node, node.shape[0])
+    windows = windows_of(node, node.shape[0])
     if windows is None:
         return None
     x = node.sources[0]
     values, places = (named(results[i]) if i in results else None for i in range(2))
     return pooling_cuda.max_pool(windows, x.dtype, named(x), values, places)
+
+
+def _add_along(node: Node, named: Named, device: Device) -> Work | None:
+    return pooling_cuda.add_along(node, named) or addressing.along(node, named, device)
 
 
 def _user_kernel(node: Node, named: Named, device: Device) -> Work:
@@ -111,7 +103,8 @@ _WORKS: dict[str, Callable[[Node, Named, Device], Work | None]] = {
     "sum_pool": _sum_pool,
     "gather": addressing.gather,
     **dict.fromkeys(("scatter", "scatter_add"), addressing.scatter),
-    **dict.fromkeys(("take_along", "put_along", "add_along"), addressing.along),
+    **dict.fromkeys(("take_along", "put_along"), addressing.along),
+    "add_along": _add_along,
     "cumsum": addressing.cumsum,
     "concat": addressing.concat,
     "put_slice": addressing.put_slice,
@@ -137,7 +130,7 @@ def has_work(node: Node) -> bool:
     if node.op.name in _CONVOLUTIONS:
         return convolution_cuda.convolution(node) is not None and bool(node.size)
     if node.op.name in _POOLS:
-        return _windows(node, node.shape if node.op.name == "sum_pool" else node.shape[0]) is not None
+        return windows_of(node, node.shape if node.op.name == "sum_pool" else node.shape[0]) is not None
     return multiplies(node) or work(node, lambda _: "", H200, {}) is not None
 
 
