@@ -9,118 +9,20 @@ channels becomes one of 7x4 over 8, and chunks stay whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from wengert.dtypes import float32, float64
-from wengert.graph import Node
+from wengert.dtypes import float32
 from wengert.kernels.arrange import Arrangement, swap
+from wengert.kernels.convolution_form import Convolution, Form, convolution
 from wengert.kernels.gemm import candidates, expected
 from wengert.kernels.gemm_text import add_up, wgmma
 from wengert.kernels.launch import Device, Launch, Work
-from wengert.kernels.product import FLOATS, HALVES, DType, Matrix, Product, Tile, device_type
+from wengert.kernels.product import HALVES, DType, Matrix, Product, Tile, device_type
 
-Sizes = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class Form:
-    """A convolution's sizes along three axes (1 where there are fewer), and the channels of one group."""
-
-    batch: int
-    groups: int
-    ins: int
-    outs: int
-    size: Sizes
-    kernel: Sizes
-    count: Sizes
-    stride: Sizes
-    low: Sizes
-    gap: Sizes
-
-    @property
-    def places(self) -> int:
-        """Those of x, in all images."""
-        return self.batch * math.prod(self.size)
-
-    @property
-    def positions(self) -> int:
-        """Those of y, in all images."""
-        return self.batch * math.prod(self.count)
-
-    @property
-    def taps(self) -> int:
-        """Elements of the kernel."""
-        return math.prod(self.kernel)
-
-    @property
-    def classes(self) -> int:
-        """Kinds of places of x that meet different taps."""
-        return math.prod(self.stride)
-
-    @property
-    def flops(self) -> int:
-        """Multiplications and additions."""
-        return 2 * self.positions * self.taps * self.ins * self.outs * self.groups
-
-    def text(self) -> str:
-        """The sizes as constants for conv.cuh."""
-        names = ("size", "kernel", "count", "stride", "low", "gap")
-        numbers = {f"{name}{axis}": getattr(self, name)[axis] for name in names for axis in range(3)}
-        numbers |= {"ins": self.ins, "outs": self.outs, "groups": self.groups}
-        lines = "".join(f"    static const int {name} = {value};\n" for name, value in numbers.items())
-        return f"struct wg_shape {{\n{lines}}};\n"
-
-
-@dataclass(frozen=True)
-class Convolution:
-    """One of the primitives: which, its form, dtypes, and which of x and y lie channels last."""
-
-    name: str  # convolve, convolve_input or convolve_weight
-    form: Form
-    dtype: DType
-    result: DType
-    x_last: bool = False
-    y_last: bool = False
-    tf32: bool = False
-
-    @property
-    def direct(self) -> bool:
-        """Whether it is computed as it is written down: its groups are too small for matrix products."""
-        chunk = 16 // self.dtype.itemsize
-        return self.dtype == float64 or (self.form.groups > 1 and bool(self.form.ins % chunk or self.form.outs % chunk))
-
-
-def convolution(node: Node, x_last: bool = False, y_last: bool = False, tf32: bool = False) -> Convolution | None:
-    """What a node asks for; None where it has more than three axes or its dtype is not floating."""
-    first, second = node.sources
-    name, a = node.op.name, node.attrs
-    x = node.shape if name == "convolve_input" else first.shape
-    weight = node.shape if name == "convolve_weight" else second.shape
-    y = {"convolve": node, "convolve_input": first, "convolve_weight": second}[name].shape
-    if len(x) > 5 or first.dtype not in FLOATS:
-        return None
-
-    def three(values: Iterable[int], fill: int) -> Sizes:
-        found = tuple(values)
-        a, b, c = (*(fill,) * (3 - len(found)), *found)
-        return a, b, c
-
-    form = Form(
-        x[0],
-        a["groups"],
-        weight[1],
-        weight[0] // a["groups"],
-        size=three(x[2:], 1),
-        kernel=three(weight[2:], 1),
-        count=three(y[2:], 1),
-        stride=three(a["stride"], 1),
-        low=three((low for low, _ in a["padding"]), 0),
-        gap=three(a["dilation"], 1),
-    )
-    return Convolution(name, form, first.dtype, node.dtype, x_last, y_last, tf32)
+__all__ = ["Convolution", "Form", "Plan", "convolution", "works"]
 
 
 def works(c: Convolution, first: str, second: str, result: str, device: Device) -> list[Work]:
