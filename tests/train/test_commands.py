@@ -266,4 +266,4 @@ def test_a_traceback_is_shown_where_it_is_asked_for():
 def test_recipes_are_whole_and_named_for_what_they_train(path):
     recipe = read(path)
     assert recipe.title == path.stem == built_in(recipe.data, recipe.model).title
-    assert make(tomllib.loads(recipe.text_of())) == recipe
+    assert make(tomllib.loads(recipe.to_toml())) == recipe

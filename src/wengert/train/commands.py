@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -39,7 +38,7 @@ def train(options: Namespace) -> int:
         raise KeyboardInterrupt(
             f"stopped at step {run.step} and saved {error}\nwengert: go on with: wengert train --resume {run.out}"
         ) from None
-    _tell(results, len(run.task.test), run.task.unit)
+    _tell(results, len(run.task.test))
     print(f"{time.perf_counter() - start:.1f} s; the checkpoints, the log and the plot are in {run.out}")
     return 0
 
@@ -50,7 +49,7 @@ def evaluate(options: Namespace) -> int:
     state = load_checkpoint(path)
     run = Run(_stored_recipe(state, _changes(options)), path.parent, state)
     try:
-        _tell(run.evaluate(), len(run.task.test), run.task.unit)
+        _tell(run.evaluate(), len(run.task.test))
     finally:
         run.tests.close()
     return 0
@@ -143,9 +142,9 @@ def _introduce(run: Run) -> None:
     print(f"{recipe.title}: {len(task.train):,} examples to learn from, {len(task.test):,} to test with{begun}")
     print(f"{count:,} parameters, {recipe.device}, {recipe.dtype}, {run.total:,} updates", flush=True)
     if not recipe.compile:
-        print("without --no-compile a resumed run is the same to the last bit", file=sys.stderr)
+        print("steps run dynamically: resumed, the run may differ in the last bits")
 
 
-def _tell(results: dict[str, float], count: int, unit: str) -> None:
+def _tell(results: dict[str, float], count: int) -> None:
     measures = [f"{name} {shown(name, results[name])}" for name in sorted(results)]
     print(f"test {', '.join(measures)} on {count:,} examples")

@@ -95,7 +95,7 @@ class Recipe:
             changes["optimizer"] = {**self.optimizer, "lr": changes.pop("lr")}
         return make({**dataclasses.asdict(self), **changes})
 
-    def text_of(self) -> str:
+    def to_toml(self) -> str:
         """The recipe as TOML."""
         values = dataclasses.asdict(self)
         plain = [f"{name} = {json.dumps(v)}" for name, v in values.items() if not isinstance(v, dict)]

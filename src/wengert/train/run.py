@@ -222,7 +222,7 @@ class Run:
     def train(self) -> dict[str, float]:
         """Train to the end; the results of the last evaluation."""
         self.out.mkdir(parents=True, exist_ok=True)
-        (self.out / "recipe.toml").write_text(self.recipe.text_of())
+        (self.out / "recipe.toml").write_text(self.recipe.to_toml())
         log = Log(self.out)
         try:
             with progress.screen() as screen, self._stopping_on_signals():
