@@ -12,7 +12,7 @@ import numpy as np
 from wengert.dtypes import COMPLEX, bool_, float32
 from wengert.graph import Node
 from wengert.kernels import addressing_cuda as addressing
-from wengert.kernels import convolution_cuda, gemm, pooling_cuda
+from wengert.kernels import attention_cuda, convolution_cuda, gemm, pooling_cuda
 from wengert.kernels.addressing import is_zero
 from wengert.kernels.addressing_cuda import Named, copy
 from wengert.kernels.launch import H200, Device, Launch, Work
@@ -108,6 +108,7 @@ _WORKS: dict[str, Callable[[Node, Named, Device], Work | None]] = {
     "cumsum": addressing.cumsum,
     "concat": addressing.concat,
     "put_slice": addressing.put_slice,
+    "attention": attention_cuda.forward,
     "cuda_kernel": _user_kernel,
 }
 
@@ -119,6 +120,8 @@ def work(node: Node, named: Named, device: Device, results: Mapping[int, Node]) 
     """
     if node.op.name == "max_pool":
         return _max_pool(node, named, device, results)
+    if node.op.name == "attention_backward":
+        return attention_cuda.backward(node, named, device, results)
     if multiplies(node):
         return matmul(node, named, device)
     rule = _WORKS.get(node.op.name)
@@ -139,5 +142,7 @@ def operands(node: Node) -> Sequence[Node]:
     if multiplies(node):
         p = product(node)
         return p.x, p.y
+    if node.op.name in ("attention", "attention_backward"):
+        return attention_cuda.operands(node)
     into_zeros = node.op.name in _WRITING and is_zero(node.sources[0]) and has_work(node)
     return node.sources[1:] if into_zeros else node.sources

@@ -17,7 +17,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.dtypes import bfloat16, float16, float32, float64
 from wengert.graph import Node
 
-_NAMES = {float32: "FLOAT", float64: "DOUBLE", float16: "HALF", bfloat16: "BFLOAT16"}
+NAMES = {float32: "FLOAT", float64: "DOUBLE", float16: "HALF", bfloat16: "BFLOAT16"}
 CONVOLUTIONS = ("convolve", "convolve_input", "convolve_weight")
 
 
@@ -34,7 +34,7 @@ def library() -> Any:
 
 
 @functools.cache
-def _handle(device: str) -> Any:
+def handle(device: str) -> Any:
     handle = library().create_handle()
     library().set_stream(handle=handle, stream=int(opened(device).stream))
     return handle
@@ -68,7 +68,7 @@ def shape_of(node: Node, tf32: bool) -> Shape | None:
     }[name]
     dtype = node.sources[0].dtype
     crops = any(n < 0 for pair in a["padding"] for n in pair)
-    if len(x) not in (4, 5) or dtype not in _NAMES or crops or not min(x) or not min(weight) or not min(y):
+    if len(x) not in (4, 5) or dtype not in NAMES or crops or not min(x) or not min(weight) or not min(y):
         return None
     return Shape(name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, node.dtype, False, tf32)
 
@@ -91,7 +91,7 @@ class Convolution:
     """One plan of cuDNN for one convolution."""
 
     def __init__(self, graph: Any, index: int, device: str) -> None:
-        self.graph, self.index, self.handle = graph, index, _handle(device)
+        self.graph, self.index, self.handle = graph, index, handle(device)
         self.workspace = int(graph.get_workspace_size_plan_at_index(index))
         self.name = f"cuDNN #{index}"
 
@@ -126,9 +126,9 @@ def candidates(shape: Shape, device: str, count: int = 1) -> list[Convolution]:
 def _graph(dnn: Any, shape: Shape, device: str) -> Any:
     """The convolution as cuDNN's graph, with its plans ranked."""
     kinds = dnn.data_type
-    kind, result = (getattr(kinds, _NAMES[dtype]) for dtype in (shape.dtype, shape.result))
+    kind, result = (getattr(kinds, NAMES[dtype]) for dtype in (shape.dtype, shape.result))
     compute = kinds.DOUBLE if shape.dtype is float64 else kinds.FLOAT
-    graph = dnn.pygraph(handle=_handle(device), io_data_type=kind, compute_data_type=compute)
+    graph = dnn.pygraph(handle=handle(device), io_data_type=kind, compute_data_type=compute)
     operands = {"convolve": "x weight y", "convolve_input": "y weight x", "convolve_weight": "x y weight"}
     first, second, made = (getattr(shape, name) for name in operands[shape.op].split())
     given = [

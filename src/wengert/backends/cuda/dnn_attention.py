@@ -1,0 +1,179 @@
+"""Attention by cuDNN: a candidate beside our own kernels, for half precision without a mask.
+
+Operands are described by strides, so they need not be laid out head by head. Backward runs forward again for its
+result and each query's logarithm of the sum of its powers, into the workspace, and takes the algorithm whose sums have
+a fixed order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.backends.cuda.dnn import NAMES, handle, library
+from wengert.graph import Node
+from wengert.kernels.attention_cuda import View, attention
+from wengert.kernels.product import HALVES
+
+ATTENTIONS = ("attention", "attention_backward")
+_OPERANDS = ("query", "key", "value", "g")
+_RESULT, _STATISTICS, _COTANGENTS = 5, 6, 7  # numbers of the values; operands are 1 to 4
+
+
+class Shape(NamedTuple):
+    """An attention without its values: batch, heads and sizes, and where its operands lie."""
+
+    lead: tuple[int, int]
+    queries: int
+    keys: int
+    features: int
+    values: int
+    causal: bool
+    scale: float
+    dtype: np.dtype[Any]
+    strides: tuple[tuple[int, ...], ...]  # of query, key, value and, backward, g
+    offsets: tuple[int, ...]  # in bytes
+
+    def sizes(self, name: str) -> list[int]:
+        """The shape of an operand or of its cotangent."""
+        rows = self.keys if name in ("key", "value") else self.queries
+        return [*self.lead, rows, self.values if name in ("value", "g") else self.features]
+
+
+def shape_of(node: Node) -> Shape | None:
+    """The shape of an attention's node, or None where cuDNN cannot do it."""
+    a = attention(node)
+    if a is None or a.dtype not in HALVES or a.mask is not None or len(a.lead) > 2:
+        return None
+    if any(source.shape[:-2] != a.lead for source in node.sources):
+        return None  # broadcast over heads
+    widths, places = (a.features, a.values), list(a.views.values())
+    if max(widths) > 128 or any(n % 8 for n in widths) or not all(place.aligned(8) for place in places):
+        return None
+    batch, heads = (1, 1, *a.lead)[-2:]
+    strides = tuple(_strides(place, max(widths)) for place in places)
+    offsets = tuple(place.offset * a.dtype.itemsize for place in places)
+    sizes = (a.queries, a.keys, a.features, a.values)
+    return Shape((batch, heads), *sizes, a.causal, a.scale, a.dtype, strides, offsets)
+
+
+def _strides(place: View, width: int) -> tuple[int, ...]:
+    """Those of batch, heads, rows and features; where there is only one of something, any will do."""
+    batch, heads = (0, 0, *place.steps)[-2:]
+    return (batch or width, heads or width, place.row or width, 1)
+
+
+class Plan:
+    """A graph of cuDNN's, built; its values are bound by number."""
+
+    def __init__(self, graph: Any, device: str) -> None:
+        graph.validate()
+        graph.build_operation_graph()
+        graph.create_execution_plans([library().heur_mode.A])
+        graph.check_support()
+        graph.build_plans()
+        self.graph, self.handle, self.workspace = graph, handle(device), int(graph.get_workspace_size())
+
+    def enqueue(self, pointers: dict[int, int], workspace: int) -> None:
+        """Put it on the handle's stream."""
+        self.graph.execute(pointers, workspace, self.handle)
+
+
+class Candidate:
+    """Forward, or forward and backward, of one attention."""
+
+    name = "cuDNN"
+
+    def __init__(self, shape: Shape, plans: Sequence[Plan]) -> None:
+        self.shape, self.plans = shape, plans
+        lead = math.prod(shape.lead)
+        self.statistics = _rounded(lead * shape.queries * 4)
+        self.kept = self.statistics + _rounded(lead * shape.queries * shape.values * 2) if len(plans) > 1 else 0
+        self.workspace = self.kept + max(plan.workspace for plan in plans)
+
+    def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
+        """Put it on the stream. Pointers: query, key, value and the result, or after them g and three cotangents."""
+        count = len(self.shape.offsets)
+        table = {i: pointers[i - 1] + self.shape.offsets[i - 1] for i in range(1, count + 1)}
+        if self.kept:
+            table |= {_STATISTICS: workspace, _RESULT: workspace + self.statistics}
+            table |= {_COTANGENTS + i: pointer for i, pointer in enumerate(pointers[count:])}
+        else:
+            table[_RESULT] = pointers[count]
+        for plan in self.plans:
+            plan.enqueue(table, workspace + self.kept)
+
+
+def _rounded(size: int) -> int:
+    return -(-size // 256) * 256
+
+
+@functools.lru_cache(maxsize=256)
+def candidates(shape: Shape, device: str) -> list[Candidate]:
+    """What cuDNN has for an attention; nothing where it cannot do it or is not there."""
+    dnn = library()
+    if dnn is None:
+        return []
+    backward = len(shape.strides) > 3
+    try:
+        plans = [Plan(_forward(dnn, shape, backward, device), device)]
+        if backward:
+            plans.append(Plan(_backward(dnn, shape, device), device))
+    except dnn.cudnnGraphNotSupportedError:
+        return []
+    return [Candidate(shape, plans)]
+
+
+def _graph(dnn: Any, shape: Shape, device: str, names: Sequence[str]) -> tuple[Any, list[Any], dict[str, Any]]:
+    """A graph with the operands, and what both passes are told."""
+    kinds = dnn.data_type
+    kind = getattr(kinds, NAMES[shape.dtype])
+    graph = dnn.pygraph(
+        handle=handle(device), io_data_type=kind, intermediate_data_type=kinds.FLOAT, compute_data_type=kinds.FLOAT
+    )
+    numbers = [_OPERANDS.index(name) for name in names]
+    given = [
+        graph.tensor(dim=shape.sizes(name), stride=list(shape.strides[i]), data_type=kind, uid=i + 1)
+        for name, i in zip(names, numbers)
+    ]
+    settings: dict[str, Any] = {"attn_scale": shape.scale}
+    if shape.causal:
+        settings |= {"diagonal_alignment": dnn.diagonal_alignment.TOP_LEFT, "diagonal_band_right_bound": 0}
+    return graph, given, settings
+
+
+def _contiguous(sizes: Sequence[int]) -> list[int]:
+    return [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+
+
+def _give(value: Any, number: int, sizes: list[int], kind: Any) -> None:
+    """Make a value an output, stored row by row."""
+    value.set_uid(number).set_output(True).set_dim(sizes).set_stride(_contiguous(sizes)).set_data_type(kind)
+
+
+def _forward(dnn: Any, shape: Shape, with_statistics: bool, device: str) -> Any:
+    graph, given, settings = _graph(dnn, shape, device, _OPERANDS[:3])
+    result, statistics = graph.sdpa(*given, generate_stats=with_statistics, **settings)
+    kinds = dnn.data_type
+    _give(result, _RESULT, shape.sizes("g"), getattr(kinds, NAMES[shape.dtype]))
+    if with_statistics:
+        _give(statistics, _STATISTICS, [*shape.lead, shape.queries, 1], kinds.FLOAT)
+    return graph
+
+
+def _backward(dnn: Any, shape: Shape, device: str) -> Any:
+    graph, (query, key, value, g), settings = _graph(dnn, shape, device, _OPERANDS)
+    kinds = dnn.data_type
+    kind = getattr(kinds, NAMES[shape.dtype])
+    sizes, rows = shape.sizes("g"), [*shape.lead, shape.queries, 1]
+    result = graph.tensor(dim=sizes, stride=_contiguous(sizes), data_type=kind, uid=_RESULT)
+    statistics = graph.tensor(dim=rows, stride=_contiguous(rows), data_type=kinds.FLOAT, uid=_STATISTICS)
+    settings["use_deterministic_algorithm"] = True
+    cotangents = graph.sdpa_backward(query, key, value, result, g, statistics, **settings)
+    for number, (name, cotangent) in enumerate(zip(_OPERANDS, cotangents), _COTANGENTS):
+        _give(cotangent, number, shape.sizes(name), kind)
+    return graph

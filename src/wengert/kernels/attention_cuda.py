@@ -1,0 +1,343 @@
+"""Attention on a CUDA device by our own kernels, forward and backward: where its operands lie, and the launches.
+
+    fma   any float, heads of any size that fits shared memory       attention.cuh
+    mma   tensor cores: float16, bfloat16, heads up to 128; sm_80 on attention_mma.cuh
+
+Operands need not be laid out head by head: permutations, slices and reshapes of one value are read where that lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.dtypes import bool_
+from wengert.graph import Node
+from wengert.kernels.addressing_cuda import Named
+from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.product import FLOATS, HALVES, device_type, sum_type
+
+_VIEWS = frozenset(("permute_dims", "take_slice", "reshape"))
+_PITCH = 128  # statistics of a head's queries lie a multiple of this apart: what a block may read at a time
+_LOG2E = 1 / math.log(2)
+
+
+# --- where operands lie ---------------------------------------------------------------------------------------------
+
+
+class View(NamedTuple):
+    """A value of matrices (..., rows, columns) as elements of another, `base`; a row's are neighbours."""
+
+    base: Node
+    offset: int
+    steps: tuple[int, ...]  # along the axes in front
+    row: int
+
+    def aligned(self, count: int) -> bool:
+        """Whether every row begins at a multiple of so many elements."""
+        return not any(n % count for n in (self.offset, self.row, *self.steps))
+
+
+def view(node: Node) -> View:
+    """Where the elements of a value lie, seen through the permutations, slices and reshapes that made it."""
+    chain = [node]
+    while chain[-1].op.name in _VIEWS:
+        chain.append(chain[-1].sources[0])
+    while chain:
+        found = _seen(chain)
+        if found is not None:
+            return found
+        chain.pop()
+    raise AssertionError("a value lies in its own memory")
+
+
+def _seen(chain: Sequence[Node]) -> View | None:
+    """The first of the chain as a view of the last, or None where that would not have neighbours in its rows."""
+    base, start = chain[-1], np.empty(1, np.int8)
+    steps = [math.prod(base.shape[axis + 1 :]) for axis in range(base.ndim)]
+    x = np.lib.stride_tricks.as_strided(start, base.shape, steps)  # only its strides are looked at
+    for node in reversed(chain[:-1]):
+        if node.op.name == "reshape":
+            try:
+                x = x.view()
+                x.shape = node.shape
+            except AttributeError:
+                return None
+        else:
+            x = node.op.numpy(x, **node.attrs)
+    if x.shape[-1] > 1 and x.strides[-1] != 1 or any(n < 0 for n in x.strides):
+        return None
+    strides = [step if size > 1 else 0 for size, step in zip(x.shape, x.strides)]
+    return View(base, x.ctypes.data - start.ctypes.data, tuple(strides[:-2]), strides[-2])
+
+
+# --- an attention ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Attention:
+    """An attention's sizes and where its operands lie."""
+
+    lead: tuple[int, ...]
+    queries: int
+    keys: int
+    features: int
+    values: int
+    causal: bool
+    scale: float
+    dtype: np.dtype[Any]
+    views: Mapping[str, View]  # query, key, value; g backward
+    mask: Node | None
+
+    @property
+    def heads(self) -> int:
+        return math.prod(self.lead)
+
+    @property
+    def pitch(self) -> int:
+        """How far apart the statistics of the heads' queries lie."""
+        return -(-self.queries // _PITCH) * _PITCH
+
+
+def attention(node: Node) -> Attention | None:
+    """What a node of either op asks for, or None where our kernels cannot do it."""
+    backward = isinstance(node.dtype, tuple)
+    g, (query, key, value, *masks) = (node.sources[0], node.sources[1:]) if backward else (None, node.sources)
+    result = g if g is not None else node
+    if query.dtype not in FLOATS or not all(source.size for source in node.sources):
+        return None
+    views = {"query": query, "key": key, "value": value} | ({"g": g} if g is not None else {})
+    return Attention(
+        result.shape[:-2],
+        query.shape[-2],
+        key.shape[-2],
+        query.shape[-1],
+        value.shape[-1],
+        node.attrs["causal"],
+        node.attrs["scale"],
+        query.dtype,
+        {name: view(x) for name, x in views.items()},
+        masks[0] if masks else None,
+    )
+
+
+def operands(node: Node) -> list[Node]:
+    """What is read from memory: what the operands are views of, and the mask."""
+    found = attention(node)
+    if found is None:
+        return list(node.sources)
+    order = [name for name in ("g", "query", "key", "value") if name in found.views]
+    return [*(found.views[name].base for name in order), *([found.mask] if found.mask is not None else [])]
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
+def _place(name: str, offset: int, steps: Sequence[int], lead: Sequence[int]) -> str:
+    """A function that gives the first element of a head's matrix."""
+    terms, below, padded = [str(offset)], 1, (*(0,) * (len(lead) - len(steps)), *steps)
+    for size, step in reversed(list(zip(lead, padded))):
+        if step and size > 1:
+            terms.append(f"head / {below} % {size} * {step}LL")
+        below *= size
+    return f"    __device__ static long long {name}_at(int head) {{ return {' + '.join(terms)}; }}\n"
+
+
+def _shape(a: Attention) -> str:
+    """The sizes and steps as constants for attention.cuh."""
+    early = a.scale <= 0 or (a.mask is not None and a.mask.dtype != bool_)
+    numbers = {name: getattr(a, name) for name in ("queries", "keys", "features", "values", "pitch")}
+    numbers |= {"causal": int(a.causal), "scaled_early": int(early)}
+    numbers["free"] = int(not all(v.aligned(16 // a.dtype.itemsize) for v in a.views.values()))
+    text = ""
+    for name, v in a.views.items():
+        numbers[f"{name}_row"] = v.row
+        text += _place(name, v.offset, v.steps, a.lead)
+    text += _place("mask", 0, () if a.mask is None else _contiguous(a.mask), a.lead)
+    numbers["mask_kind"] = 0 if a.mask is None else 1 if a.mask.dtype == bool_ else 2
+    if a.mask is not None:
+        numbers["mask_row"] = 0 if a.mask.shape[-2] == 1 else a.mask.shape[-1]
+        numbers["mask_column"] = 0 if a.mask.shape[-1] == 1 else 1
+    lines = "".join(f"    static const int {name} = {value};\n" for name, value in numbers.items())
+    unit = 1.0 if early else a.scale * _LOG2E
+    lines += f"    static constexpr double scale = {a.scale!r}, unit = {unit!r};\n"
+    return f"struct wg_shape {{\n{lines}{text}}};\n"
+
+
+def _contiguous(mask: Node) -> list[int]:
+    """How far apart the matrices of a mask lie along each axis in front; 0 where it is broadcast."""
+    sizes = mask.shape
+    return [0 if sizes[i] == 1 else math.prod(sizes[i + 1 :]) for i in range(len(sizes) - 2)]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a block works: rows it owns, rows of the other side it meets at a time, warps; `tall` 0 without tensor cores."""
+
+    own: int
+    other: int
+    warps: int = 8
+    tall: int = 0
+
+
+def _kernel(name: str, a: Attention, tile: Tile, call: str, results: Sequence[str], backward: bool) -> str:
+    kind, mask = device_type(a.dtype), "unsigned char" if a.mask is None or a.mask.dtype == bool_ else "wg_element"
+    header = "attention_mma.cuh" if tile.tall else "attention.cuh"
+    given = ["query", "key", "value", *(["g"] if backward else [])]
+    parameters = [f"const wg_element *{x}" for x in given]
+    parameters += [f"const {mask} *mask"] if a.mask is not None else []
+    absent = "" if a.mask is not None else f"    const {mask} *mask = 0;\n"
+    return f"""#include "{header}"
+
+typedef {kind} wg_element;
+{_shape(a)}
+extern "C" __global__ void __launch_bounds__({tile.warps * 32}) {name}({", ".join([*parameters, *results])})
+{{
+    extern __shared__ __align__(128) char shared[];
+{absent}    {call}
+}}
+"""
+
+
+def _padded(size: int) -> int:
+    """The features of a head, filled up for the tensor cores."""
+    return next(n for n in (32, 64, 128) if n >= size)
+
+
+def _by_tensor_cores(a: Attention, device: Device) -> bool:
+    return a.dtype in HALVES and max(a.features, a.values) <= 128 and int(device.arch.rstrip("a")) >= 80
+
+
+# --- forward --------------------------------------------------------------------------------------------------------
+
+
+def _forward_tile(a: Attention, device: Device) -> Tile | None:
+    if _by_tensor_cores(a, device):
+        return Tile(128, 64, 4, 32) if max(a.features, a.values) <= 64 else Tile(64, 64, 4, 16)
+    return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 1, 1)))
+
+
+def _plain_bytes(a: Attention, tile: int, counts: tuple[int, int, int]) -> int:
+    """Shared memory of so many tiles of features, of values and of scores."""
+    size = 8 if a.dtype.itemsize == 8 else 4
+    wide, deep, square = counts
+    return size * tile * (wide * (a.features | 1) + deep * (a.values | 1) + square * (tile + 1))
+
+
+def _plain_tile(device: Device, need: Any) -> Tile | None:
+    """The largest tile that fits: several blocks to an SM if that is possible."""
+    for limit in (device.shared_per_sm // 2 - 1024, device.shared_per_block):
+        for n in (64, 32, 16):
+            if need(n) <= limit:
+                return Tile(n, n)
+    return None
+
+
+def _walk(a: Attention, tile: Tile, statistics: bool, names: Mapping[str, str], results: Sequence[str]) -> Launch:
+    """The launch of the forward's walk: for its result, or for the statistics that backward needs."""
+    flag = "true" if statistics else "false"
+    sums = "g, (wg_element *)0, logarithms, shares" if statistics else "(wg_element *)0, y, (wg_sum *)0, (wg_sum *)0"
+    sums = sums.replace("wg_sum", sum_type(a.dtype))
+    if tile.tall:
+        e, v = _padded(a.features), _padded(a.values)
+        sizes = f"wg_shape, wg_element, {e}, {v}, {tile.tall}, {tile.warps}, {tile.other}, {flag}"
+        call = f"wg_attention_mma<{sizes}>(query, key, value, mask, {sums}, shared);"
+        shared = max(2 * (tile.own * e + 2 * tile.other * (e + v)), tile.warps * 16 * (v + 8) * 4)
+    else:
+        room = f"({sum_type(a.dtype)} *)shared"
+        call = f"wg_attention<wg_shape, {tile.own}, {flag}>(query, key, value, mask, {sums}, {room});"
+        shared = _plain_bytes(a, tile.own, (2, 1, 1))
+    total = sum_type(a.dtype)
+    made = [f"{total} *logarithms", f"{total} *shares"] if statistics else ["wg_element *y"]
+    name = "attention_statistics" if statistics else "attention"
+    return _launch(name, a, tile, call, made, statistics, names, results, a.pitch if statistics else a.queries, shared)
+
+
+def _launch(
+    name: str,
+    a: Attention,
+    tile: Tile,
+    call: str,
+    made: Sequence[str],
+    backward: bool,
+    names: Mapping[str, str],
+    results: Sequence[str],
+    rows: int,
+    shared: int,
+) -> Launch:
+    source = _kernel(name, a, tile, call, made, backward)
+    given = [names[x] for x in ("query", "key", "value", "g", "mask") if x in names and (x != "g" or backward)]
+    why = f"{'mma' if tile.tall else 'fma'} {tile.own} x {tile.other} scores at a time, {tile.warps} warps"
+    grid = (a.heads, -(-rows // tile.own), 1)
+    return Launch(source, name, grid, (tile.warps * 32, 1, 1), (*given, *results), shared, why)
+
+
+def _names(a: Attention, named: Named) -> dict[str, str]:
+    names = {name: named(v.base) for name, v in a.views.items()}
+    return names if a.mask is None else {**names, "mask": named(a.mask)}
+
+
+def forward(node: Node, named: Named, device: Device) -> Work | None:
+    """The work of an attention."""
+    a = attention(node)
+    tile = _forward_tile(a, device) if a is not None else None
+    if a is None or tile is None:
+        return Work(()) if not node.size else None
+    return Work((_walk(a, tile, False, _names(a, named), [named(node)]),))
+
+
+# --- backward -------------------------------------------------------------------------------------------------------
+
+
+def _back_tile(a: Attention, device: Device, by_key: bool) -> Tile | None:
+    if _by_tensor_cores(a, device):
+        wide = max(a.features, a.values) > 64
+        return Tile(64, 32 if wide else 64, 4, 16)
+    return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 2, 2)))
+
+
+def _back(a: Attention, tile: Tile, by_key: bool, names: Mapping[str, str], results: Sequence[str]) -> Launch:
+    """The launch that makes the cotangents of keys and values, or of queries."""
+    flag, total = "true" if by_key else "false", sum_type(a.dtype)
+    to = "to, to_value" if by_key else "to, (wg_element *)0"
+    given = "query, key, value, mask, g, logarithms, shares"
+    if tile.tall:
+        e, v = _padded(a.features), _padded(a.values)
+        sizes = f"wg_shape, wg_element, {e}, {v}, {tile.tall}, {tile.warps}, {tile.other}, {flag}"
+        call = f"wg_attention_back_mma<{sizes}>({given}, {to}, shared);"
+        walk = 2 * (tile.own + 2 * tile.other) * (e + v) + (16 * tile.other if by_key else 0)
+        shared = max(walk, tile.warps * 16 * (max(e, v) + 8) * 4)
+    else:
+        call = f"wg_attention_back<wg_shape, {tile.own}, {flag}>({given}, {to}, ({total} *)shared);"
+        shared = _plain_bytes(a, tile.own, (2, 2, 2))
+    made = [f"const {total} *logarithms", f"const {total} *shares", "wg_element *to"]
+    made += ["wg_element *to_value"] if by_key else []
+    name, rows = ("attention_by_key", a.keys) if by_key else ("attention_by_query", a.queries)
+    return _launch(name, a, tile, call, made, True, names, ["logarithms", "shares", *results], rows, shared)
+
+
+def backward(node: Node, named: Named, device: Device, results: Mapping[int, Node]) -> Work | None:
+    """The work of an attention's backward: statistics, then the cotangents of keys and values, then of queries.
+
+    What nobody picks goes into a temporary.
+    """
+    a = attention(node)
+    tiles = [] if a is None else [_forward_tile(a, device), *(_back_tile(a, device, k) for k in (True, False))]
+    if a is None or None in tiles:
+        return None
+    walk, by_key, by_query = (tile for tile in tiles if tile is not None)
+    size = 8 if a.dtype.itemsize == 8 else 4
+    workspace = dict.fromkeys(("logarithms", "shares"), a.heads * a.pitch * size)
+    to = [named(results[i]) if i in results else f"result{i}" for i in range(3)]
+    for i, shape in enumerate(node.shape):
+        if i not in results:
+            workspace[f"result{i}"] = math.prod(shape) * a.dtype.itemsize
+    names = _names(a, named)
+    launches = [_walk(a, walk, True, names, ["logarithms", "shares"])]
+    launches += [_back(a, by_key, True, names, to[1:])] if 1 in results or 2 in results else []
+    launches += [_back(a, by_query, False, names, to[:1])] if 0 in results else []
+    return Work(tuple(launches), workspace)

@@ -1,0 +1,80 @@
+"""The CUDA attention without a GPU: the plain kernels run by the emulator against the op's reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.emulator import Emulator, compiler
+from tests.kernels.headers import pasted
+from wengert.dtypes import bfloat16, float32, float64
+from wengert.graph import Node
+from wengert.kernels.attention_cuda import backward, forward, view
+from wengert.kernels.launch import H200, RTX_2080
+from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
+from wengert.ops.core import as_node, cast
+from wengert.ops.movement import permute_dims, reshape, swapaxes
+from wengert.ops.op import picks
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
+
+CASES: list[tuple[tuple[Any, ...], Any, dict[str, Any]]] = [  # shapes of query, key, value; mask; attributes
+    (((2, 37, 8), (2, 37, 8), (2, 37, 8)), None, {"causal": True, "scale": 0.5}),
+    (((2, 2, 18, 5), (2, 1, 21, 5), (1, 2, 21, 3)), "bool", {"causal": False, "scale": 0.4}),
+    (((3, 17), (40, 17), (40, 20)), "added", {"causal": True, "scale": -0.3}),
+]
+
+
+def node_of(case: tuple[Any, ...], dtype: Any) -> tuple[Node, Node]:
+    """The forward and the backward node of a case, on random numbers."""
+    shapes, kind, attrs = case
+    rng = np.random.default_rng(3)
+    sources = [as_node(rng.standard_normal(shape).astype(dtype)) for shape in shapes]
+    mask = []
+    if kind == "bool":
+        seen = rng.random((shapes[0][-2], shapes[1][-2])) < 0.7
+        seen[1] = False
+        mask = [as_node(seen)]
+    elif kind == "added":
+        mask = [as_node(rng.standard_normal((1, shapes[1][-2])).astype(dtype))]
+    y = ATTENTION(*sources, *mask, **attrs)
+    g = as_node(rng.standard_normal(y.shape).astype(dtype))
+    return y, ATTENTION_BACKWARD(g, *sources, *mask, **attrs)
+
+
+def reference(node: Node) -> Any:
+    return node.op.run([source.buffer for source in node.sources], node)
+
+
+def names_of(node: Node, arrays: dict[str, Any]) -> Any:
+    """What names a node's buffer, and puts the array of a source beside it."""
+
+    def named(x: Node) -> str:
+        if isinstance(x.buffer, np.ndarray):
+            arrays[f"n{x.serial}"] = np.array(x.buffer)
+        return f"n{x.serial}"
+
+    return named
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [float32, pytest.param(float64, marks=pytest.mark.slow)], ids=lambda d: d.name)
+def test_attention_equals_its_reference(dtype: Any) -> None:
+    runs = []
+    for case in CASES:
+        y, back = node_of(case, dtype)
+        arrays: dict[str, Any] = {}
+        named = names_of(y, arrays)
+        results = picks(back)
+        works = forward(y, named, RTX_2080), backward(back, named, RTX_2080, dict(enumerate(results)))
+        runs.append((y, back, results, arrays, [pasted(work) for work in works if work is not None]))
+    emulator = Emulator([work for *_, works in runs for work in works])
+    for y, back, results, arrays, works in runs:
+        arrays |= {f"n{x.serial}": np.full(x.shape, 99, dtype) for x in (y, *results)}
+        for work in works:
+            emulator.run(work, arrays)
+        rounding = 1e-12 if dtype is float64 else 2e-5
+        for node, want in zip((y, *results), (reference(y), *reference(back))):
+            np.testing.assert_allclose(arrays[f"n{node.serial}"], want, rtol=rounding, atol=rounding)
