@@ -11,11 +11,11 @@ from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.dtypes import bfloat16, float32, float64
 from wengert.graph import Node
-from wengert.kernels.attention_cuda import backward, forward, view
+from wengert.kernels.attention_cuda import View, backward, forward, view
 from wengert.kernels.launch import H200, RTX_2080
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
-from wengert.ops.core import as_node, cast
-from wengert.ops.movement import permute_dims, reshape, swapaxes
+from wengert.ops.core import as_node
+from wengert.ops.movement import matrix_transpose, reshape, swapaxes, take_slice
 from wengert.ops.op import picks
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
@@ -78,3 +78,18 @@ def test_attention_equals_its_reference(dtype: Any) -> None:
         rounding = 1e-12 if dtype is float64 else 2e-5
         for node, want in zip((y, *results), (reference(y), *reference(back))):
             np.testing.assert_allclose(arrays[f"n{node.serial}"], want, rtol=rounding, atol=rounding)
+
+
+def test_operands_are_read_where_they_lie() -> None:
+    """Queries as a model makes them: a third of a product's columns, cut into heads."""
+    whole = as_node(np.zeros((2, 5, 24), float32))
+    heads = swapaxes(reshape(take_slice(whole, (0, 0, 8), (1, 1, 1), (2, 5, 8)), (2, 5, 2, 4)), 1, 2)
+    assert view(heads) == View(whole, 8, (120, 4), 24)
+    turned = matrix_transpose(heads)
+    assert view(turned) == View(turned, 0, (40, 20), 5)
+
+
+def test_tensor_cores_take_half_precision() -> None:
+    for dtype, device, expected in ((bfloat16, H200, "mma"), (bfloat16, RTX_2080, "fma"), (float32, H200, "fma")):
+        work = forward(node_of(CASES[0], dtype)[0], str, device)
+        assert work is not None and work.launches[0].why.startswith(expected)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.gpu.harness import compiled
+from tests.kernels.test_attention_cuda import CASES, node_of
 from tests.kernels.test_gemm import product
 from wengert.dtypes import bfloat16, float16, float32, float64, int32
+from wengert.kernels import attention_cuda
 from wengert.kernels.convolution_cuda import Convolution, Form, works
 from wengert.kernels.gemm import candidates, write
 from wengert.kernels.launch import H200, RTX_2080, Device, Work
 from wengert.kernels.pooling_cuda import Windows, max_pool, max_pool_back, sum_pool
+from wengert.ops.op import picks
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
 
@@ -40,11 +44,22 @@ def every_work(device: Device) -> Iterator[Work]:
         for name in ("convolve", "convolve_input", "convolve_weight"):
             for dtype in (float32, bfloat16):
                 yield works(Convolution(name, form, dtype, dtype), "a", "b", "c", device)[0]
+    for dtype in (float32, bfloat16, float16):
+        for case in (*CASES, (((2, 64, 128),) * 3, None, {"causal": True, "scale": 0.1})):
+            yield from _attention(case, dtype, device)
     windows = Windows(4, (8, 8), (4, 4), (3, 3), (2, 2), (1, 1))
     for kind in (float32, bfloat16, int32):
         yield max_pool(windows, kind, "x", "values", "places")
     yield max_pool_back(windows, np.dtype(float32), "g", "places", "to")
     yield sum_pool(windows, np.dtype(float32), "x", "to")
+
+
+def _attention(case: Any, dtype: Any, device: Device) -> Iterator[Work]:
+    y, back = node_of(case, dtype)
+    forward = attention_cuda.forward(y, lambda node: "n", device)
+    backward = attention_cuda.backward(back, lambda node: "n", device, dict(enumerate(picks(back))))
+    assert forward is not None and backward is not None
+    yield from (forward, backward)
 
 
 def sources(device: Device) -> list[str]:

@@ -21,7 +21,7 @@ from wengert.kernels.addressing_cuda import Named
 from wengert.kernels.launch import Device, Launch, Work
 from wengert.kernels.product import FLOATS, HALVES, device_type, sum_type
 
-_VIEWS = frozenset(("permute_dims", "take_slice", "reshape"))
+_VIEWS = frozenset(("permute_dims", "slice", "reshape"))
 _PITCH = 128  # statistics of a head's queries lie a multiple of this apart: what a block may read at a time
 _LOG2E = 1 / math.log(2)
 
@@ -69,7 +69,7 @@ def _seen(chain: Sequence[Node]) -> View | None:
                 return None
         else:
             x = node.op.numpy(x, **node.attrs)
-    if x.shape[-1] > 1 and x.strides[-1] != 1 or any(n < 0 for n in x.strides):
+    if (x.shape[-1] > 1 and x.strides[-1] != 1) or any(n < 0 for n in x.strides):
         return None
     strides = [step if size > 1 else 0 for size, step in zip(x.shape, x.strides)]
     return View(base, x.ctypes.data - start.ctypes.data, tuple(strides[:-2]), strides[-2])
@@ -176,7 +176,7 @@ def _contiguous(mask: Node) -> list[int]:
 
 @dataclass(frozen=True)
 class Tile:
-    """How a block works: rows it owns, rows of the other side it meets at a time, warps; `tall` 0 without tensor cores."""
+    """How a block works: rows it owns, rows of the other side at a time, warps, rows of a warp (0: no tensor cores)."""
 
     own: int
     other: int
@@ -217,7 +217,7 @@ def _by_tensor_cores(a: Attention, device: Device) -> bool:
 
 def _forward_tile(a: Attention, device: Device) -> Tile | None:
     if _by_tensor_cores(a, device):
-        return Tile(128, 64, 4, 32) if max(a.features, a.values) <= 64 else Tile(64, 64, 4, 16)
+        return Tile(128, 64 if max(a.features, a.values) <= 64 else 32, 4, 32)
     return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 1, 1)))
 
 
@@ -295,8 +295,7 @@ def forward(node: Node, named: Named, device: Device) -> Work | None:
 
 def _back_tile(a: Attention, device: Device, by_key: bool) -> Tile | None:
     if _by_tensor_cores(a, device):
-        wide = max(a.features, a.values) > 64
-        return Tile(64, 32 if wide else 64, 4, 16)
+        return Tile(64, 64, 4, 16)
     return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 2, 2)))
 
 

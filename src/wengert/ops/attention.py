@@ -89,14 +89,15 @@ def _composed(
 
 def _vjp(g: Node, y: Node) -> list[Node | None]:
     """By one primitive, unless a mask that was added wants its cotangent too: that is as large as the scores."""
-    query, key, value = (widened(source) for source in y.sources[:3])
+    query, key, value = y.sources[:3]
     mask = y.sources[3] if len(y.sources) > 3 else None
     cotangents: Sequence[Node]
     if mask is None or mask.dtype is bool_:
         masks = () if mask is None else (mask,)
-        cotangents = picks(ATTENTION_BACKWARD(widened(g), query, key, value, *masks, **y.attrs))
+        cotangents = picks(ATTENTION_BACKWARD(cast(g, query.dtype), query, key, value, *masks, **y.attrs))
     else:
-        cotangents = _composed(widened(g), query, key, value, widened(mask), **y.attrs)
+        wide, query, key, value = (widened(x) for x in (g, query, key, value))
+        cotangents = _composed(wide, query, key, value, widened(mask), **y.attrs)
     found: list[Node | None] = [cast(cotangent, source.dtype) for cotangent, source in zip(cotangents, y.sources)]
     return [*found, *[None] * (len(y.sources) - len(found))]
 

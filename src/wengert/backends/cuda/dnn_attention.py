@@ -61,6 +61,12 @@ def shape_of(node: Node) -> Shape | None:
     return Shape((batch, heads), *sizes, a.causal, a.scale, a.dtype, strides, offsets)
 
 
+def operands(node: Node) -> list[Node]:
+    """The values in which the operands lie, in the order of a candidate's pointers."""
+    a = attention(node)
+    return [] if a is None else [place.base for place in a.views.values()]
+
+
 def _strides(place: View, width: int) -> tuple[int, ...]:
     """Those of batch, heads, rows and features; where there is only one of something, any will do."""
     batch, heads = (0, 0, *place.steps)[-2:]

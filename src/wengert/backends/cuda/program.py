@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.cpu import inlines
-from wengert.backends.cuda import blas, dnn
+from wengert.backends.cuda import blas, dnn, dnn_attention
 from wengert.backends.cuda.driver import Arguments, opened
 from wengert.backends.cuda.memory import DeviceArray, download, unchecked, upload, upload_into
 from wengert.compiler.donate import donations
@@ -249,10 +249,23 @@ class Program:
         elif node.op.name in dnn.CONVOLUTIONS:
             shape = dnn.shape_of(node, False)
             found = dnn.candidates(shape, self.device) if shape is not None else ()
+        elif node.op.name in dnn_attention.ATTENTIONS:
+            return self._vendor_attention(node, reads)
         if not found:
             return None
         buffers = {name: storage(x) for name, x in zip("xyz", (*operands, node))}
         return Step(None, None, buffers, reads, [node], found[0])
+
+    def _vendor_attention(self, node: Node, reads: list[Node]) -> Step | None:
+        shape = dnn_attention.shape_of(node)
+        found = dnn_attention.candidates(shape, self.device) if shape is not None else ()
+        picked = self.picks.get(node, {})
+        results = [picked[i] for i in sorted(picked)] if isinstance(node.dtype, tuple) else [node]
+        if not found or (isinstance(node.dtype, tuple) and len(results) < len(node.dtype)):
+            return None
+        values = [*dnn_attention.operands(node), *results]
+        buffers = {f"value{i}": storage(x) for i, x in enumerate(values)}
+        return Step(None, None, buffers, reads, results, found[0])
 
     def _pick(self, node: Node) -> Step:
         """One result of several: it is in its place already, or is copied from the first that picked it."""

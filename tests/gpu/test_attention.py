@@ -1,0 +1,82 @@
+"""Attention on a GPU, forward and backward, ours and cuDNN's, against the reference in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.gpu.harness import has_gpu, run, this_device
+from tests.kernels.test_attention_cuda import CASES, names_of, node_of
+from wengert.backends.cuda import dnn, dnn_attention
+from wengert.dtypes import bfloat16, float16, float32
+from wengert.graph import Node
+from wengert.kernels.attention_cuda import backward, forward
+from wengert.ops.op import picks
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="there is no GPU")]
+
+LARGER: list[Any] = [
+    (((3, 200, 64),) * 3, None, {"causal": True, "scale": 0.125}),
+    (((2, 300, 128),) * 3, None, {"causal": True, "scale": 0.09}),
+    (((2, 2, 100, 64), (2, 1, 333, 64), (1, 2, 333, 40)), "bool", {"causal": False, "scale": 0.1}),
+    (((2, 77, 24), (2, 130, 24), (2, 130, 32)), "added", {"causal": True, "scale": 0.3}),
+    (((2, 200, 20), (2, 90, 20), (2, 90, 21)), None, {"causal": True, "scale": 0.3}),
+]
+CLOSE = {float32: 2e-6, float16: 1e-3, bfloat16: 1e-2}
+
+
+def exact(node: Node) -> Any:
+    """The reference in float64."""
+    arrays = [s.buffer if s.dtype == np.bool_ else np.asarray(s.buffer, float) for s in node.sources]
+    return node.op.numpy(*arrays, **node.attrs)
+
+
+def error(got: Any, want: Any) -> float:
+    return float(np.linalg.norm(np.asarray(got, float) - want) / np.linalg.norm(want))
+
+
+@pytest.mark.parametrize("dtype", [float32, bfloat16, float16], ids=lambda dtype: dtype.name)
+def test_our_kernels(dtype: Any) -> None:
+    for case in CASES + LARGER:
+        y, back = node_of(case, dtype)
+        results, arrays = picks(back), {}
+        named = names_of(y, arrays)
+        works = forward(y, named, this_device()), backward(back, named, this_device(), dict(enumerate(results)))
+        arrays |= {f"n{x.serial}": np.full(x.shape, 99, dtype) for x in (y, *results)}
+        for work in works:
+            assert work is not None
+            arrays = run(work, arrays)
+        for node, want in zip((y, *results), (exact(y), *exact(back))):
+            assert error(arrays[f"n{node.serial}"], want) < CLOSE[dtype], f"{case} {node}"
+        again = run(works[1], arrays)
+        assert all(again[f"n{x.serial}"].tobytes() == arrays[f"n{x.serial}"].tobytes() for x in results)
+
+
+@pytest.mark.parametrize("library", ["ours", "cuDNN"])
+def test_programs_read_heads_out_of_one_product(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled gradient, as a model has it: queries, keys and values are columns of one value."""
+    if library == "ours":
+        monkeypatch.setattr(dnn_attention, "candidates", lambda *_: [])
+    elif dnn.library() is None:
+        pytest.skip("cuDNN's frontend is not installed")
+    rng = np.random.default_rng(0)
+    b, t, h, d = 2, 200, 3, 64
+    x, seed = rng.standard_normal((b, t, 3 * h * d)), rng.standard_normal((b, h, t, d))
+
+    def gradient(device: str, dtype: Any, compiled: bool) -> Any:
+        def loss(x: wg.Tensor) -> wg.Tensor:
+            q, k, v = (wg.swapaxes(part.reshape((b, t, h, d)), 1, 2) for part in wg.chunk(x, 3, axis=-1))
+            y = wg.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return (y.astype(wg.float32) * wg.tensor(seed, dtype=wg.float32, device=device)).sum()
+
+        function = wg.compile(wg.grad(loss)) if compiled else wg.grad(loss)
+        given = wg.tensor(x, dtype=wg.float32, device=device).astype(dtype)
+        return [function(given).astype(wg.float32).numpy() for _ in range(3 if compiled else 1)]
+
+    (want,) = gradient("cpu", wg.float32, False)
+    found = gradient("cuda", wg.bfloat16, True)
+    assert error(found[0], want) < 2e-2
+    assert all((other == found[0]).all() for other in found)
