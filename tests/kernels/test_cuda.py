@@ -76,15 +76,16 @@ def shapes_of(kernel: Kernel) -> list[Shape]:
         return [*plain, *([Tiles(1, 4), Tiles(1, 16)] if turned else [])]
     length = math.prod(loop.extent for loop in kernel.inner)
     found: list[Shape] = []
-    for width in {1, vector_width(statements, kernel.inner[-1] if kernel.inner else None)}:
-        vectors = length // width
-        for lanes, rows in ((1, 32), (4, 16), (32, 3), (64, 2), (256, 1)):
-            found += [Rows(width, lanes, rows, 0), Rows(width, lanes, rows, max(1, -(-vectors // lanes)))]
-        if not kernel.scratch:
-            found += [Rows(width, 32, 1, 0, 3), Rows(width, 128, 1, 0, 2)]
+    width = vector_width(statements, kernel.inner[-1] if kernel.inner else None)
+    for k, (lanes, rows) in enumerate(((1, 32), (4, 16), (32, 3), (64, 2), (256, 1))):
+        vector = (width, 1)[k % 2]
+        found.append(Rows(vector, lanes, rows, max(1, -(-length // vector // lanes))))
+    found += [Rows(width, 32, 3, 0), Rows(1, 64, 1, 0)]
+    if not kernel.scratch:
+        found += [Rows(width, 32, 1, 0, 3), Rows(1, 128, 1, 0, 2)]
     if kernel.outer and not kernel.scratch:
-        for width in {1, vector_width(statements, kernel.outer[-1])}:
-            found += [Columns(width, 3, 5), Columns(width, 32, 1), Columns(width, 4, 8, 3), Columns(width, 1, 40, 2)]
+        width = vector_width(statements, kernel.outer[-1])
+        found += [Columns(width, 3, 5), Columns(1, 32, 1), Columns(width, 4, 8, 3), Columns(1, 1, 40, 2)]
     return found
 
 

@@ -160,7 +160,9 @@ class _Columns:
         if split:
             page.line(f"const int split = blockIdx.x % {shape.splits};")
             block = f"(blockIdx.x / {shape.splits})"
-        side = f"{block} % {self.lines} * {shape.across} + threadIdx.x % {shape.across}"
+        side = f"threadIdx.x % {shape.across}"
+        if self.lines > 1:
+            side = f"{block} % {self.lines} * {shape.across} + {side}"
         if self.ragged:
             page.line(f"const int wanted = {side};")
             page.line(f"const bool alive = wanted < {self.vectors};")

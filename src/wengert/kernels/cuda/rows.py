@@ -50,7 +50,7 @@ class _Rows:
     def begin(self, row: str) -> None:
         """Say which row a thread works on; one that is beyond the last works on that and stores nothing."""
         page, shape, index = self.page, self.shape, self.names.index
-        page.line(f"const int lane = threadIdx.x % {shape.lanes};")
+        page.line(f"const int lane = threadIdx.x{f' % {shape.lanes}' if shape.rows > 1 else ''};")
         if self.ragged:
             page.line(f"const {index} wanted = {row};")
             page.line(f"const bool alive = wanted < {self.count};")
@@ -132,7 +132,8 @@ class _WholeRows(_Rows):
 
     def work(self) -> Work:
         page, shape, kernel = self.page, self.shape, self.kernel
-        self.begin(f"({self.names.index})blockIdx.x * {shape.rows} + threadIdx.x / {shape.lanes}")
+        several = f" * {shape.rows} + threadIdx.x / {shape.lanes}" if shape.rows > 1 else ""
+        self.begin(f"({self.names.index})blockIdx.x{several}")
         self._declare_scratch()
         for stage in kernel.stages:
             self.scalars(stage.before)
@@ -259,8 +260,8 @@ class _SplitRows(_Rows):
             self.finish(totals_in(stage.inside))
 
     def _pass(self, number: int, stage: Stage, totals: Sequence[Accumulate], finishes: bool) -> None:
-        self.page, page, shape = Page(), Page(), self.shape
-        page = self.page
+        page, shape = Page(), self.shape
+        self.page = page
         self.begin(f"blockIdx.x / {shape.splits}")
         page.line(f"const int split = blockIdx.x % {shape.splits};")
         self._known(number)

@@ -105,18 +105,17 @@ def _largest(kernel: Kernel) -> int:
 def unravel(page: Page, at: str, loops: Sequence[Loop], names: Names, vector: int = 1) -> None:
     """Declare the variables of loops from a flat position; the last loop goes in steps of `vector`."""
     unsigned = "unsigned" if names.index == "int" else "unsigned long long"
-    step = 1
-    texts = []
+    step, texts = 1, []
     for k, loop in reversed(list(enumerate(loops))):
-        extent = loop.extent // vector if k == len(loops) - 1 else loop.extent
-        text = f"({unsigned}){at}"
-        if step > 1:
-            text += f" / {step}"
+        last = k == len(loops) - 1
+        extent = loop.extent // vector if last else loop.extent
+        text = at if step == 1 else f"({unsigned}){at} / {step}"
         if k > 0:
-            text = f"{text} % {extent}"
-        scaled = f" * {vector}" if vector > 1 and k == len(loops) - 1 else ""
-        name = base_name(loop, vector) if k == len(loops) - 1 else loop.name
-        texts.append(f"const {names.index} {name} = ({names.index})({text}){scaled};")
+            text = f"{text} % {extent}" if step > 1 else f"({unsigned}){text} % {extent}"
+        text = text if text == at else f"({names.index})({text})"
+        scaled = f" * {vector}" if vector > 1 and last else ""
+        name = base_name(loop, vector) if last else loop.name
+        texts.append(f"const {names.index} {name} = {text}{scaled};")
         step *= extent
     for line in reversed(texts):
         page.line(line)
