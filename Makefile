@@ -24,7 +24,7 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs wheel bench bench-cpu soak soak-shapes fuzz clean
+.PHONY: help demo test test-all lint format docs wheel bench bench-cpu gpu-check gpu-bench soak soak-shapes fuzz clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,12 @@ soak: $(CORE_STAMP)  ## train 100,000 tiny steps and watch the memory
 
 soak-shapes: $(CORE_STAMP)  ## compile a thousand shapes and watch memory and caches
 	$(BIN)/python benchmarks/soak_shapes.py
+
+gpu-check: $(TEST_STAMP)  ## run the tests that need a GPU (EXTRAS=cuda,cuda-math)
+	$(BIN)/python -m pytest -n 8 -q tests/gpu
+
+gpu-bench: $(TEST_STAMP)  ## measure training steps on a GPU beside PyTorch, which must be installed
+	$(BIN)/python benchmarks/gpu.py --json
 
 fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on and compare with the references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)

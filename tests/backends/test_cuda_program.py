@@ -149,6 +149,15 @@ def test_memory_comes_back_after_running_out(gpu: EmulatedDriver, monkeypatch: p
     assert (held + 1).numpy()[0] == 2.0
 
 
+def test_explain_names_launches_and_what_the_host_computes() -> None:
+    f = wg.compile(lambda x: wg.sort(wg.exp(x)) * 2)
+    f(wg.tensor([3.0, 1.0, 2.0], device="cuda"))
+    text = f.explain()
+    assert "1 ops on the host: argsort" in text and "elements" in text
+    assert "__global__" in f.source() and "__global__" in f.explain("build")
+    assert "def graph" in f.explain("cse")
+
+
 def test_a_kernel_of_ones_own() -> None:
     triple = wg.cuda.kernel(
         'extern "C" __global__ void triple(const float *x, int n, float *y)'

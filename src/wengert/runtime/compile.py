@@ -199,8 +199,9 @@ class Compiled:
         return Printed(text)
 
     def source(self) -> str:
-        """The C of the latest call's program."""
-        return compiled_program(self._newest("source").program, "source").source
+        """The C, or the CUDA C++, of the latest call's program."""
+        program = self._newest("source").program
+        return program.source if hasattr(program, "source") else compiled_program(program, "source").source
 
     def memory(self) -> list[Moment]:
         """Print what is live at each step of the latest call's program; the moments are returned."""

@@ -35,11 +35,27 @@ def text_of(graph: Graph, program: Any, name: str | None = None) -> str:
     """What `explain(name)` shows of a program: the table, the graph after a pass, or why groups were not merged."""
     if name == "recorded":
         return IMPORTS + as_python(graph)
+    if hasattr(program, "described"):
+        return _on_gpu(program, name)
     if not isinstance(program, Program):
         return _interpreted(graph, name)
     if name is None:
         return table(graph, program)
     return after(program, name)
+
+
+def _on_gpu(program: Any, name: str | None) -> str:
+    """What `explain(name)` shows of a program on a GPU: passes and launches, the graph after a pass, or the CUDA."""
+    if name is None:
+        passes = "\n".join(str(report) for report in program.reports)
+        return f"{passes}\n\n{program.described()}"
+    if name == "build":
+        return str(program.source)
+    found = [report for report in program.reports if report.name == name]
+    if not found:
+        known = ", ".join(dict.fromkeys(["recorded", *(report.name for report in program.reports), "build"]))
+        raise ArgumentError(f"explain: there is no pass {name!r}; there are {known}")
+    return IMPORTS + as_python(found[-1].graph)
 
 
 def compiled_program(program: Any, asked: str) -> Program:

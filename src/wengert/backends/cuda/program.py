@@ -368,6 +368,37 @@ class Program:
             else:
                 call.arguments.set(position, arena + self.offsets[node])
 
+    # --- showing --------------------------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> str:
+        """The CUDA C++ of all kernels."""
+        return "\n".join(self.sources)
+
+    def described(self) -> str:
+        """What is launched, in order: how each launch's shape was worked out, which library or host op takes part."""
+        launches = sum(len(step.work.launches) for step in self.steps if step.work)
+        libraries = sum(step.vendor is not None for step in self.steps)
+        on_host = [step.node.op.name for step in self.steps if step.node is not None]
+        lines = [
+            f"{self.driver.name} ({self.device}): {launches} launches of our kernels, {libraries} calls of libraries, "
+            f"{len(on_host)} ops on the host{': ' + ', '.join(sorted(set(on_host))) if on_host else ''}; "
+            f"{self.arena_size / 1e6:.1f} MB of arena"
+        ]
+        for step in self.steps:
+            where = next((describe(node.location) for node in step.writes if node.location), "")
+            if step.node is not None:
+                lines.append(f"  {step.node.op.name}: on the host, by its reference  {where}")
+            elif step.vendor is not None:
+                lines.append(f"  {step.writes[0].op.name}: {step.vendor.name}  {where}")
+            else:
+                assert step.work is not None
+                lines += [
+                    f"  {launch.entry} {launch.grid} x {launch.block}: {launch.why}  {where}"
+                    for launch in step.work.launches
+                ]
+        return "\n".join(lines)
+
     # --- running --------------------------------------------------------------------------------------------------
 
     def __call__(
