@@ -200,7 +200,7 @@ class Compiled:
 
     def source(self) -> str:
         """The C, or the CUDA C++, of the latest call's program."""
-        program = self._newest("source").program
+        program: Any = self._newest("source").program
         return program.source if hasattr(program, "source") else compiled_program(program, "source").source
 
     def memory(self) -> list[Moment]:

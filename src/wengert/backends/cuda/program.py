@@ -414,7 +414,7 @@ class Program:
             for number in self.overwritten:
                 if number not in owned or given[number] is not arrays[number]:
                     given[number] = given[number].copy()
-            made = [spare.get(k) or DeviceArray(*kind, self.device) for k, *kind in self.fresh]
+            made = [spare.get(k) or DeviceArray(shape, dtype, self.device) for k, shape, dtype in self.fresh]
             table = [*given, *self.held, *made]
             self._point_at(table)
             if self.checks:
