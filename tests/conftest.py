@@ -10,7 +10,13 @@ import pytest
 
 import wengert as wg
 
-COMPILED = ("/compiler/", "/runtime/", "/kernels/", "/train/")  # folders whose tests run in the tiers users have
+COMPILED = (
+    "/compiler/",
+    "/inspect/",
+    "/runtime/",
+    "/kernels/",
+    "/train/",
+)  # folders whose tests run in the tiers users have
 
 
 @pytest.fixture(autouse=True)

@@ -134,15 +134,17 @@ __all__ = [
 ]
 
 
-_LATER = ("cuda", "data", "learn", "models", "nn", "optim", "train")
+_LATER = ("cuda", "data", "inspect", "learn", "models", "nn", "optim", "train")
 """Submodules that are imported when they are first asked for, so that `import wengert` stays quick."""
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "profile":
+        return _import_module("wengert.inspect").profile
     if name in _LATER:
         return _import_module(f"wengert.{name}")
-    return _module_attribute(name, [*__all__, *_LATER])
+    return _module_attribute(name, [*__all__, *_LATER, "profile"])
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LATER, "errors", "graph"})
+    return sorted({*__all__, *_LATER, "errors", "graph", "profile"})

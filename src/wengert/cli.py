@@ -51,6 +51,18 @@ def _learn(options: argparse.Namespace) -> None:
     tour(options.seconds, options.page)
 
 
+def _view(options: argparse.Namespace) -> None:
+    from wengert.inspect import commands
+
+    commands.view(options.target, options.inputs, options.out, options.open)
+
+
+def _profile(options: argparse.Namespace) -> None:
+    from wengert.inspect import commands
+
+    commands.profile(options.script, options.arguments, options.by or ["kernel", "line"], options.top, options.trace)
+
+
 def _train(options: argparse.Namespace) -> int:
     from wengert.train import commands  # which takes a moment, and is not needed for help
 
@@ -80,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_eval(added("eval", "evaluate a checkpoint", _train))
     _add_generate(added("generate", "continue a text with a trained model", _train))
     _add_learn(added("learn", "a guided tour of the ways to a derivative", _learn))
+    _add_view(added("view", "a page of a function's graph, its gradient and its kernels", _view))
+    _add_profile(added("profile", "run a script and tell where its time and memory go", _profile))
     added("info", "what is installed, what is missing and how to get it", _info)
     return parser
 
@@ -87,6 +101,21 @@ def _parser() -> argparse.ArgumentParser:
 def _add_learn(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="the longest measurement (default: %(default)s)")
     parser.add_argument("--page", metavar="FILE", help="write it as an HTML page too")
+
+
+def _add_view(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="script.py:function", help="a function, compiled or not, or a Tensor")
+    parser.add_argument("inputs", nargs="*", help="example inputs: expressions, with the script's names known")
+    parser.add_argument("--out", metavar="FILE", help="the page's file; FUNCTION.html if not given")
+    parser.add_argument("--no-open", dest="open", action="store_false", help="write the page and do not open it")
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("script", help="a Python file")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
+    parser.add_argument("--by", action="append", choices=["op", "kernel", "module", "line"], help="tables to show")
+    parser.add_argument("--top", type=int, default=10, help="rows of each table (default: %(default)s)")
+    parser.add_argument("--trace", metavar="FILE", help="write the events for Chrome's trace viewer")
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:

@@ -6,9 +6,10 @@ In: a node and the arrays of its sources. Out: its array. What goes wrong names 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,9 +21,42 @@ if TYPE_CHECKING:
 _checks_nans = False
 
 
-def apply(node: Node, arrays: Sequence[Any]) -> Any:
-    """The reference of a node's op on arrays, checked for NaNs where that is asked for."""
-    result = node.op.run(arrays, node)
+class Observer(Protocol):
+    """What looks on while programs run: `wg.profile`. Times are those of `time.perf_counter`."""
+
+    def ran_op(self, node: Node, result: Any, start: float, stop: float) -> None:
+        """An op was computed by its reference."""
+        ...
+
+    def calls_of(self, program: Any) -> Sequence[Callable[..., None]]:
+        """What a program on the CPU calls in place of its own calls."""
+        ...
+
+    def ran_program(self, program: Any, start: float, stop: float) -> None:
+        """A program ran as a whole on a GPU."""
+        ...
+
+    def built(self, start: float, stop: float) -> None:
+        """A program was built."""
+        ...
+
+
+class Watch:
+    """Who looks on; usually nobody does."""
+
+    observer: Observer | None = None
+
+
+watch = Watch()
+
+
+def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
+    """The reference of a node's op on arrays, into `out` if it is given; checked and timed where that is asked for."""
+    observer = watch.observer
+    start = 0.0 if observer is None else perf_counter()
+    result = node.op.run(arrays, node) if out is None else node.op.numpy(*arrays, out=out)
+    if observer is not None:
+        observer.ran_op(node, result, start, perf_counter())
     if _checks_nans:
         _check_nans(node, arrays, result)
     return result

@@ -63,6 +63,7 @@ def walk(order: Sequence[Node], seeds: Iterable[tuple[Node, Any]], inputs: Itera
     kept = set(inputs)
     found: dict[Node, Cotangent] = {}
     watched = len(watchers) > 0
+    observer = recording.observer
     with recorded_as(recording.location, recording.grad):
         for node in reversed(order):
             g = sums.pop(node, None)
@@ -71,6 +72,8 @@ def walk(order: Sequence[Node], seeds: Iterable[tuple[Node, Any]], inputs: Itera
             recording.location = _new_tuple(Backward, (node.op.name, node.location))
             if watched and node in watchers:
                 g = _watched(node, g)
+            if observer is not None:
+                observer(node, g)
             if node in kept:
                 found[node] = g
             if wanted.isdisjoint(node.sources):

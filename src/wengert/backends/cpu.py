@@ -36,7 +36,7 @@ from wengert.kernels.expressions import c_expression
 from wengert.kernels.loops import Kernel
 from wengert.kernels.lower import lower
 from wengert.kernels.threads import thread_count
-from wengert.reference import apply_here
+from wengert.reference import apply_here, watch
 
 PRELUDE = """#include <math.h>
 #include <stdint.h>
@@ -338,7 +338,7 @@ class Program:
         with self.lock, single_threaded(), np.errstate(all="ignore"):
             arena = ctypes.c_void_p(self.arena.ctypes.data)
             results: dict[Node, Any] = {}
-            for call in self.calls:
+            for call in self.calls if watch.observer is None else watch.observer.calls_of(self):
                 call(pointers, arena, table, results)
                 if self.error.value:
                     self.error.value = 0

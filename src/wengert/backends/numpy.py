@@ -51,7 +51,7 @@ def _apply(node: Node, arrays: list[Any], uses: dict[Node, int], keep: set[Node]
     if type(op.numpy) is np.ufunc and node.size >= _REUSE_FROM and node.dtype not in HALF and not is_checking_nans():
         for i, source in enumerate(node.sources):
             if uses[source] == 1 and source in computed and source not in keep and _is_ours(arrays, i, node):
-                return op.numpy(*arrays, out=arrays[i])
+                return apply(node, arrays, arrays[i])
     return apply(node, arrays)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -33,6 +34,10 @@ class Hook:
         given = (args, kwargs) if self.with_kwargs else (args,)
         found = self.function(module, *given, output)
         return output if found is None else found
+
+
+observers: list[Callable[[Module], AbstractContextManager[None]]] = []
+"""What surrounds the forward of every module while something looks on, such as a profile; usually there is none."""
 
 
 class HookHandle:

@@ -8,13 +8,14 @@ other attribute is fixed while a step is recorded, and setting one counts `wg.co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import wengert as wg
 from wengert.nn import state as _state
 from wengert.nn.errors import name_layer
-from wengert.nn.hooks import Hook, HookHandle
+from wengert.nn.hooks import Hook, HookHandle, observers
 from wengert.nn.parameter import Parameter
 
 M = TypeVar("M", bound="Module")
@@ -58,6 +59,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.__dict__["_called"] = True
         try:
+            if observers:
+                return self._call_observed(args, kwargs)
             if self._hooks:
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
@@ -277,6 +280,12 @@ class Module:
     def _hooked(self, hook: Hook) -> HookHandle:
         self._hooks = (*self._hooks, hook)
         return HookHandle(self, hook)
+
+    def _call_observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with ExitStack() as stack:
+            for observer in observers:
+                stack.enter_context(observer(self))
+            return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         hooks = self._hooks

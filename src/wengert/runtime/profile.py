@@ -52,7 +52,11 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
     compiled(*args, **kwargs)
     program = compiled_program(compiled._newest("profile").program, "profile")
     best = [float("inf")] * len(program.steps)
-    calls, program.calls = program.calls, _timed_calls(program, best)
+
+    def note(number: int, start: float, stop: float) -> None:
+        best[number] = min(best[number], stop - start)
+
+    calls, program.calls = program.calls, timed_calls(program, note)
     try:
         for _ in range(repeats):
             compiled(*args, **kwargs)
@@ -62,8 +66,8 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
     return [_timed(group, step, seconds) for group, step, seconds in found if step.text != ""]
 
 
-def _timed_calls(program: Program, best: list[float]) -> list[Callable[..., None]]:
-    """What stands in for a program's calls: a call for each step, which notes its least time in `best`."""
+def timed_calls(program: Program, note: Callable[[int, float, float], None]) -> list[Callable[..., None]]:
+    """What stands in for a program's calls: a call for each step, which notes its number, when it began and ended."""
     library = load([_text(program)])
     found = blas()
     addresses = [ctypes.c_void_p(address) for address in ((found.sgemm, found.dgemm) if found else (None, None))]
@@ -79,7 +83,7 @@ def _timed_calls(program: Program, best: list[float]) -> list[Callable[..., None
                 own(pointers, arena)
             elif reference is not None:
                 reference(pointers, arena, table, results)
-            best[number] = min(best[number], perf_counter() - start)
+            note(number, start, perf_counter())
 
         return call
 
@@ -95,16 +99,19 @@ def _text(program: Program) -> str:
     )
 
 
+def described(group: Group, step: Step) -> str:
+    """A kernel in words: its ops, and what they go over."""
+    names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
+    if not group.opaque:
+        return f"{names} over {group.space}"
+    shapes = [str(list(source.shape)) for source in group.roots[0].sources if not isinstance(source.dtype, tuple)][:2]
+    return f"{names} {' by '.join(shapes)}" + (" (by its reference)" if step.text is None else "")
+
+
 def _timed(group: Group, step: Step, seconds: float) -> Timed:
     root = group.roots[0]
-    names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
-    if group.opaque:
-        shapes = [str(list(source.shape)) for source in root.sources if not isinstance(source.dtype, tuple)][:2]
-        name = f"{names} {' by '.join(shapes)}" + (" (by its reference)" if step.text is None else "")
-    else:
-        name = f"{names} over {group.space}"
     operations = flops(root) if group.opaque else 0
-    return Timed(name, describe(root.location), seconds, moved_by(step), operations)
+    return Timed(described(group, step), describe(root.location), seconds, moved_by(step), operations)
 
 
 def shown(kernels: list[Timed], top: int = 5) -> str:

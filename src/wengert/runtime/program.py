@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Container, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from wengert.backends import cpu, toolchain
 from wengert.backends.cpu import NOTHING
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, Node
-from wengert.reference import apply_here
+from wengert.reference import apply_here, watch
 from wengert.runtime.config import config
 from wengert.runtime.machines import on_gpu
 
@@ -44,6 +45,14 @@ def build(graph: Graph, pairs: Sequence[tuple[int, int]] = ()) -> Program:
 
     `pairs` are inputs and the outputs that take their place, by number: they may share memory.
     """
+    start = perf_counter()
+    program = _built(graph, pairs)
+    if watch.observer is not None:
+        watch.observer.built(start, perf_counter())
+    return program
+
+
+def _built(graph: Graph, pairs: Sequence[tuple[int, int]]) -> Program:
     on_cuda = on_gpu(graph)
     if not on_cuda and (config.tier == "interpret" or not has_compiler()):
         return Interpreter(graph)

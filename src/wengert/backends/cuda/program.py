@@ -33,7 +33,7 @@ from wengert.kernels.loops import Kernel
 from wengert.kernels.lower import lower
 from wengert.kernels.opaque import is_even, product
 from wengert.location import describe
-from wengert.reference import apply_here
+from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
 ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
@@ -419,15 +419,24 @@ class Program:
             self._point_at(table)
             if self.checks:
                 unchecked.setdefault(self.device, {}).update(self.checks)
+            observer = watch.observer
+            start = 0.0 if observer is None else self._when_done()
             results: dict[Node, Any] = {}
             for piece in self.pieces:
                 if isinstance(piece, Node):
                     self._on_host(piece, arrays, table, results)
                 else:
                     piece.run(self.captures)
+            if observer is not None:
+                observer.ran_program(self, start, self._when_done())
             if self.fixed:
                 self._copy_fixed(table, range(len(table) - len(made), len(table)), out=True)
             return self._in_order(self._results(table), arrays)
+
+    def _when_done(self) -> float:
+        """The time when the device has done all that it was given."""
+        self.driver.synchronize()
+        return perf_counter()
 
     def _in_order(self, results: list[Any], arrays: Sequence[Any]) -> list[Any]:
         """The device's outputs and the host's, in the graph's order."""

@@ -1,0 +1,6 @@
+"""Looking at what was recorded, what the compiler made of it, and where the time goes."""
+
+from wengert.inspect.page import page
+from wengert.inspect.profile import Profile, profile
+
+__all__ = ["Profile", "page", "profile"]

@@ -1,0 +1,72 @@
+"""What `wengert view` and `wengert profile` do: run a script, and look at what it has or does."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wengert.errors import ArgumentError
+from wengert.inspect.page import page
+from wengert.inspect.profile import Profile
+
+
+def view(target: str, expressions: Sequence[str], out: str | None, opens: bool) -> Path:
+    """Write the page of a function or a Tensor of a script, and open it in the browser.
+
+    `target` is `script.py:name`; the inputs are expressions, evaluated where the script's names are known.
+    """
+    script, _, name = target.rpartition(":")
+    if not script or not name:
+        raise ArgumentError(f"view: {target!r} does not name a function: write script.py:function")
+    names = _run(script, [], "__wengert__")
+    subject = _evaluated(name, names, script)
+    inputs = [_evaluated(text, names, script) for text in expressions]
+    try:
+        found = page(subject, out or f"{name}.html", *inputs)
+    except TypeError as error:  # arguments that do not fit
+        raise ArgumentError(f"view: {error}. Inputs follow the function: wengert view {target} 2.0 x") from error
+    print(found)
+    if opens:
+        webbrowser.open(found.resolve().as_uri())
+    return found
+
+
+def profile(script: str, arguments: Sequence[str], by: Sequence[str], top: int, trace: str | None) -> Profile:
+    """Run a script under a profile and print its tables."""
+    found = Profile()
+    try:
+        with found:
+            _run(script, arguments, "__main__")
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            print(f"wengert: the script ended with {error.code}", file=sys.stderr)
+    print("\n\n".join(found.table(each, top) for each in by))
+    if trace is not None:
+        print(f"trace: {found.trace(trace)}")
+    return found
+
+
+def _run(script: str, arguments: Sequence[str], name: str) -> dict[str, Any]:
+    """Run a script as `python script.py arguments` would; the names it has then."""
+    if not Path(script).is_file():
+        raise ArgumentError(f"there is no script {script!r} here")
+    kept = sys.argv, list(sys.path)
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    try:
+        return runpy.run_path(script, run_name=name)
+    finally:
+        sys.argv, sys.path[:] = kept
+
+
+def _evaluated(text: str, names: dict[str, Any], script: str) -> Any:
+    try:
+        return eval(text, names)
+    except Exception as error:
+        known = ", ".join(sorted(name for name, value in names.items() if callable(value) and not name.startswith("_")))
+        raise ArgumentError(f"view: {text!r} is not in {script} ({error}); there are {known}") from error

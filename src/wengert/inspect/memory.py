@@ -1,0 +1,64 @@
+"""The memory that values take while a profile looks on: the most at once, and who held it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+
+from wengert.backends.cpu import Program
+from wengert.graph import Node, describe_type
+from wengert.location import describe
+from wengert.runtime.explain import bytes_text, size_of, timeline
+
+Holder = tuple[int, str, str]  # bytes, what, the line
+
+
+class Memory:
+    """Live arrays by identity, and a list of them from when they were most."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self.at_peak: list[Holder] = []
+        self._live: dict[int, tuple[ref[Any], Holder]] = {}
+        self._now = 0
+        self._programs: WeakKeyDictionary[Program, list[Holder]] = WeakKeyDictionary()
+
+    def made(self, result: Any, node: Node) -> None:
+        """An op gave an array, or several."""
+        for array in result if isinstance(result, tuple) else (result,):
+            if not isinstance(array, np.ndarray) or array.base is not None or id(array) in self._live:
+                continue
+            number = id(array)
+            holder = (array.nbytes, f"{node.op.name} {describe_type(node)}", describe(node.location))
+            self._live[number] = (ref(array, functools.partial(self._freed, number)), holder)
+            self._now += array.nbytes
+            self._look(())
+
+    def _freed(self, number: int, _: ref[Any]) -> None:
+        self._now -= self._live.pop(number)[1][0]
+
+    def ran(self, program: Program) -> None:
+        """A compiled program runs: its outputs, and what is alive in its arena when that is fullest."""
+        if program not in self._programs:
+            fullest = max(timeline(program), key=lambda moment: moment.live, default=None)
+            made = [(size_of(n), f"{n.op.name} {describe_type(n)}", describe(n.location)) for n in program.made]
+            self._programs[program] = [*made, *(fullest.values if fullest is not None else [])]
+        self._look(self._programs[program])
+
+    def _look(self, more: Any) -> None:
+        total = self._now + sum(size for size, _, _ in more)
+        if total > self.peak:
+            if total > 1.01 * self.peak:  # so that few lists are made
+                self.at_peak = [*(holder for _, holder in self._live.values()), *more]
+            self.peak = total
+
+    def text(self, top: int = 3) -> str:
+        """The peak, and the largest values at it."""
+        lines = [f"memory: at most {bytes_text(self.peak)} at once; of this"]
+        largest = sorted(self.at_peak, reverse=True)[:top]
+        return "\n".join(
+            [*lines, *[f"  {bytes_text(size):>10}  {what}  {where[:80]}" for size, what, where in largest]]
+        )

@@ -1,0 +1,140 @@
+"""A recorded computation as plain data: what the page's script draws and tells.
+
+In: a Recorded. Out: dictionaries and lists, ready for JSON. A node is told of once, by its number; edges, gradients and
+rules are numbers of nodes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.graph import Node, describe_type, has_array
+from wengert.inspect.recorded import Recorded, evaluate
+from wengert.inspect.summary import summary
+from wengert.inspect.symbols import call_text, local_derivatives
+from wengert.location import Backward, Location, line_number, source_line
+from wengert.ops.core import DATA, PLACEHOLDER, VARIABLE
+
+
+def is_given(node: Node) -> bool:
+    """Whether a node is where a computation begins: an argument, a parameter, a value with no history."""
+    return node.op in (DATA, PLACEHOLDER, VARIABLE) or (not node.sources and has_array(node))
+
+
+def as_data(recorded: Recorded) -> dict[str, Any]:
+    """The computation for the page."""
+    return _Model(recorded).data()
+
+
+class _Model:
+    """The numbers and names of the nodes, and what is told of each."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+        nodes = [*recorded.forward, *recorded.backward]
+        self.numbers = {node: i for i, node in enumerate(nodes)}
+        self.names = _named(recorded)
+        self.modules = _modules(recorded, nodes)
+
+    def data(self) -> dict[str, Any]:
+        recorded = self.recorded
+        return {
+            "title": recorded.title,
+            "forward": [self._told(node) | self._derivatives(node) for node in recorded.forward],
+            "backward": [self._told(node) | self._rule(node) for node in recorded.backward],
+            "outputs": self._numbered(recorded.outputs),
+            "differentiated": recorded.differentiated,
+        }
+
+    def _numbered(self, nodes: Iterable[Node | None]) -> list[int]:
+        return [self.numbers[node] for node in nodes if node in self.numbers]
+
+    def _told(self, node: Node) -> dict[str, Any]:
+        """What is told of every node."""
+        told: dict[str, Any] = {
+            "id": self.numbers[node],
+            "name": self.names[node],
+            "op": node.op.name,
+            "type": describe_type(node),
+            "sources": list(dict.fromkeys(self._numbered(node.sources))),
+        }
+        if is_given(node):
+            told |= {"given": True, "sources": [], "text": "given"}
+        else:
+            told["text"] = call_text(node, self.names)
+        attrs = {key: str(value)[:200] for key, value in node.attrs.items() if key not in ("slot", "body")}
+        if attrs:
+            told["attrs"] = attrs
+        if self.modules[node]:
+            told["module"] = list(self.modules[node])
+        told |= _line(node.location)
+        if node in self.recorded.values:
+            told["value"] = summary(self.recorded.values[node])
+        return told
+
+    def _derivatives(self, node: Node) -> dict[str, Any]:
+        """Of a forward node: its cotangents, and its derivative by each source in symbols and in numbers."""
+        told: dict[str, Any] = {"cotangents": self._numbered(_cotangents(self.recorded, node))}
+        found = local_derivatives(node, self.names) if node.tracked and not is_given(node) else None
+        if found:
+            told["derivatives"] = [self._derivative(node, *each) for each in found if each[0] in self.numbers]
+        return told
+
+    def _derivative(self, node: Node, source: Node, text: str, derivative: Node | None, g: Node) -> dict[str, Any]:
+        told: dict[str, Any] = {"of": self.numbers[source], "symbols": text, "local": derivative is not None}
+        if derivative is not None and node in self.recorded.values:
+            values = {**self.recorded.values, g: np.ones(node.shape, node.dtype)}
+            evaluate([derivative], values)
+            told["value"] = summary(values[derivative])
+        return told
+
+    def _rule(self, node: Node) -> dict[str, Any]:
+        """Of a gradient's node: the forward node whose rule recorded it."""
+        forward = self.recorded.observed.forward_of(node)
+        return {"rule": self.numbers[forward]} if forward in self.numbers else {}
+
+
+def _modules(recorded: Recorded, nodes: Sequence[Node]) -> dict[Node, tuple[str, ...]]:
+    """The module of each node; what was given is where it is first used."""
+    found = recorded.observed.modules_in(nodes)
+    for node in reversed(nodes):
+        for source in node.sources:
+            if source in found and is_given(source):
+                found[source] = found[node]
+    return found
+
+
+def _cotangents(recorded: Recorded, node: Node) -> list[Node | None]:
+    """The cotangents of a node: one, or for several results one each."""
+    found = recorded.observed.cotangents.get(node)
+    return found if isinstance(found, list) else [found]
+
+
+def _named(recorded: Recorded) -> dict[Node, str]:
+    """Textbook names: what was given by its own, then v1, v2, ...; a cotangent after its value, other gradients' nodes
+    g1, g2, ...
+    """
+    names = dict(recorded.names)
+    for letter, nodes in (("v", recorded.forward), ("g", recorded.backward)):
+        unnamed = [node for node in nodes if node not in names]
+        names.update((node, f"{letter}{i + 1}") for i, node in enumerate(unnamed))
+    for node in reversed(recorded.observed.cotangents):  # the last to be told, nearest to the output, gives the name
+        if node in names:
+            own = names[node]
+            barred = f"{own[0]}\u0304{own[1:]}" if len(own) < 5 else f"grad {own}"
+            names.update((g, barred) for g in _cotangents(recorded, node) if g is not None)
+    return names
+
+
+def _line(location: Location) -> dict[str, Any]:
+    """The user's line: its file, number and text."""
+    text = source_line(location)
+    while isinstance(location, Backward):
+        location = location.forward
+    if location is None:
+        return {}
+    return {"line": f"{os.path.basename(location[0].co_filename)}:{line_number(location)}", "source": text}

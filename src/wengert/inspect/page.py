@@ -1,0 +1,74 @@
+"""`page`: a computation, its gradient and what the compiler made of them as one HTML file that needs no other.
+
+In: a Tensor, or a function with example inputs. Out: a file with the data (`model`, `passes`) and the script that draws
+it, beside the two libraries it draws with, d3 and dagre, in their own words (vendor/, with their licences).
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wengert.backends.cpu import Program
+from wengert.inspect import model, passes
+from wengert.inspect.recorded import record
+from wengert.runtime.program import build
+
+if TYPE_CHECKING:
+    from wengert.inspect.profile import Profile
+
+_SCRIPTS = ("pane.js", "details.js", "compiler.js", "main.js")
+_LIBRARIES = ("d3", "dagre")
+
+
+def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = None, **kwargs: Any) -> Path:
+    """Write a page that shows a computation and its gradient, node by node; open it in a browser.
+
+    `subject` is a Tensor, or a function, and then `args` and `kwargs` are example inputs for it. Of a compiled function
+    the page shows its passes, kernels and memory too, with the kernels' times if they are in a `profile`. A Tensor's
+    gradients have no values before `backward()`. Nothing is changed by looking: parameters keep their values.
+
+    >>> import wengert as wg, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "page.html")
+    >>> wg.inspect.page(lambda x, y: wg.log(x) + x * y - wg.sin(y), path, 2.0, 5.0).name
+    'page.html'
+    """
+    recorded = record(subject, args, kwargs)
+    data = model.as_data(recorded)
+    if recorded.replay is not None:
+        program = build(recorded.replay.graph, recorded.replay.pairs)
+        if isinstance(program, Program):  # and not interpreted
+            times = profile.times_of(program) if profile is not None else {}
+            data["compiler"] = passes.as_data(recorded.replay.graph, program, recorded.observed, times)
+    target = Path(path)
+    target.write_text(document(data), encoding="utf-8")
+    return target
+
+
+def document(data: dict[str, Any]) -> str:
+    """The page for some data."""
+    title = html.escape(data["title"])
+    scripts = [_library(name) for name in _LIBRARIES]
+    scripts += [f"const model = {_as_script(data)};", *map(_read, _SCRIPTS)]
+    parts = {"title": title, "style": _read("page.css"), "scripts": "".join(f"<script>{s}</script>\n" for s in scripts)}
+    text = _read("page.html")
+    for name, part in parts.items():
+        text = text.replace(f"<!-- {name} -->", part)
+    return text
+
+
+def _as_script(data: Any) -> str:
+    """Data as JSON inside a script: nothing in it ends the script."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\!--")
+
+
+def _library(name: str) -> str:
+    licence = _read(f"vendor/{name}.LICENSE").strip().replace("*/", "* /")
+    return f"/* {name}\n{licence} */\n{_read(f'vendor/{name}.min.js')}"
+
+
+def _read(name: str) -> str:
+    return (files("wengert.inspect") / name).read_text(encoding="utf-8")

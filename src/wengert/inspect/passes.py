@@ -1,0 +1,111 @@
+"""What the compiler made of a recorded graph, as plain data: the graph after each pass, its kernels, memory, times.
+
+In: a graph as recorded, and its program. Out: dictionaries for the page. Nodes that a pass left alone are the same in
+the next graph, so each is told of once, and a pass is a list of numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wengert.backends.cpu import Program
+from wengert.graph import Graph, Node, describe_type
+from wengert.inspect.modules import Observed
+from wengert.ops.core import LITERAL
+from wengert.runtime.explain import Row, bytes_text, rows, timeline
+from wengert.runtime.profile import described
+
+_AT_PEAK = 12  # values named at each step of the memory's timeline
+
+
+def as_data(graph: Graph, program: Program, observed: Observed, times: Mapping[int, float]) -> dict[str, Any]:
+    """The passes of a program for the page; `times` are the seconds of its steps, where they were measured."""
+    graphs = [graph, *[report.graph for report in program.reports], program.graph]
+    told = {row.name: row for row in rows(graph, program)}
+    numbers: dict[Node, int] = {}
+    modules: dict[Node, tuple[str, ...]] = {}
+    for each in graphs:
+        nodes = [*each.inputs, *each.captured(), *each.nodes]
+        modules |= observed.modules_in([node for node in nodes if node not in modules])
+        for node in nodes:
+            numbers.setdefault(node, len(numbers))
+    names = [name for name in told if name not in ("memory", "build")]
+    found = [_pass(told[name], each, numbers) for name, each in zip(names, graphs)]
+    return {
+        "nodes": [_told(node, numbers, modules[node]) for node in numbers],
+        "passes": [_with_changes(before, after) for before, after in zip([None, *found], found)],
+        "kernels": [_kernel(program, i, numbers, times.get(i)) for i in range(len(program.steps))],
+        "memory": _memory(program),
+        "arena": bytes_text(program.arena_size),
+    }
+
+
+def _told(node: Node, numbers: Mapping[Node, int], module: Sequence[str]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "id": numbers[node],
+        "op": node.op.name,
+        "type": describe_type(node),
+        "sources": list(dict.fromkeys(numbers[source] for source in node.sources if source in numbers)),
+    }
+    return told | ({"module": list(module)} if module else {})
+
+
+def _pass(row: Row, graph: Graph, numbers: Mapping[Node, int]) -> dict[str, Any]:
+    nodes = [numbers[node] for node in [*graph.inputs, *graph.captured(), *graph.nodes] if node.op is not LITERAL]
+    facts = f"{row.nodes} nodes, {row.kernels} kernels, {bytes_text(row.moved)} moved, peak {bytes_text(row.peak)}"
+    return {"name": row.name, "facts": facts, "nodes": list(dict.fromkeys(nodes))}
+
+
+def _with_changes(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
+    """A pass with how many nodes it removed and how many it put in."""
+    if before is None:
+        return after
+    then, now = set(before["nodes"]), set(after["nodes"])
+    return after | {"removed": len(then - now), "added": sorted(now - then)}
+
+
+# --- kernels and memory -----------------------------------------------------------------------------------------------
+
+
+def _kernel(program: Program, i: int, numbers: Mapping[Node, int], seconds: float | None) -> dict[str, Any]:
+    group, step = program.plan.groups[i], program.steps[i]
+    told = {
+        "name": described(group, step),
+        "nodes": [numbers[node] for node in inside(program, i) if node in numbers],
+        "source": _text(program, i),
+    }
+    return told | ({} if seconds is None else {"seconds": seconds})
+
+
+def inside(program: Program, i: int) -> list[Node]:
+    """The values that a kernel computes: its roots, and what it computes where they read it."""
+    group, roots, own = program.plan.groups[i], program.plan.roots, set(program.graph.nodes)
+    found: dict[Node, None] = {}
+    stack = list(group.roots)
+    while stack:
+        node = stack.pop()
+        if node not in found and node in own and (node in group.roots or node not in roots):
+            found[node] = None
+            stack += node.sources if not group.opaque or node in group.epilogue else ()
+    return list(found)
+
+
+def _text(program: Program, i: int) -> str:
+    """The C of a step: the call, and the function that it calls."""
+    step = program.steps[i]
+    if step.text is None:
+        return "no C: the op's NumPy reference"
+    names = {name: function for function, name in program.functions.items()}
+    called = [names[name] for name in dict.fromkeys(re.findall(r"\bkernel\d+\b", step.text)) if name in names]
+    functions = [function.named(name) for name, function in names.items() if function in called]
+    return "\n".join([step.text, "", *functions]).strip() or "nothing: the value is in its place already"
+
+
+def _memory(program: Program) -> list[dict[str, Any]]:
+    """The bytes alive at each step, and the largest values among them."""
+    return [
+        {"live": moment.live, "values": [[size, what, where] for size, what, where in moment.values[:_AT_PEAK]]}
+        for moment in timeline(program)
+    ]

@@ -1,0 +1,268 @@
+"""What a page shows: a computation as it was recorded, the gradients' nodes that came from it, and all their values.
+
+In: a Tensor, a function with example inputs, or a compiled function with some. Out: a Recorded. Values are computed
+here by the ops' references, apart from the user's tensors: nothing of theirs is changed, and a training step that is
+looked at does not step.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wengert import tree
+from wengert.autodiff.reverse import differentiable_path, walk
+from wengert.construct import tensor
+from wengert.dtypes import FLOATING
+from wengert.errors import ArgumentError, GradientError
+from wengert.graph import RELEASED, Node, ancestors, has_array, now, recorded_as, recording, tracing
+from wengert.inspect.modules import Observed
+from wengert.ops.core import LITERAL, VARIABLE, literal, variable
+from wengert.ops.movement import broadcast_to
+from wengert.reference import apply_here
+from wengert.runtime.arguments import take_apart
+from wengert.runtime.capture import Captured
+from wengert.runtime.compile import Compiled
+from wengert.runtime.machines import on_host
+from wengert.runtime.realize import flush
+from wengert.runtime.replay import Replay
+from wengert.tensor import Tensor, engine
+
+Value = Any  # an array, or a tuple of them
+
+
+@dataclass
+class Recorded:
+    """A computation: its forward nodes and its gradients' nodes in order, with the values that are known."""
+
+    title: str
+    forward: list[Node]
+    backward: list[Node]
+    outputs: list[Node]
+    observed: Observed
+    values: dict[Node, Value]
+    names: dict[Node, str] = field(default_factory=dict)  # of what was given: arguments and parameters
+    replay: Replay | None = None  # of a compiled function: what its passes began with
+
+    @property
+    def differentiated(self) -> bool:
+        """Whether the gradients have been computed, and not only how they would be."""
+        return all(node in self.values for node in self.backward)
+
+
+def record(subject: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Recorded:
+    """The computation of a Tensor, or of a function on these arguments."""
+    if isinstance(subject, Tensor):
+        if args or kwargs:
+            raise ArgumentError("inspect.page: a Tensor was given, and arguments with it; those go with a function")
+        return _of_tensor(subject)
+    if not callable(subject):
+        raise ArgumentError(
+            f"inspect.page takes a Tensor, or a function and example inputs for it; not a {type(subject).__name__}"
+        )
+    flush()  # what was made before is given, and not part of the function
+    if isinstance(subject, Compiled):
+        return _of_compiled(subject, args, kwargs)
+    return _of_function(subject, args, kwargs)
+
+
+# --- a Tensor, and a function -----------------------------------------------------------------------------------------
+
+
+def _of_tensor(value: Tensor) -> Recorded:
+    if value.node.sources is RELEASED:
+        raise GradientError(
+            "inspect.page: the graph behind this value was let go by backward(). Look before it, call it with "
+            "retain_graph=True, or give the page the function and its inputs"
+        )
+    recorded = _differentiated([value.node], Observed(), "Tensor")
+    leaves = [node.attrs["slot"]() for node in recorded.forward if node.op is VARIABLE and "slot" in node.attrs]
+    if any(leaf is not None and leaf.grad is not None for leaf in leaves):
+        evaluate(recorded.backward, recorded.values)
+    return recorded
+
+
+def _of_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Recorded:
+    """A function, run on variables of the arguments' values: so its gradient by each is there to be looked at."""
+    observed = Observed()
+    leaves, structure = tree.flatten((tuple(args), dict(kwargs)))
+    given = [_as_variable(leaf) for leaf in leaves]
+    with observed.watching(), _no_backward(), tracing("inspect.page"), recorded_as(None, True, recording.autocast):
+        positional, named = tree.unflatten(structure, given)
+        result = function(*positional, **named)
+    outputs = [leaf.node for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
+    if not outputs:
+        raise ArgumentError(f"inspect.page: the function returned {result!r}, in which there is no tensor")
+    recorded = _differentiated(outputs, observed, _title(function))
+    evaluate(recorded.backward, recorded.values)
+    names = _argument_names(function, args, kwargs)
+    recorded.names.update((leaf.node, name) for leaf, name in zip(given, names) if isinstance(leaf, Tensor))
+    recorded.names.update((slot.node, name) for slot, name in _named_slots(function, observed))
+    return recorded
+
+
+@contextmanager
+def _no_backward() -> Iterator[None]:
+    """Inside, `backward()` raises: it would change gradients, and let go of the graph that is to be shown."""
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise GradientError(
+            "inspect.page: the function calls backward(). Give the page the function that computes the loss, "
+            "or the whole step compiled: wg.inspect.page(wg.compile(step), ...)"
+        )
+
+    kept, engine.backward = engine.backward, refuse
+    try:
+        yield
+    finally:
+        engine.backward = kept
+
+
+def _as_variable(leaf: Any) -> Any:
+    if isinstance(leaf, (float, np.ndarray)):
+        leaf = tensor(leaf)
+    if not isinstance(leaf, Tensor) or leaf.dtype not in FLOATING:
+        return leaf
+    return Tensor(variable(leaf.node))
+
+
+def _differentiated(outputs: list[Node], observed: Observed, title: str) -> Recorded:
+    """The nodes behind some outputs, with the way back through them; the forward values computed."""
+    forward = _behind(outputs)
+    values: dict[Node, Value] = {}
+    evaluate(forward, values)
+    leaves = [node for node in forward if node.tracked and not any(source.tracked for source in node.sources)]
+    start = now()
+    tracked = [node for node in outputs if node.tracked]
+    order = differentiable_path(tracked, leaves)
+    with observed.watching(), recorded_as(None, False):
+        seeds = [(node, _ones(node)) for node in tracked]
+        found = [node for node in walk(order, seeds, leaves) if isinstance(node, Node)]
+    first = {seed for _, seed in seeds}
+    backward = [node for node in ancestors(found, since=start) if node in first or node.op is not LITERAL]
+    return Recorded(title, _shown(forward), backward, outputs, observed, values)
+
+
+def _ones(node: Node) -> Node:
+    return broadcast_to(literal(1, node.dtype, node.device), node.shape)
+
+
+def _behind(outputs: Sequence[Node]) -> list[Node]:
+    """The outputs and what they were made from, back to leaves and to values that are there with no history."""
+    stop = {node for node in ancestors(outputs) if node.op is VARIABLE and not any(s.tracked for s in node.sources)}
+    return ancestors(outputs, stop=stop)
+
+
+def _shown(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes without the numbers written in the program, which stand in the text of the ops that use them."""
+    return [node for node in nodes if node.op is not LITERAL]
+
+
+def evaluate(nodes: Sequence[Node], values: dict[Node, Value]) -> None:
+    """Compute nodes in order by their references, from the values known so far."""
+    with np.errstate(all="ignore"):
+        for node in nodes:
+            if node not in values:
+                values[node] = _value(node, values)
+
+
+def _value(node: Node, values: dict[Node, Value]) -> Value:
+    if has_array(node):
+        return on_host(node.buffer)
+    if type(node.buffer) is tuple:
+        return node.buffer
+    arrays = []
+    for source in node.sources:
+        if source not in values:
+            evaluate([each for each in ancestors([source]) if each not in values], values)
+        arrays.append(values[source])
+    return apply_here(node, arrays)
+
+
+# --- a compiled function ----------------------------------------------------------------------------------------------
+
+
+def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]) -> Recorded:
+    """A compiled function, recorded once more on these arguments and computed by the references."""
+    call = take_apart(None, tuple(args), kwargs)
+    if call is None:
+        raise ArgumentError("inspect.page: an argument is tracked and computed; pass its detach()")
+    observed = Observed()
+    with observed.watching():
+        replay = compiled._capture(call, None)
+    captured, graph = replay.captured, replay.graph
+    values: dict[Node, Value] = dict(zip(graph.inputs, _inputs(captured, call.leaves)))
+    values.update((node, on_host(node.buffer)) for node in graph.captured())
+    evaluate(graph.nodes, values)
+    after: set[Node] = set()  # gradients, and what is made from them: updates
+    for node in graph.nodes:
+        if observed.forward_of(node) is not None or not after.isdisjoint(node.sources):
+            after.add(node)
+    given = [*graph.inputs, *graph.captured()]
+    forward = [*given, *[node for node in graph.nodes if node not in after]]
+    backward = [node for node in graph.nodes if node in after]
+    title = f"compiled {_title(compiled._function)}"
+    recorded = Recorded(title, _shown(forward), _shown(backward), list(graph.outputs), observed, values)
+    recorded.replay = replay
+    names = _argument_names(compiled._function, args, kwargs)
+    recorded.names.update(zip(graph.inputs, [names[i] for i in captured.arguments]))
+    slots = {id(slot()): node for slot, node in zip(captured.slots, graph.inputs[_first_slot(captured) :])}
+    named = _named_slots(compiled._function, observed)
+    recorded.names.update((slots[id(slot)], name) for slot, name in named if id(slot) in slots)
+    return recorded
+
+
+def _first_slot(captured: Captured) -> int:
+    return len(captured.arguments) + len(captured.argument_grads)
+
+
+def _inputs(captured: Captured, leaves: Sequence[Any]) -> list[Value]:
+    """The arrays that the inputs of a captured graph have now."""
+    found = [leaves[i] for i in captured.arguments] + [leaves[i].grad for i in captured.argument_grads]
+    found += [slot() for slot in captured.slots] + [slot().grad for slot in captured.grads]  # type: ignore[union-attr]
+    return [
+        np.asarray(value, captured.float_dtype) if type(value) is float else np.asarray(_host(value)) for value in found
+    ]
+
+
+def _host(value: Any) -> Any:
+    return value.numpy() if isinstance(value, Tensor) else value
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def _title(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__name__).replace("<lambda>", "lambda")
+
+
+def _argument_names(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
+    """What the function calls each leaf of its arguments."""
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # built-in functions do not tell
+        parameters = []
+    names: list[str] = []
+    for i, argument in enumerate([*args, *kwargs.values()]):
+        known = [*parameters[: len(args)], *kwargs] if len(parameters) >= len(args) else []
+        name = known[i] if i < len(known) else f"x{i + 1}"
+        count = len(tree.flatten(argument)[0])
+        names += [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
+    return names
+
+
+def _named_slots(function: Any, observed: Observed) -> list[tuple[Tensor, str]]:
+    """The Tensors that a function refers to by name, and the parameters and buffers of the modules that it calls."""
+    found: list[tuple[Tensor, str]] = []
+    if inspect.isfunction(function) or inspect.ismethod(function):
+        variables = inspect.getclosurevars(function)
+        named = {**variables.globals, **variables.nonlocals}.items()
+        found += [(thing, name) for name, thing in named if isinstance(thing, Tensor)]
+    for module in observed.outermost:
+        found += [(slot, name) for name, slot in [*module.named_parameters(), *module.named_buffers()]]
+    return found

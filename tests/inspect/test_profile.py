@@ -1,0 +1,162 @@
+"""`wg.profile`: what is counted, by what; that the total is the time that passed; that it ends."""
+
+import json
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert import cli
+from wengert.inspect import Profile
+from wengert.reference import watch
+
+
+@contextmanager
+def interpreted():
+    before, wg.config.tier = wg.config.tier, "interpret"
+    yield
+    wg.config.tier = before
+
+
+def chain(x):
+    return wg.tanh(x @ x).sum()
+
+
+def test_ops_of_the_interpreter_are_counted_with_their_bytes_and_operations():
+    x = wg.tensor(np.eye(32, dtype=np.float32))
+    with interpreted(), wg.profile() as p:
+        chain(x).item()
+    rows = p.rows("op")
+    assert rows["matmul"].count == 1
+    assert rows["matmul"].flops == 2 * 32**3
+    assert rows["matmul"].moved == 3 * 32 * 32 * 4
+    assert set(rows) == {"matmul", "tanh", "sum"}
+
+
+def test_kernels_of_a_compiled_function_are_timed_one_by_one():
+    x = wg.tensor(np.eye(64, dtype=np.float32))
+    f = wg.compile(chain)
+    expected = f(x).item()
+    with wg.profile() as p:
+        results = [f(x).item() for _ in range(3)]
+    assert results == [expected] * 3
+    rows = p.rows("kernel")
+    assert {row.count for row in rows.values()} == {3}
+    assert next(row for name, row in rows.items() if name.startswith("matmul")).flops >= 3 * 2 * 64**3
+    assert any("test_profile.py" in name for name in p.rows("line"))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_total_is_the_time_that_passed(compiled):
+    x = wg.tensor(np.ones((192, 192), np.float32))
+    f = wg.compile(chain) if compiled else chain
+    f(x).item()
+    start = time.perf_counter()
+    with wg.profile() as p:
+        for _ in range(50):
+            f(x).item()
+    wall = time.perf_counter() - start
+    assert abs(p.seconds - wall) < 0.05 * wall
+    assert 0 < p.computing <= p.seconds
+    assert p.computing + p.building <= p.seconds
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_time_belongs_to_modules_forward_and_backward(compiled):
+    model = wg.nn.Sequential(wg.nn.Linear(8, 16), wg.nn.Tanh(), wg.nn.Linear(16, 4))
+
+    def step(x):
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    with wg.profile() as p:
+        (wg.compile(step) if compiled else step)(wg.ones((3, 8))).item()
+    assert {"Sequential.0", "Sequential.2"} <= set(p.rows("module"))
+
+
+def test_the_largest_values_at_the_peak_are_named():
+    with wg.profile() as p:
+        x = wg.ones((256, 256)) * 2.0
+        y = (x + 1.0).sum()
+        y.item()
+    assert p.memory.peak >= 256 * 256 * 4
+    assert "test_profile.py" in p.memory.text()
+
+
+def test_the_trace_is_bounded_and_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(Profile, "bound", 5)
+    with wg.profile() as p, interpreted():
+        for _ in range(4):
+            chain(wg.ones((4, 4))).item()
+    told = json.loads(p.trace(tmp_path / "trace.json").read_text())
+    assert len(told["traceEvents"]) == 5 and told["otherData"]["left out"] > 0
+    starts = [event["ts"] for event in told["traceEvents"]]
+    assert starts == sorted(starts) and all(event["dur"] >= 0 for event in told["traceEvents"])
+    assert sum(row.count for row in p.rows().values()) == 5 + p.left_out
+
+
+def test_a_profile_ends_with_its_block_also_by_an_error():
+    with pytest.raises(ZeroDivisionError), wg.profile():
+        1 / 0
+    assert watch.observer is None
+    with wg.profile(), pytest.raises(wg.errors.ArgumentError, match="another profile"), wg.profile():
+        pass
+    assert watch.observer is None
+
+
+def test_rows_by_something_unknown_say_what_there_is():
+    with wg.profile() as p:
+        pass
+    with pytest.raises(wg.errors.ArgumentError, match="op, kernel, module, line"):
+        p.rows("file")
+
+
+SCRIPT = """
+import sys
+import wengert as wg
+
+def f(x, y):
+    return x * wg.sin(y)
+
+if __name__ == "__main__":
+    print("arguments", sys.argv[1:])
+    print(f(wg.ones((8, 8)), wg.ones((8, 8))).sum().item())
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_the_command_profiles_a_script(script, capsys, tmp_path):
+    trace = tmp_path / "trace.json"
+    assert cli.main(["profile", "--by", "op", "--trace", str(trace), str(script), "a", "--b"]) == 0
+    shown = capsys.readouterr().out
+    assert "arguments ['a', '--b']" in shown and "sin" in shown and "ceiling" in shown
+    assert trace.exists()
+
+
+def test_the_command_writes_a_page(script, capsys, tmp_path):
+    out = tmp_path / "f.html"
+    assert cli.main(["view", "--no-open", "--out", str(out), f"{script}:f", "2.0", "wg.ones(3)"]) == 0
+    assert "sin(y)" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{script}"], "write script.py:function"),
+        (["{script}:g"], "there are f"),
+        (["{script}:f"], "missing 2 required positional arguments"),
+        (["nowhere.py:f"], "there is no script"),
+    ],
+)
+def test_the_command_says_what_is_wrong(script, capsys, arguments, message):
+    assert cli.main(["view", "--no-open", *[each.format(script=script) for each in arguments]]) == 1
+    assert message in capsys.readouterr().err
