@@ -47,7 +47,7 @@ template <int ROWS, int WIDTH, int THREADS, bool FREE, class T>
 __device__ __forceinline__ void wg_bring(wg_u32 tile, const T *from, long long step, int first, int rows, int columns)
 {
     wg_matrix<T, true, FREE> matrix = {from, step, rows, columns};
-    wg_loader<wg_matrix<T, true, FREE>, ROWS, WIDTH, THREADS>(matrix, first).load(tile, 0, 0, 1);
+    wg_loader<wg_matrix<T, true, FREE>, wg_along<T, ROWS, WIDTH>, THREADS>(matrix, first).load(tile, 0, 0, 1);
 }
 
 // sums = rows `high` to `high + TALL - 1` of one tile times all rows of another, over WIDTH features.
