@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import multiprocessing
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +81,22 @@ def this_device() -> Device:
     )
 
 
+_ready: dict[str, bytes] = {}  # texts that were compiled ahead
+
+
+def prepare(works: Iterable[Work]) -> None:
+    """Compile the texts of works for this device, in as many processes as there are cores."""
+    texts = {launch.source for work in works for launch in work.launches} - _ready.keys()
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
+        _ready.update(zip(texts, pool.map(functools.partial(compiled, arch=this_device().arch), texts)))
+
+
 @functools.cache
 def _function(source: str, entry: str, shared: int) -> Any:
     from cuda.bindings import driver
 
-    module = checked(driver.cuModuleLoadData(compiled(source, this_device().arch)))
+    cubin = _ready[source] if source in _ready else compiled(source, this_device().arch)
+    module = checked(driver.cuModuleLoadData(cubin))
     function = checked(driver.cuModuleGetFunction(module, entry.encode()))
     if shared > 48 << 10:
         most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

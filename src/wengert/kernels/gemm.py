@@ -44,7 +44,7 @@ _WGMMA = (
     (256, 64, 128, 4),
     (128, 64, 64, 6),
 )
-_SMALL = ((16, 16), (32, 16), (16, 32), (32, 32))
+_SMALL = ((16, 16), (32, 16))
 
 
 def candidates(product: Product, device: Device) -> list[Tile]:
@@ -126,7 +126,7 @@ def expected(product: Product, tile: Tile, device: Device) -> float:
     arithmetic = 2 * tile.high * tile.wide * depth * rounds / rate
     if tile.rung == "small":  # loads are not hidden behind a block's own arithmetic, but partly behind other blocks'
         arithmetic += (tile.high + tile.wide) * depth * 4 * rounds / _FETCHED
-        arithmetic *= 0.6 + 0.4 / rounds
+        arithmetic *= 0.7 + 0.3 / rounds
     parts = tile.split * product.rows * product.columns * product.batches * 8
     adding = _ADDING + parts / device.bandwidth * _CLOCK if tile.split > 1 else 0.0
     return arithmetic + _START.get(tile.rung, 2500.0) + adding

@@ -13,7 +13,6 @@ from wengert.kernels.launch import Device, Launch, TensorMap, Work
 from wengert.kernels.product import DType, Matrix, Operand, Product, Tile, device_type, sum_type
 
 _HEADERS = {"naive": "gemm_naive", "tiled": "gemm_naive"}
-_CHUNKS = {"mma": 16, "wgmma": 16, "small": 16}  # bytes of a load
 _SIZES = (
     "int m, int n, int k, int share, int inner, long long a_step, long long a_outer, long long a_inner,\n"
     "    long long b_step, long long b_outer, long long b_inner, long long c_step, long long c_outer, long long c_inner"
@@ -93,7 +92,7 @@ def _multiply(product: Product, tile: Tile, device: Device) -> Launch:
     if tile.rung == "wgmma":
         return _multiply_wgmma(product, tile, device)
     kind = device_type(product.dtype)
-    chunk = _CHUNKS[tile.rung] // product.dtype.itemsize if tile.rung in _CHUNKS else 4 if tile.rung == "fma" else 1
+    chunk = {"fma": 4, "small": 4, "mma": 16 // product.dtype.itemsize}.get(tile.rung, 1)  # elements of a load
     left, right = (f"wg_matrix<{kind}, {_flag(o.along)}, {_flag(not o.aligned(chunk))}>" for o in product.operands)
     result = _result(product, _width(product, tile))
     high, wide = tile.tiles(product)
