@@ -18,8 +18,9 @@ import numpy as np
 
 from wengert.backends.cpu import inlines
 from wengert.backends.cuda import blas, dnn, dnn_attention
-from wengert.backends.cuda.driver import Arguments, opened
+from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, unchecked, upload, upload_into
+from wengert.backends.cuda.stretch import Call, Stretch, VendorCall
 from wengert.compiler.donate import donations
 from wengert.compiler.fuse import Group, Plan, fuse, storage
 from wengert.compiler.memory import lives, place
@@ -28,7 +29,7 @@ from wengert.graph import Graph, Node
 from wengert.kernels import device_ops
 from wengert.kernels.cuda import write
 from wengert.kernels.epilogue import epilogue
-from wengert.kernels.launch import Launch, TensorMap, Work
+from wengert.kernels.launch import TensorMap, Work
 from wengert.kernels.loops import Kernel
 from wengert.kernels.lower import lower
 from wengert.kernels.opaque import is_even, product
@@ -55,69 +56,6 @@ class Step(NamedTuple):
         if self.vendor is not None:
             return {"workspace": self.vendor.workspace} if self.vendor.workspace else {}
         return {} if self.work is None else self.work.workspace
-
-
-class Call:
-    """One launch of a program, with its arguments packed."""
-
-    __slots__ = ("arguments", "function", "graph_node", "launch", "shape")
-
-    def __init__(self, function: Any, launch: Launch, encode: Any) -> None:
-        self.function, self.launch = function, launch
-        self.shape = (*launch.grid, *launch.block, launch.shared)
-        self.arguments = Arguments([0 if isinstance(a, str) else a for a in launch.arguments], encode)
-        self.graph_node: Any = None
-
-    def enqueue(self, driver: Any) -> None:
-        """Put it on the stream."""
-        driver.launch(self.function, self.shape, self.arguments)
-
-
-class VendorCall:
-    """One call of a library. What it captures keeps its addresses for good."""
-
-    __slots__ = ("candidate", "pointers", "workspace")
-
-    def __init__(self, candidate: Any, count: int, workspace: int) -> None:
-        self.candidate, self.workspace = candidate, workspace
-        self.pointers = [0] * count
-
-    def enqueue(self, driver: Any) -> None:
-        """Put it on the stream."""
-        self.candidate.enqueue(int(driver.stream), self.pointers, self.workspace)
-
-
-class Stretch:
-    """Launches with nothing of the host's between them: what one CUDA graph replays."""
-
-    def __init__(self, driver: Any) -> None:
-        self.driver = driver
-        self.calls: list[Call | VendorCall] = []
-        self.runs = 0
-        self.recording: Any = None
-        self.changed: set[Call] = set()
-
-    def run(self, captures: bool) -> None:
-        """Launch everything: one by one the first time, as a graph later."""
-        self.runs += 1
-        if not captures or self.runs == 1:
-            self._launch(None)
-            return
-        if self.recording is None:
-            with self.driver.capturing() as recording:
-                self._launch(recording)
-            self.recording = recording
-        else:
-            for call in self.changed:
-                self.recording.change(call.graph_node, call.function, call.shape, call.arguments)
-        self.changed.clear()
-        self.recording.replay()
-
-    def _launch(self, recording: Any) -> None:
-        for call in self.calls:
-            call.enqueue(self.driver)
-            if recording is not None and isinstance(call, Call):
-                call.graph_node = recording.node()
 
 
 class Program:
