@@ -89,7 +89,14 @@ class _Columns:
             totals = totals_in(stage.inside)
             self._pass(number, stage, totals, last and not totals)
             if totals:
-                self._totals(number, totals, last)
+                self._put_parts_together(number, totals, last)
+
+    def _put_parts_together(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
+        """The launch after a pass: few columns a block and many threads for each, since their parts are many."""
+        shape = Columns(self.shape.vector, min(self.shape.across, 8), 32, self.shape.splits)
+        writer = _Columns(self.kernel, shape, "totals of the parts")
+        writer._totals(number, totals, last)
+        self.launches += writer.launches
 
     def _known(self, number: int) -> None:
         """The numbers of the columns that stages before this one have made."""
@@ -137,7 +144,7 @@ class _Columns:
             self._after()
         else:
             self._store_states(totals, "total", "column")
-        self._launch(self.lines * self.others, "totals of the parts")
+        self._launch(self.lines * self.others, self.why)
 
     def _store_states(self, totals: Sequence[Accumulate], where: str, at: str) -> None:
         page = self.page
