@@ -22,11 +22,12 @@ from wengert.backends.recycle import recycler
 from wengert.backends.regions import region_text, regions
 from wengert.backends.toolchain import close_with, load
 from wengert.compiler.donate import donations
-from wengert.compiler.failure import last_fallible
+from wengert.compiler.failure import fallible
 from wengert.compiler.fuse import Group, Plan, fuse, storage
 from wengert.compiler.memory import lives, place
 from wengert.compiler.passes import Report
 from wengert.compiler.places import MOVEMENT
+from wengert.compiler.schedule import schedule
 from wengert.dtypes import COMPLEX
 from wengert.errors import OutOfRangeError
 from wengert.graph import Graph, Node
@@ -91,10 +92,13 @@ class Program:
         start = perf_counter()
         self.plan: Plan = fuse(graph, inlines, opaque.operands, opaque.absorbs)
         self.seconds["fuse"] = perf_counter() - start
+        replaced = [(graph.inputs[i], graph.outputs[k]) for i, k in pairs]
+        order = schedule(graph, self.plan.groups, replaced, fallible(self.plan, inlines))
+        self.plan = self.plan._replace(groups=order)
         self.functions: dict[Function, str] = {}
         self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
-        self.last_fallible = last_fallible(self.plan, inlines)
-        self.taken = self._donations(pairs)
+        self.last_fallible = max(fallible(self.plan, inlines), default=-1)
+        self.taken = donations(graph, self.plan, replaced, self.last_fallible)
         self._name_buffers()
         self._find_picks()
         self.steps = [self._step(group) for group in self.plan.groups]
@@ -114,11 +118,6 @@ class Program:
         self.lock = threading.Lock()
 
     # --- buffers --------------------------------------------------------------------------------------------------
-
-    def _donations(self, pairs: Sequence[tuple[int, int]]) -> dict[Node, Node]:
-        """By output: the input it is written over, of the pairs (number of an input, number of an output)."""
-        nodes = [(self.graph.inputs[i], self.graph.outputs[k]) for i, k in pairs]
-        return donations(self.graph, self.plan, nodes, self.last_fallible)
 
     def _name_buffers(self) -> None:
         self.external: list[Node] = list(self.graph.inputs)

@@ -1,6 +1,6 @@
 """Failure: which groups may raise while they run, so that what is overwritten in place is overwritten after them.
 
-In: the groups in order. Out: the number of the last that may raise. An op that is computed by its reference may (a
+In: the groups in order. Out: the numbers of those that may raise. An op that is computed by its reference may (a
 matrix that has no inverse), and so may one that checks indices, unless an earlier group has checked the same ones: the
 backward pass of an embedding adds rows at the places that the forward pass has read.
 """
@@ -24,18 +24,18 @@ _ADDRESSING = {"gather": 1, "take_along": 1, "scatter": 2, "scatter_add": 2, "pu
 Check = tuple[Node, int]  # an array of indices, and the size of the axis that they name elements of
 
 
-def last_fallible(plan: Plan, inlines: Callable[[Node], bool]) -> int:
-    """The number of the last group that may raise; -1 if none does."""
-    last, checked = -1, set[Check]()
+def fallible(plan: Plan, inlines: Callable[[Node], bool]) -> list[int]:
+    """The numbers of the groups that may raise, in order."""
+    found, checked = [], set[Check]()
     for number, group in enumerate(plan.groups):
         opaque = group.roots[0] if group.opaque else None
         if opaque is not None and opaque.op.name not in _SAFE and opaque.op.name not in _ADDRESSING:
-            last = number
+            found.append(number)
         checks = {*_checks_inside(group, plan, inlines), *([] if opaque is None else _checks_of(opaque))}
         if not checks <= checked:
-            last = number
+            found.append(number)
             checked |= checks
-    return last
+    return found
 
 
 def _checks_of(node: Node) -> list[Check]:
