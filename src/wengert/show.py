@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wengert.errors import AbstractValueError, WengertError
-from wengert.graph import describe_type
+from wengert.graph import Graph, ancestors, as_python, describe_type
 
 if TYPE_CHECKING:
     from wengert.tensor import Tensor
 
 _EDGE = 3  # elements shown at each end of a long axis
+_LONG_GRAPH = 60  # nodes: a longer history is not shown
 _LONG = 1000  # elements: more are summarised
 
 
@@ -39,7 +40,24 @@ def _values(array: np.ndarray[Any, Any], prefix: str) -> str:
 
 
 def html(tensor: Tensor) -> str:
-    """The value as an HTML table of at most a few rows and columns, with what it is below."""
+    """The value as an HTML table of at most a few rows and columns, with what it is and how it was recorded below."""
+    recorded = _recorded(tensor)  # before looking at the value, after which an untracked one has no history
+    return _table(tensor) + recorded
+
+
+def _recorded(tensor: Tensor) -> str:
+    """The graph behind a Tensor, as Python, to be folded out; nothing where there is none, or a very long one."""
+    node = tensor.node
+    nodes = ancestors([node])
+    if not node.sources or node.op.name == "variable" or len(nodes) > _LONG_GRAPH:
+        return ""
+    given = [each for each in nodes if each.op.name == "variable" or not (each.sources or each.op.name == "literal")]
+    graph = Graph(given, [node])
+    ops = f"{len(graph.nodes)} op{'s' * (len(graph.nodes) != 1)}"
+    return f"<details><summary>recorded: {ops}</summary><pre>{markup.escape(as_python(graph))}</pre></details>"
+
+
+def _table(tensor: Tensor) -> str:
     caption = f"Tensor {describe_type(tensor.node)} on {tensor.device}" + (", tracked" if tensor.requires_grad else "")
     try:
         array = tensor.numpy()

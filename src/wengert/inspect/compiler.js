@@ -16,7 +16,9 @@ function compilerView(compiler) {
     onPoint: () => {},
     onPick: (node) => { pane.mark({ picked: new Set([node.id]) }); showKernel(kernelOf.get(node.id), node); },
   });
-  pane.onCluster = (key) => { const match = /^m:kernel (\d+):/.exec(key); if (match) showKernel(+match[1]); else pane.toggle(key); };
+  const numberOf = (key) => { const match = /^m:kernel (\d+):/.exec(key); return match ? +match[1] : undefined; };
+  pane.onCluster = (key) => (numberOf(key) === undefined ? pane.toggle(key) : showKernel(numberOf(key)));
+  pane.onGroup = (key) => showKernel(numberOf(key));
 
   function showKernel(i, node) {
     const head = node ? `<h2>${escaped(node.op)}</h2><p>${escaped(node.type)}</p>` : "";

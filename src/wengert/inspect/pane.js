@@ -59,6 +59,11 @@ class Pane {
     this.layout();
   }
 
+  openGroup(group) {
+    this.toggle(group);
+    this.onGroup?.(group);
+  }
+
   reveal(id) {
     const node = this.byId.get(id);
     const closed = this.groupsOf(node).filter((group) => !this.open.has(group));
@@ -131,7 +136,7 @@ class Pane {
     const box = this.root.selectAll(".box").data([...this.placed.values()]).join("g").attr("class", "box")
       .attr("data-key", (item) => item.key).attr("transform", (item) => `translate(${item.x},${item.y})`)
       .on("mouseenter", (event, item) => this.onPoint(item)).on("mouseleave", () => this.onPoint(null))
-      .on("click", (event, item) => (item.node ? this.onPick(item.node) : this.toggle(item.key)));
+      .on("click", (event, item) => (item.node ? this.onPick(item.node) : this.openGroup(item.key)));
     box.append("rect").attr("x", (item) => -item.width / 2).attr("y", (item) => -item.height / 2).attr("width", (item) => item.width).attr("height", (item) => item.height);
     box.append("text").attr("y", (item) => (item.text.length > 1 ? -3 : 4)).text((item) => item.text[0]);
     box.filter((item) => item.text.length > 1).append("text").attr("class", "type").attr("y", 12).text((item) => item.text[1]);

@@ -9,6 +9,7 @@ the world outside (`guards`, `replay`), and replayed; where there is no recordin
 from __future__ import annotations
 
 import functools
+import html
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -87,6 +88,14 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<compiled {getattr(self._function, '__qualname__', type(self._function).__name__)}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: its name, and what the compiler made of the latest call."""
+        name = f"<code>{html.escape(repr(self))}</code>"
+        if not self._replays:
+            return f"{name} <small>not called yet</small>"
+        replay = self._newest("html")
+        return f"{name}<pre>{html.escape(text_of(replay.graph, replay.program))}</pre>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result."""
