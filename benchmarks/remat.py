@@ -1,11 +1,11 @@
 """Memory against time: a GPT of 12 layers trained with nothing computed again, with remat, with checkpoints, with both.
 
-    python benchmarks/remat.py [--rounds 2] [--json]
+    python benchmarks/remat.py [--rounds 5] [--json]
 
-Each way runs in processes of its own, in shuffled order. Shown are the peak of what the compiled step keeps between its
-kernels (`f.memory()`), how much the peak of the process (VmHWM) grows in five steps after everything is built, and the
-best time of a step. `remat` is the pass as it is by default; `budget` lets it recompute all that is cheap
-(`wg.config.memory_budget = 1`); `checkpoint` wraps every block of the model in `wg.checkpoint`.
+Memory is measured in a process for each way, time in one process that takes them in turns. Shown are the peak of what
+the compiled step keeps between its kernels (`f.memory()`), how much the peak of the process (VmHWM) grows in five steps
+after everything is built, and the best time of a step. `remat` is the pass as it is by default; `budget` lets it
+recompute all that is cheap (`wg.config.memory_budget = 1`); `checkpoint` wraps every block in `wg.checkpoint`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import io
 import json
-import random
 import subprocess
 import sys
 import time
@@ -33,18 +32,16 @@ SIZES = {"vocab_size": 512, "n_positions": 128, "n_embd": 256, "n_layer": 12, "n
 BATCH, STEPS = 8, 5
 
 
-def measure(way: str) -> dict[str, Any]:
-    """Memory in bytes and the best step in seconds, of one way."""
+def training(way: str) -> tuple[Any, Any]:
+    """A compiled step of one way, to be called with the settings of `use`, and its batch."""
     import numpy as np
 
     import wengert as wg
 
-    off, budget, checkpoints = WAYS[way]
-    wg.config.passes_off, wg.config.memory_budget = frozenset(off), budget
     wg.manual_seed(0)
     model = wg.models.GPT(wg.models.GPTConfig(**SIZES))
     optimizer = wg.optim.Adam(model.parameters(), lr=1e-3)
-    if checkpoints:
+    if WAYS[way][2]:
         for block in model.transformer.h:
             block.forward = wg.checkpoint(block.forward)
 
@@ -57,32 +54,56 @@ def measure(way: str) -> dict[str, Any]:
         return loss
 
     tokens = np.random.default_rng(0).integers(0, SIZES["vocab_size"], (BATCH, SIZES["n_positions"] + 1))
-    x, y = wg.tensor(tokens[:, :-1]), wg.tensor(tokens[:, 1:])
+    return step, (wg.tensor(tokens[:, :-1]), wg.tensor(tokens[:, 1:]))
+
+
+def use(way: str) -> None:
+    """Set what a way sets."""
+    import wengert as wg
+
+    off, budget, _ = WAYS[way]
+    wg.config.passes_off, wg.config.memory_budget = frozenset(off), budget
+
+
+def memory(way: str) -> dict[str, Any]:
+    """What a step keeps and by how much the process grows, in bytes; the loss after five steps."""
+    import wengert as wg
+
+    use(way)
+    step, batch = training(way)
     wg.synchronize()
     before = _peak()
-    times = []
     for _ in range(STEPS):
-        start = time.perf_counter()
-        loss = step(x, y).item()
-        times.append(time.perf_counter() - start)
+        loss = step(*batch).item()
     grown = _peak() - before
     with contextlib.redirect_stdout(io.StringIO()):
         kept = max(moment.live for moment in step.memory())
-    return {"kept": kept, "grown": grown, "best": min(times), "loss": loss}
+    return {"kept": kept, "grown": grown, "loss": loss}
+
+
+def times(rounds: int) -> dict[str, float]:
+    """The best step of every way in seconds, taken in turns in one process."""
+    steps = {way: training(way) for way in WAYS}
+    best = dict.fromkeys(WAYS, float("inf"))
+    for _ in range(rounds):
+        for way, (step, batch) in steps.items():
+            use(way)
+            step(*batch).item()  # records anew, since settings have changed, and finds its program
+            start = time.perf_counter()
+            step(*batch).item()
+            best[way] = min(best[way], time.perf_counter() - start)
+    return best
 
 
 def run(rounds: int) -> dict[str, dict[str, Any]]:
-    """Every way, the best time of all rounds; the first round builds."""
-    found: dict[str, dict[str, Any]] = {}
-    for _ in range(rounds + 1):
-        for way in random.sample(list(WAYS), len(WAYS)):
-            answer = subprocess.run(
-                [sys.executable, __file__, "--way", way], capture_output=True, text=True, check=True
-            )
-            result = json.loads(answer.stdout.splitlines()[-1])
-            best = min(result["best"], found.get(way, result)["best"])
-            found[way] = {**result, "best": best}
-    return {way: found[way] for way in WAYS}
+    """Memory, each way in a process of its own, and times."""
+    found = {}
+    for way in WAYS:
+        answer = subprocess.run([sys.executable, __file__, "--way", way], capture_output=True, text=True, check=True)
+        found[way] = json.loads(answer.stdout.splitlines()[-1])
+    for way, best in times(rounds).items():
+        found[way]["best"] = best
+    return found
 
 
 def show(found: dict[str, dict[str, Any]]) -> None:
@@ -95,12 +116,12 @@ def show(found: dict[str, dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="write benchmarks/results/remat-DATE.json")
     parser.add_argument("--way", choices=sorted(WAYS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.way:
-        print(json.dumps(measure(options.way)))
+        print(json.dumps(memory(options.way)))
         return
     found = run(options.rounds)
     show(found)

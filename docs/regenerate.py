@@ -138,6 +138,15 @@ def _noise(report: Any, rows: Sequence[str]) -> float:
     return max(max(pair) / min(pair) - 1 for pair in pairs)
 
 
+def trade() -> str:
+    """The latest results of benchmarks/remat.py."""
+    lines = [f"{'':<12}{'kept':>12}{'process':>12}{'step':>12}"]
+    for way, result in _latest("remat-*.json")["results"].items():
+        sizes = "".join(f"{result[key] / 1e6:>9.0f} MB" for key in ("kept", "grown"))
+        lines.append(f"{way:<12}{sizes}{result['best'] * 1e3:>9.0f} ms")
+    return "\n".join(lines)
+
+
 def memories() -> str:
     """The latest results of benchmarks/cpu.py --memory."""
     report = _latest("cpu-memory-*.json")
@@ -158,7 +167,7 @@ def _latest(pattern: str) -> Any:
 
 TOOLS = (
     *(recorded, after, optimized, kernels, table, refusals, memory, c_of, calls, count, tape, table_of),
-    *(speeds, memories),
+    *(speeds, trade, memories),
 )
 
 # --- pages ----------------------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
 """The system's C compiler: from C text to a loaded library, cached on disk by text, flags, compiler and processor.
 
 Several processes may build the same text at once: each writes a file of its own and renames it into place. `WENGERT_CC`
-chooses the compiler, `WENGERT_CACHE` the folder.
+chooses the compiler, `WENGERT_CACHE` the folder, `WENGERT_CACHE_MB` how much it holds: what was used longest ago goes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -68,12 +69,52 @@ def load(units: Sequence[str]) -> ctypes.CDLL:
     """The library built from some units of C text; from the cache if it was built before."""
     key = hashlib.sha256("\0".join([_fingerprint(), *units]).encode()).hexdigest()[:32]
     target = cache_folder() / f"{key}.so"
-    if not target.exists():
+    library = _opened(target)
+    if library is None:
         build(units, target)
-    library = ctypes.CDLL(str(target))
+        library = ctypes.CDLL(str(target))
+        trim(target.parent, keep=target)
     if not _pinned:
         _pinned.append(ctypes.CDLL(str(target)))
     return library
+
+
+def _opened(target: Path) -> ctypes.CDLL | None:
+    """A library from the cache, now used last; None if it is not there, or was let go by another process just now."""
+    try:
+        os.utime(target)
+        return ctypes.CDLL(str(target))
+    except OSError:
+        if target.exists():
+            raise
+        return None
+
+
+def cache_limit() -> int:
+    """How many bytes of built libraries are kept: `WENGERT_CACHE_MB`, or 2 GB."""
+    given = os.environ.get("WENGERT_CACHE_MB", "2000")
+    if not given.isdecimal():
+        raise CompilerError(f"WENGERT_CACHE_MB is the size of the cache in megabytes, such as 2000, not {given!r}")
+    return int(given) * 1_000_000
+
+
+def trim(folder: Path, keep: Path) -> None:
+    """Remove the libraries used longest ago where there are more bytes than the limit, but never `keep`.
+
+    Several processes may do so at once; one that has a library open keeps its pages.
+    """
+    files = []
+    for path in folder.glob("*.so"):
+        with contextlib.suppress(FileNotFoundError):
+            status = path.stat()
+            files.append((status.st_mtime_ns, status.st_size, path))
+    excess = sum(size for _, size, _ in files) - cache_limit()
+    for _, size, path in sorted(files):
+        if excess <= 0:
+            return
+        if path != keep:
+            path.unlink(missing_ok=True)
+            excess -= size
 
 
 _pinned: list[ctypes.CDLL] = []
