@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,8 @@ def batchnorm(x: Any, scale: Any, shift: Any) -> Any:
     return wg.batch_norm(x, None, None, scale, shift, training=True)
 
 
-def cross_entropy(x: Any, targets: Any) -> Any:
-    loss = wg.cross_entropy(x, targets)
+def cross_entropy(x: Any, targets: Any, **settings: Any) -> Any:
+    loss = wg.cross_entropy(x, targets, **settings)
     return [loss, *[wg.Tensor(node) for node in reverse([loss.node], [wg.ones(()).node], [x.node])]]
 
 
@@ -98,11 +99,34 @@ def test_sums_over_images_work_along_memory() -> None:
     assert "for (long i1 = 0; i1 < 16; i1++)" in source and "_lanes" not in source
 
 
-def test_cross_entropy_with_gradient_is_three_kernels() -> None:
-    """Row by row forward, the mean over the rows (how many count is known only then), row by row backward."""
+@pytest.mark.parametrize("settings", [{"ignore_index": None}, {"reduction": "sum"}])
+def test_cross_entropy_with_gradient_is_two_kernels(settings: dict[str, Any]) -> None:
+    """Row by row both ways, and the sum over the rows."""
+    found = groups(partial(cross_entropy, **settings), ROWS, [64])
+    assert [group.space for group in found] == [ROWS, (64,)]
+    assert [len(group.roots) for group in found] == [4, 2 if "ignore_index" in settings else 1]
+
+
+def test_cross_entropy_that_may_ignore_rows_counts_them_first() -> None:
+    """A kernel more: the mean and its gradient are over the rows that count. Class weights take a gather besides."""
     found = groups(cross_entropy, ROWS, [64])
-    assert [group.space for group in found] == [ROWS, (64,), ROWS]
-    assert not any(group.opaque for group in found)
+    assert [group.space for group in found] == [(64,), ROWS, (64,)]
+
+
+@needs_compiler
+def test_sums_across_one_hot_rows_are_sums() -> None:
+    """Along them they are the one value of each; the shape does not tell the two apart."""
+
+    def sums(x: Any, index: Any, g: Any) -> Any:
+        logs = wg.log_softmax(x, axis=1)
+        picked = wg.take_along_axis(logs, index, axis=1)
+        (laid,) = map(wg.Tensor, reverse([picked.node], [g.node], [logs.node]))
+        return [picked, laid.sum(axis=0), laid.sum(axis=1)]
+
+    graph = graph_of(sums, (3, 3), [3, 1], (3, 1))
+    x, index, g = np.zeros((3, 3), np.float32), np.array([[2], [2], [0]]), np.array([[1], [2], [4]], np.float32)
+    _, across, along = cpu.Program(graph)([x, index, g])
+    assert across.tolist() == [4, 0, 3] and along.tolist() == [1, 2, 4]
 
 
 @needs_compiler

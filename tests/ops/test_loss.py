@@ -31,6 +31,17 @@ def test_ignored_targets_may_be_any_number() -> None:
     assert gradient.tolist()[1] == [0.0] * 4
 
 
+@pytest.mark.parametrize("function", [wg.cross_entropy, wg.nll_loss])
+def test_without_an_ignored_number_every_target_counts(function: Any) -> None:
+    targets = wg.tensor([0, 3, 1])
+    weight = wg.tensor([1.0, 2.0, 3.0, 4.0])
+    for settings in ({}, {"weight": weight}, {"reduction": "sum"}, {"reduction": "none"}):
+        found = function(SCORES, targets, ignore_index=None, **settings)
+        np.testing.assert_allclose(found.numpy(), function(SCORES, targets, **settings).numpy(), rtol=1e-6)
+    with pytest.raises(OutOfRangeError, match=r"target -100 is not one of the 4 classes, 0 to 3\n"):
+        function(SCORES, wg.tensor([0, -100, 1]), ignore_index=None)
+
+
 def test_the_mean_over_no_target_at_all_is_nan() -> None:
     assert math.isnan(wg.cross_entropy(SCORES, wg.tensor([-100, -100, -100])).item())
 

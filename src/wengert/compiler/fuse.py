@@ -73,6 +73,11 @@ class Group:
         """Whether it has reductions among its roots."""
         return any(root.op.name in REDUCTIONS for root in self.roots)
 
+    @property
+    def is_total(self) -> bool:
+        """Whether it makes single numbers, from everything it works on."""
+        return not self.opaque and len(self.axes) == len(self.space)
+
     def __repr__(self) -> str:
         names = ", ".join(root.op.name for root in self.roots)
         return f"<group {self.number}: {names} over {self.space} reducing {self.axes}>"
@@ -136,7 +141,7 @@ class _Fusion:
         self.inlined = {node for node in graph.nodes if inlines(node)}
         self.operands = operands
         self.outside = set(graph.inputs)
-        self.refusals: list[str] = []
+        self.refusals: dict[str, None] = {}
         self.roots = stored_values(graph, self.inlined, operands)
         self.home: dict[Node, Group] = {}
         self.groups: dict[int, Group] = {}
@@ -257,16 +262,25 @@ class _Fusion:
         self.needs.join(first.number, second.number)
 
     def run(self) -> None:
-        """Merge producers into consumers, then neighbours that read the same."""
-        for number in list(self.groups):
+        """Merge producers into consumers, then neighbours that read the same.
+
+        Totals come last. Two of them in one kernel wait for what either needs, and what needs one of them for both:
+        the gradient of cross-entropy, which needs how many rows count, would wait for the loss of all the rows.
+        """
+        self._merge_producers([number for number, group in self.groups.items() if not group.is_total])
+        self._merge_producers(list(self.groups))
+        self._merge_neighbours()
+        self._absorb_epilogues()
+
+    def _merge_producers(self, numbers: Iterable[int]) -> None:
+        """Each of these groups takes in what it reads, as far as that may be."""
+        for number in numbers:
             group = self.groups.get(number)
             while group is not None and not group.opaque:
                 partner = next((p for p in self.producers(group) if self._merges(p, group)), None)
                 if partner is None:
                     break
                 group = self.merge(partner, group)
-        self._merge_neighbours()
-        self._absorb_epilogues()
 
     def _absorb_epilogues(self) -> None:
         """A matrix product takes in the elementwise group that reads it: bias, activation, an update of its weight."""
@@ -299,7 +313,7 @@ class _Fusion:
     def _merges(self, first: Group, second: Group) -> bool:
         reason = self.may_merge(first, second) or worth_merging(first, second)
         if reason is not None and not (first.opaque or second.opaque):
-            self.refusals.append(f"{first} and {second}: {reason}")
+            self.refusals[f"{first} and {second}: {reason}"] = None
         return reason is None
 
     def _merge_neighbours(self) -> None:
@@ -414,4 +428,4 @@ def fuse(
     fusion = _Fusion(graph, inlines, operands, absorbs)
     fusion.run()
     fusion.settle_stores()
-    return Plan(fusion.ordered(), fusion.roots, fusion.refusals)
+    return Plan(fusion.ordered(), fusion.roots, list(fusion.refusals))

@@ -2,9 +2,9 @@
 
 In: a graph. Out: the graph with `take_along(x, index)` of one index a row as the sum over the row of
 `where(place == index, x, 0)`, and what adds one element a row into zeros as `where(place == index, value, 0)`: neither
-is a kernel of its own any more, and rows need not be stored for them. So cross-entropy reads its scores once forward
-and once backward. Only where the row is computed from a reduction over it, as the log-probabilities of cross-entropy
-are: a row that nobody else reads is better gathered from.
+is a kernel of its own any more, and rows need not be stored for them. The sum of such a row is its one value. So
+cross-entropy and its gradient are one kernel over the scores. Only where the row is computed from a reduction over it,
+as the log-probabilities of cross-entropy are: a row that nobody else reads is better gathered from.
 
 An index out of range raises as before: the first comparison with it checks it.
 """
@@ -38,11 +38,17 @@ def onehot(graph: Graph) -> Graph:
 
 
 def _rule(checked: set[Node]) -> Rule:
+    laid: dict[Node, Node] = {}  # by comparison: what it replaces
+
     def rule(node: Node) -> Node | None:
         if node.op is TAKE_ALONG and node.sources[1] in checked and _reads_row(node):
             return _picked(node)
         if node.op is ADD_ALONG and node.sources[2] in checked and _adds_one_a_row(node):
-            return _laid(node)
+            rows = _laid(node)
+            laid[rows] = node
+            return rows
+        if node.op is SUM and (added := laid.get(node.sources[0])) and node.attrs["axes"] == (added.attrs["axis"],):
+            return reshape(added.sources[1], node.shape)
         return None
 
     return rule

@@ -91,8 +91,8 @@ class HuberLoss(_Loss):
 class CrossEntropyLoss(_Loss):
     """Minus the log-softmax of scores (N, C, ...) at target classes (N, ...), or its mean under target probabilities.
 
-    `weight` has a number for each class, targets equal to `ignore_index` count for nothing, and `label_smoothing` is
-    the share of the target that is spread over all classes.
+    `weight` has a number for each class, targets equal to `ignore_index` count for nothing (None: all count), and
+    `label_smoothing` is the share of the target that is spread over all classes.
 
     >>> import wengert as wg
     >>> round(wg.nn.CrossEntropyLoss()(wg.zeros((2, 4)), wg.tensor([0, 3])).item(), 4)
@@ -102,7 +102,12 @@ class CrossEntropyLoss(_Loss):
     settings = ("ignore_index", "label_smoothing")
 
     def __init__(
-        self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+        self,
+        weight: Any = None,
+        *,
+        ignore_index: int | None = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(reduction)
         self.register_buffer("weight", self._as_buffer(weight))
@@ -119,7 +124,7 @@ class NLLLoss(_Loss):
 
     settings = ("ignore_index",)
 
-    def __init__(self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean") -> None:
+    def __init__(self, weight: Any = None, *, ignore_index: int | None = -100, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.register_buffer("weight", self._as_buffer(weight))
         self.ignore_index = ignore_index

@@ -15,6 +15,7 @@ from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeErro
 from wengert.graph import Node, Shape
 from wengert.ops.activation import log_softmax
 from wengert.ops.core import as_node, cast, require_floating
+from wengert.ops.creation import full
 from wengert.ops.elementwise import equal, where
 from wengert.ops.gather import take, take_along_axis
 from wengert.ops.loss import check_reduction
@@ -46,7 +47,7 @@ def _class_weights(name: str, weight: Any, classes: int) -> Node | None:
 class _Targets:
     """Class numbers, checked against the input: which of them count, and each one's weight."""
 
-    def __init__(self, name: str, x: Node, target: Node, weight: Node | None, ignore_index: int) -> None:
+    def __init__(self, name: str, x: Node, target: Node, weight: Node | None, ignore_index: int | None) -> None:
         self.axis = _class_axis(name, x)
         classes, expected = x.shape[self.axis], _without(x.shape, self.axis)
         if target.shape != expected:
@@ -56,31 +57,35 @@ class _Targets:
             )
         self._check_known(name, target, classes, ignore_index)
         target = cast(target, int64)
-        self.ignored = equal(target, ignore_index)
+        self.ignored = None if ignore_index is None else equal(target, ignore_index)
         # a negative number counts from the back for a gather; here it is as wrong as one that is too large
-        self.classes = where(self.ignored, 0, where(target < 0, classes, target))
-        weights = cast(where(self.ignored, 0, 1), x.dtype)
+        self.classes = self.counted(where(target < 0, classes, target))
+        weights = self.counted(full(expected, 1, dtype=x.dtype, device=x.device))
         if weight is not None:
             weights = weights * cast(take(weight, self.classes, axis=0), x.dtype)
         self.weights = weights
 
+    def counted(self, values: Node) -> Node:
+        """A value for each target; 0 where it is ignored."""
+        return values if self.ignored is None else where(self.ignored, 0, values)
+
     @staticmethod
-    def _check_known(name: str, target: Node, classes: int, ignore_index: int) -> None:
+    def _check_known(name: str, target: Node, classes: int, ignore_index: int | None) -> None:
         known = target.buffer
         if not isinstance(known, np.ndarray):
             return
-        counted = known[known != ignore_index]
+        counted = known if ignore_index is None else known[known != ignore_index]
         wrong = counted[(counted < 0) | (counted >= classes)]
         if wrong.size:
             raise OutOfRangeError(
                 f"{name}: target {int(wrong[0])} is not one of the {classes} classes, 0 to {classes - 1}"
-                + (f", nor ignore_index {ignore_index}" if ignore_index != -100 else "")
+                + (f", nor ignore_index {ignore_index}" if ignore_index not in (-100, None) else "")
             )
 
     def picked(self, x: Node) -> Node:
         """Each target's element of `x`; 0 where it is ignored."""
         found = take_along_axis(x, expand_dims(self.classes, axis=self.axis), axis=self.axis)
-        return where(self.ignored, 0, reshape(found, self.classes.shape))
+        return self.counted(reshape(found, self.classes.shape))
 
     def reduce(self, losses: Node, reduction: str) -> Node:
         """Losses that carry their weights; the mean is over the sum of these."""
@@ -96,10 +101,10 @@ def _scores(name: str, x: Any, reduction: str) -> Node:
     return x
 
 
-def nll_loss(x: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Node:
+def nll_loss(x: Any, target: Any, weight: Any = None, ignore_index: int | None = -100, reduction: str = "mean") -> Node:
     """Minus the log-probability that `x` (N, C, ...) gives to each target class (N, ...), times the class's weight.
 
-    Targets equal to `ignore_index` count for nothing; "mean" is over the sum of the others' weights.
+    Targets equal to `ignore_index` count for nothing (None: all count); "mean" is over the sum of the others' weights.
     """
     x, target = _scores("nll_loss", x, reduction), as_node(target)
     if target.dtype not in INTEGER:
@@ -114,14 +119,15 @@ def cross_entropy(
     x: Any,
     target: Any,
     weight: Any = None,
-    ignore_index: int = -100,
+    ignore_index: int | None = -100,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Node:
     """Minus the log-softmax of the scores `x` (N, C, ...) at the target classes, or its mean under probabilities.
 
     `target` holds class numbers (N, ...), or probabilities of the shape of `x`. `label_smoothing` is the share of the
-    target that is spread over all classes. `weight` has a number for each class.
+    target that is spread over all classes. `weight` has a number for each class. Targets equal to `ignore_index` count
+    for nothing; where it is None all count, and the mean need not wait for how many they are.
 
     >>> import wengert as wg
     >>> round(wg.cross_entropy(wg.tensor([[2.0, 0.0]]), wg.tensor([0])).item(), 4)
@@ -147,14 +153,14 @@ def _over_classes(logs: Node, weights: Node | None, axis: int) -> Node:
 
 
 def _by_class(
-    logs: Node, target: Node, weights: Node | None, ignore_index: int, reduction: str, smoothing: float
+    logs: Node, target: Node, weights: Node | None, ignore_index: int | None, reduction: str, smoothing: float
 ) -> Node:
     targets = _Targets("cross_entropy", logs, target, weights, ignore_index)
     losses = -targets.picked(logs) * targets.weights
     if smoothing:
         spread = -sum(_over_classes(logs, weights, targets.axis), axis=targets.axis)
         share = smoothing / logs.shape[targets.axis]
-        losses = losses * (1 - smoothing) + where(targets.ignored, 0, spread) * share
+        losses = losses * (1 - smoothing) + targets.counted(spread) * share
     return targets.reduce(losses, reduction)
 
 
