@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+import wengert.cuda  # whose op is in the table too
 from tests.ops import suite
 from wengert import tree
 from wengert.graph import ancestors, recording
@@ -57,6 +58,7 @@ NEUTRAL_OPS = {  # why an op is computed in the dtype its operands meet in
     "is recorded by a rule, with autocast off, or within a function that has one as a whole": _names(
         "attention_backward convolve_input convolve_weight",
     ),
+    "is a kernel of the user's own, for the dtypes it is written for": _names("cuda_kernel"),
     "carries a graph whose ops have theirs": _names("checkpoint cond while_loop scan custom_vjp custom_jvp"),
 }
 

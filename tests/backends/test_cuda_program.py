@@ -71,7 +71,7 @@ def losses(device: str, compiled: bool, steps: int = 6) -> list[float]:
     return [function(x, y).item() for _ in range(steps)]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("compiled", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_training_gives_the_same_losses_as_on_the_cpu(compiled: bool, gpu: EmulatedDriver) -> None:
     np.testing.assert_allclose(losses("cuda", compiled), losses("cpu", compiled), rtol=1e-12)
     assert not compiled or gpu.replays > 2

@@ -47,7 +47,7 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
     >>> f = wg.compile(lambda x: wg.softmax(x @ x, axis=1))
     >>> x = wg.ones((8, 8))
     >>> [kernel.name for kernel in profile(f, x)]
-    ['matmul [8, 8] by [8, 8]', 'max, sum, divide over (8, 8)']
+    ['matmul [8, 8] by [8, 8]', 'max, sum, multiply over (8, 8)']
     """
     compiled(*args, **kwargs)
     program = compiled_program(compiled._newest("profile").program, "profile")
