@@ -150,7 +150,8 @@ def _graph(dnn: Any, shape: Shape, device: str) -> Any:
     graph.build_operation_graph()
     graph.create_execution_plans([dnn.heur_mode.A, dnn.heur_mode.FALLBACK])
     notes = dnn.numerical_note
-    graph.deselect_numeric_notes(
-        [notes.NONDETERMINISTIC, *([] if shape.tf32 else [notes.TENSOR_CORE][: shape.dtype is float32])]
-    )
+    unwanted = [notes.NONDETERMINISTIC]
+    if shape.dtype is float32 and not shape.tf32:
+        unwanted.append(notes.TENSOR_CORE)  # which would round float32 to tf32
+    graph.deselect_numeric_notes(unwanted)
     return graph

@@ -243,18 +243,11 @@ class Driver:
         """Wait until all is done."""
         check(self.cu.cuStreamSynchronize(self.stream))
 
-    def wait_for(self, stream: int) -> None:
-        """Have what comes on our stream wait for what is on another one."""
-        self._order(self.cu.CUstream(stream), self.stream)
-
     def be_waited_for(self, stream: int) -> None:
         """Have what comes on another stream wait for what is on ours."""
-        self._order(self.stream, self.cu.CUstream(stream))
-
-    def _order(self, first: Any, then: Any) -> None:
         event = check(self.cu.cuEventCreate(int(self.cu.CUevent_flags.CU_EVENT_DISABLE_TIMING)))
-        check(self.cu.cuEventRecord(event, first))
-        check(self.cu.cuStreamWaitEvent(then, event, 0))
+        check(self.cu.cuEventRecord(event, self.stream))
+        check(self.cu.cuStreamWaitEvent(self.cu.CUstream(stream), event, 0))
         check(self.cu.cuEventDestroy(event))
 
     # --- kernels --------------------------------------------------------------------------------------------------

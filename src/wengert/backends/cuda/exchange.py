@@ -1,4 +1,4 @@
-"""Device arrays handed to other libraries and taken from them, without a copy: DLPack and the CUDA array interface.
+"""Device arrays handed to other libraries without a copy, by DLPack or the CUDA array interface, and taken by DLPack.
 
 DLPack's structs are laid out with ctypes. What is handed out is kept until its consumer calls the deleter; what is
 taken in keeps its producer's capsule. Whoever gives an array makes the other's stream wait for it.
@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray
-from wengert.dtypes import ALL, as_dtype, bfloat16, bool_
+from wengert.dtypes import ALL, bfloat16, bool_
 from wengert.errors import DTypeError
 
 CUDA = 2  # DLPack's number for it
@@ -156,15 +156,3 @@ def interface(array: DeviceArray) -> dict[str, Any]:
         "strides": None,
         "stream": int(opened(array.device).stream),
     }
-
-
-def from_interface(x: Any) -> DeviceArray:
-    """An array on the memory of whatever has the CUDA array interface."""
-    found = x.__cuda_array_interface__
-    dtype = as_dtype(np.dtype(found["typestr"]))
-    strides = found.get("strides")
-    _require_contiguous(found["shape"], strides and [s // dtype.itemsize for s in strides])
-    device = "cuda:0"
-    if found.get("stream"):
-        opened(device).wait_for(found["stream"])
-    return DeviceArray(tuple(found["shape"]), dtype, device, _Borrowed(found["data"][0], device, x))

@@ -69,14 +69,14 @@ class Program:
         captures: bool = True,
         device: str | None = None,
     ) -> None:
-        self.whole, self.reports, self.captures = graph, list(reports), captures
+        self.reports, self.captures = list(reports), captures
         self.device = device or device_of(graph)
         graph, pairs = self._without_hosted(graph, pairs)
         self.graph = graph
         self.driver = opened(self.device)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
-        self.plan: Plan = fuse(graph, self._inlines, self._operands, device_ops.absorbs)
+        self.plan: Plan = fuse(graph, inlines, self._operands, device_ops.absorbs)
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
         self._name_buffers()
@@ -98,9 +98,6 @@ class Program:
         place = {k: i for i, k in enumerate(self.numbers)}
         rest = Graph(graph.inputs, [graph.outputs[k] for k in self.numbers], 0) if self.hosted else graph
         return rest, [(i, place[k]) for i, k in pairs if k in place]
-
-    def _inlines(self, node: Node) -> bool:
-        return inlines(node)
 
     # --- buffers --------------------------------------------------------------------------------------------------
 
@@ -221,7 +218,7 @@ class Program:
         """The kernel of a loop group, and what its buffers are."""
         names: dict[str, Node] = {}
         roots = self.plan.roots
-        return lower(group, "kernel", lambda n: n not in roots and self._inlines(n), self._naming(names)), names
+        return lower(group, "kernel", lambda n: n not in roots and inlines(n), self._naming(names)), names
 
     def _naming(self, names: dict[str, Node]) -> Callable[[Node], str]:
         """What names the memory a value lies in, and notes it."""
