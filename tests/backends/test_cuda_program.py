@@ -77,6 +77,37 @@ def test_training_gives_the_same_losses_as_on_the_cpu(compiled: bool, gpu: Emula
     assert not compiled or gpu.replays > 2
 
 
+def convolution_losses(device: str) -> tuple[list[float], str]:
+    """The losses of a small residual network in bfloat16, and what its convolutions became."""
+    wg.manual_seed(0)
+    conv = wg.nn.Conv2d
+    layers = {"stem": conv(3, 8, 7, 2, 3, bias=False), "first": conv(8, 8, 3, 1, 1), "second": conv(8, 8, 3, 1, 1)}
+    model = wg.nn.ModuleDict({**layers, "norm": wg.nn.BatchNorm2d(8), "head": wg.nn.Linear(8, 3)}).to(device)
+    optimizer = wg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    rng = np.random.default_rng(0)
+    x = wg.tensor(rng.normal(size=(4, 3, 16, 16)).astype(np.float32), device=device)
+    y = wg.tensor(rng.integers(0, 3, 4), device=device)
+
+    @wg.compile
+    def step(x: wg.Tensor, y: wg.Tensor) -> wg.Tensor:
+        optimizer.zero_grad()
+        with wg.autocast(wg.bfloat16):
+            h = wg.max_pool2d(wg.relu(model["norm"](model["stem"](x))), 3, 2, 1)
+            h = wg.relu(h + model["second"](wg.relu(model["first"](h))))
+            loss = wg.cross_entropy(model["head"](h.mean((2, 3))), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return [step(x, y).item() for _ in range(4)], step.explain("layout")
+
+
+def test_convolutions_in_half_precision_have_their_channels_last() -> None:
+    losses, graph = convolution_losses("cuda")
+    assert all(f"{op}_last" in graph for op in ("convolve", "convolve_input", "convolve_weight", "max_pool_back"))
+    np.testing.assert_allclose(losses, convolution_losses("cpu")[0], rtol=2e-2)
+
+
 def test_a_returned_value_is_never_overwritten() -> None:
     double = wg.compile(lambda x: x * 2)
     held = [double(wg.full((10,), i, device="cuda", dtype=wg.float32)) for i in range(6)]

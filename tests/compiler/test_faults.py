@@ -16,7 +16,22 @@ import pytest
 import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends import cpu, toolchain
-from wengert.compiler import cse, dce, factor, fuse, index, inline, merge, onehot, passes, places, remat, simplify, turn
+from wengert.compiler import (
+    cse,
+    dce,
+    factor,
+    fuse,
+    index,
+    inline,
+    layout,
+    merge,
+    onehot,
+    passes,
+    places,
+    remat,
+    simplify,
+    turn,
+)
 from wengert.compiler.memory import Life
 from wengert.compiler.passes import optimize
 from wengert.compiler.places import Place
@@ -176,6 +191,12 @@ def guards(change: Callable[[str], str]) -> Callable[[Patch], None]:
             patch.setattr(module, "guard_text", lambda guard: change(original(guard)))
 
     return apply
+
+
+def axes_not_renamed(patch: Patch) -> None:
+    """Convolutions on the CPU have their channels last as well, and reductions of them go over the axes they did."""
+    patch.setattr(layout, "_is_chosen", lambda node: node.op in layout._CONVOLUTIONS)
+    patch.setattr(layout, "_renamed", lambda node: node.attrs)
 
 
 def reversed_broadcast(patch: Patch) -> None:
@@ -355,6 +376,10 @@ def convolved(x: Any, y: Any, row: Any) -> Any:
     return [result, *_gradients(result, [image, filters])]
 
 
+def summed_channels(x: Any, y: Any, row: Any) -> Any:
+    return wg.conv2d(x.reshape(1, 4, 6, 6), y.reshape(4, 4, 3, 3)).sum(1)
+
+
 def pooled(x: Any, y: Any, row: Any) -> Any:
     image = wg.reshape(x, (1, 1, N, N))
     return wg.max_pool2d(image, 2) + wg.avg_pool2d(image, 2)
@@ -418,6 +443,7 @@ FAULTS = [
     Fault("merge: products in another order", attribute(merge, "_joined", _fewer), products, "check"),
     Fault("turn: operands stay in their order", around(turn, "_turned", lambda nodes, _: [
           *nodes[:2], MATMUL(nodes[1], nodes[0])]), turned_product, "check"),
+    Fault("layout: axes keep their names", axes_not_renamed, summed_channels, "check"),
     Fault("factor: the factor is lost", around(factor, "_rule", lambda found, node: found and found.sources[0]),
           scaled_by_sums, "check"),
     Fault("dce: a node too many goes", around(dce, "live", lambda g, _: _drop_one(g)), cond, "verify"),

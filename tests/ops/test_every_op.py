@@ -78,6 +78,17 @@ UNREACHED["to_device"] = "nothing moves where there is one device; tests/backend
 UNREACHED["again"] = "recorded for what is computed twice on purpose; tests/compiler/test_remat.py"
 UNREACHED["cuda_kernel"] = "a kernel of the user's own; tests/backends/test_cuda_program.py"
 UNREACHED["checked_index"] = "recorded by the compiler only; tests/compiler/test_groups.py"
+UNREACHED |= dict.fromkeys(
+    (
+        "convolve_last",
+        "convolve_input_last",
+        "convolve_weight_last",
+        "sum_pool_last",
+        "max_pool_last",
+        "max_pool_back_last",
+    ),
+    "recorded by the compiler only; tests/compiler/test_layout.py",
+)
 
 FEW_CASES: dict[str, str] = {}  # public functions with less than five cases, and why
 

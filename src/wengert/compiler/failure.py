@@ -15,6 +15,8 @@ from wengert.graph import Node
 _SAFE = frozenset(
     (
         *("matmul", "concat", "pick", "max_pool", "sum_pool", "convolve", "convolve_input", "convolve_weight"),
+        *("convolve_last", "convolve_input_last", "convolve_weight_last", "sum_pool_last"),
+        *("max_pool_last", "max_pool_back_last"),
         *("attention", "attention_backward", "cumsum", "put_slice"),
     )
 )

@@ -16,6 +16,7 @@ from wengert.compiler.cse import cse
 from wengert.compiler.dce import dce
 from wengert.compiler.factor import factor
 from wengert.compiler.inline import inline
+from wengert.compiler.layout import layout
 from wengert.compiler.merge import merge
 from wengert.compiler.onehot import onehot
 from wengert.compiler.remat import remat
@@ -28,7 +29,7 @@ from wengert.ops.core import TO_DEVICE, to_device
 
 Pass = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (inline, simplify, cse, merge, turn, factor, simplify, cse, onehot, dce, remat)
+PASSES: tuple[Pass, ...] = (inline, simplify, cse, merge, turn, factor, simplify, cse, onehot, layout, dce, remat)
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
 
 
@@ -54,11 +55,13 @@ def optimize(
     fuel: int | None = None,
     check: bool = True,
     budget: int | None = None,
+    tf32: bool = False,
 ) -> tuple[Graph, list[Report]]:
     """The graph after the passes, those named in `off` left out, and a report of each.
 
     `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies after each.
-    `budget` is how many bytes intermediate values should take at most, for `remat`.
+    `budget` is how many bytes intermediate values should take at most, for `remat`;
+    `tf32` says whether the tensor cores of a GPU may round float32.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -67,7 +70,7 @@ def optimize(
     >>> [node.op.name for node in graph.nodes], [report.name for report in reports][:3]
     (['add'], ['inline', 'simplify', 'cse'])
     """
-    with limited(fuel, budget):
+    with limited(fuel, budget, tf32):
         return _through(graph, [one for one in passes if one.__name__ not in off], check)
 
 

@@ -44,6 +44,7 @@ class Scope(threading.local):
         self.outside: frozenset[Node] = frozenset()
         self.fuel: int | None = None  # None: no limit
         self.budget: int | None = None  # bytes for intermediate values; None: what they take
+        self.tf32 = False  # whether tensor cores may round float32
         self.rewrites = 0
         self.name = ""  # the pass that runs
         self.rule = ""  # of `simplify`: the one that was followed last
@@ -54,16 +55,16 @@ scope = Scope()
 
 
 @contextmanager
-def limited(fuel: int | None, budget: int | None = None) -> Iterator[None]:
+def limited(fuel: int | None, budget: int | None = None, tf32: bool = False) -> Iterator[None]:
     """Inside, only the first `fuel` rewrites happen: halving it finds the rewrite that is at fault. `budget` is the
-    memory that passes which save it aim at.
+    memory that passes which save it aim at, `tf32` whether tensor cores may round float32.
     """
-    before = scope.fuel, scope.budget
-    scope.fuel, scope.budget = fuel, budget
+    before = scope.fuel, scope.budget, scope.tf32
+    scope.fuel, scope.budget, scope.tf32 = fuel, budget, tf32
     try:
         yield
     finally:
-        scope.fuel, scope.budget = before
+        scope.fuel, scope.budget, scope.tf32 = before
 
 
 def spend(node: Node, what: Callable[[], str]) -> bool:

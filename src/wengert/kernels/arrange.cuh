@@ -31,9 +31,16 @@ template <class T, int PITCH> __device__ __forceinline__ void wg_swap_few(const 
 }
 
 // A weight (outs, channels, lines, columns) as (rows, lines, wide, fold * pitch): `fold` neighbouring columns, from `shift`
-// before the first on, count as channels. `wide` times `fold` covers shift + columns. What is outside is zero.
+// before the first on, count as channels. `wide` times `fold` covers shift + columns. What is outside is zero. `last` says that
+// the weight is (outs, lines, columns, channels).
 struct wg_arrangement {
-    int rows, outs, channels, lines, columns, wide, fold, pitch, shift;
+    int rows, outs, channels, lines, columns, wide, fold, pitch, shift, last;
+
+    __device__ __forceinline__ long long at(int out, int c, int line, int column) const
+    {
+        if (last) return (((long long)out * lines + line) * columns + column) * channels + c;
+        return (((long long)out * channels + c) * lines + line) * columns + column;
+    }
 };
 
 template <class T> __device__ __forceinline__ void wg_arrange(const T *from, T *to, wg_arrangement s)
@@ -44,15 +51,17 @@ template <class T> __device__ __forceinline__ void wg_arrange(const T *from, T *
     int column = (int)(rest % s.wide) * s.fold + part - s.shift, line = rest / s.wide % s.lines, out = rest / s.wide / s.lines;
     if (out >= s.rows) return;
     bool in = out < s.outs && c < s.channels && column >= 0 && column < s.columns;
-    to[e] = in ? from[(((long long)out * s.channels + c) * s.lines + line) * s.columns + column] : T{};
+    to[e] = in ? from[s.at(out, c, line, column)] : T{};
 }
 
 template <class S, class T> __device__ __forceinline__ void wg_arrange_back(const S *from, T *to, wg_arrangement s)
 {
     long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    int column = e % s.columns + s.shift, line = e / s.columns % s.lines, c = e / s.columns / s.lines % s.channels;
+    int column = e % s.columns, line = e / s.columns % s.lines, c = e / s.columns / s.lines % s.channels;
     int out = e / s.columns / s.lines / s.channels;
     if (out >= s.outs) return;
+    long long to_place = s.at(out, c, line, column);
+    column += s.shift;
     long long place = ((long long)out * s.lines + line) * s.wide + column / s.fold;
-    to[e] = wg_narrow<T>::of(wg_wide(from[place * (s.fold * s.pitch) + column % s.fold * s.pitch + c]));
+    to[to_place] = wg_narrow<T>::of(wg_wide(from[place * (s.fold * s.pitch) + column % s.fold * s.pitch + c]));
 }

@@ -43,7 +43,8 @@ extern "C" __global__ void {name}(const {kind} *from, {kind} *to, int rows, int 
 class Arrangement:
     """A weight (outs, channels, lines, columns) as (rows, lines, wide, fold * pitch); the sizes that wg_arrange takes.
 
-    `fold` neighbouring columns, from `shift` before the first on, count as channels.
+    `fold` neighbouring columns, from `shift` before the first on, count as channels. `last` says (1, or 0) that the
+    weight's channels come last already: (outs, lines, columns, channels).
     """
 
     rows: int
@@ -55,6 +56,13 @@ class Arrangement:
     fold: int
     pitch: int
     shift: int
+    last: int = 0
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the weight is arranged as it comes."""
+        filled = (self.rows, self.pitch, self.wide) == (self.outs, self.channels, self.columns)
+        return bool(self.last) and filled and self.fold == 1 and not self.shift
 
     def into(self, source: str, to: str, dtype: DType) -> Launch:
         """The weight arranged, zeros around it."""

@@ -108,8 +108,7 @@ class Plan:
         forward = c.name == "convolve"
         values, weight = steps.x(first) if forward else steps.y(first), steps.weight(second)
         channels, places = (g.outs, math.prod(g.count)) if forward else (g.ins, math.prod(g.size))
-        name, last = ("y_last", c.y_last) if forward else ("x_last", c.x_last)
-        to = steps.result(result, name, last, channels * g.groups, places)
+        to = steps.result(result, "y_last" if forward else "x_last", channels * g.groups, places)
         steps.launches.append(self.over_channels(tile, values, weight, to))
         steps.finish(to, result, channels * g.groups, places)
         return Work(tuple(steps.launches), steps.workspace)
@@ -133,6 +132,7 @@ class Plan:
             fold=self.fold,
             pitch=self.pitch,
             shift=self.shift,
+            last=int(self.c.last),
         )
 
     def over_channels(self, tile: Tile, first: str, weight: str, to: str) -> Launch:
@@ -256,16 +256,15 @@ class _Steps:
         """x, channels last and filled up."""
         g, plan = self.plan.given, self.plan
         pitch = plan.pitch if g.groups == 1 else g.ins * g.groups
-        return self._last(buffer, "x_last", plan.c.x_last, g.ins * g.groups, pitch, math.prod(g.size))
+        return self._last(buffer, "x_last", g.ins * g.groups, pitch, math.prod(g.size))
 
     def y(self, buffer: str) -> str:
         """y, channels last and filled up."""
         g, f = self.plan.given, self.plan.form
-        return self._last(
-            buffer, "y_last", self.plan.c.y_last, g.outs * g.groups, f.outs * f.groups, math.prod(g.count)
-        )
+        return self._last(buffer, "y_last", g.outs * g.groups, f.outs * f.groups, math.prod(g.count))
 
-    def _last(self, buffer: str, name: str, last: bool, channels: int, pitch: int, places: int) -> str:
+    def _last(self, buffer: str, name: str, channels: int, pitch: int, places: int) -> str:
+        last = self.plan.c.last
         if last and pitch == channels:
             return buffer
         batch, dtype = self.plan.given.batch, self.plan.c.dtype
@@ -279,13 +278,15 @@ class _Steps:
 
     def weight(self, buffer: str) -> str:
         """The weight, arranged."""
+        if self.plan.arrangement.changes_nothing:
+            return buffer
         to = self.temporary("weight_last", self.plan.weights, self.plan.c.dtype)
         self.launches.append(self.plan.arrangement.into(buffer, to, self.plan.c.dtype))
         return to
 
-    def result(self, buffer: str, name: str, last: bool, channels: int, places: int) -> str:
+    def result(self, buffer: str, name: str, channels: int, places: int) -> str:
         """Where a result goes that is made channels last: into `buffer`, if it is wanted so."""
-        if last:
+        if self.plan.c.last:
             return buffer
         return self.temporary(name, self.plan.given.batch * places * channels, self.plan.c.result)
 
@@ -298,7 +299,7 @@ class _Steps:
 
 def _directly(c: Convolution, first: str, second: str, result: str) -> Launch:
     """A thread an element, or a block an element of the weight, on values as they lie."""
-    if c.x_last or c.y_last:
+    if c.last:
         raise ValueError("convolutions with few channels in a group take values channels first")
     f = c.form
     kind = device_type(c.dtype)

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wengert.dtypes import float64
-from wengert.graph import Node
+from wengert.graph import Node, Shape
 from wengert.kernels.product import FLOATS, DType
+from wengert.ops.channels_last import first_order, turned
 
 Sizes = tuple[int, int, int]
 
@@ -64,14 +65,13 @@ class Form:
 
 @dataclass(frozen=True)
 class Convolution:
-    """One of the primitives: which, its form, dtypes, and which of x and y lie channels last."""
+    """One of the primitives: which, its form, dtypes, and whether channels come last in all values."""
 
     name: str  # convolve, convolve_input or convolve_weight
     form: Form
     dtype: DType
     result: DType
-    x_last: bool = False
-    y_last: bool = False
+    last: bool = False
     tf32: bool = False
 
     @property
@@ -81,14 +81,32 @@ class Convolution:
         return self.dtype == float64 or (self.form.groups > 1 and bool(self.form.ins % chunk or self.form.outs % chunk))
 
 
-def convolution(node: Node, x_last: bool = False, y_last: bool = False, tf32: bool = False) -> Convolution | None:
+CONVOLUTIONS = ("convolve", "convolve_input", "convolve_weight")
+
+
+def is_convolution(node: Node) -> bool:
+    """Whether a node is one of the three, whichever way its channels lie."""
+    return node.op.name.removesuffix("_last") in CONVOLUTIONS
+
+
+def shapes_of(node: Node) -> tuple[str, bool, Shape, Shape, Shape]:
+    """Which of the three a node is, whether channels come last, and the shapes of x, weight and y, channels first."""
+    name = node.op.name.removesuffix("_last")
+    last = name != node.op.name
+    first, second, made = (turned(n.shape, first_order(n.ndim)) if last else n.shape for n in (*node.sources, node))
+    x, weight, y = {
+        "convolve": (first, second, made),
+        "convolve_input": (made, second, first),
+        "convolve_weight": (first, made, second),
+    }[name]
+    return name, last, x, weight, y
+
+
+def convolution(node: Node, tf32: bool = False) -> Convolution | None:
     """What a node asks for; None where it has more than three axes or its dtype is not floating."""
-    first, second = node.sources
-    name, a = node.op.name, node.attrs
-    x = node.shape if name == "convolve_input" else first.shape
-    weight = node.shape if name == "convolve_weight" else second.shape
-    y = {"convolve": node, "convolve_input": first, "convolve_weight": second}[name].shape
-    if len(x) > 5 or first.dtype not in FLOATS:
+    name, last, x, weight, y = shapes_of(node)
+    a, dtype = node.attrs, node.sources[0].dtype
+    if len(x) > 5 or dtype not in FLOATS:
         return None
 
     def three(values: Iterable[int], fill: int) -> Sizes:
@@ -108,4 +126,4 @@ def convolution(node: Node, x_last: bool = False, y_last: bool = False, tf32: bo
         low=three((low for low, _ in a["padding"]), 0),
         gap=three(a["dilation"], 1),
     )
-    return Convolution(name, form, first.dtype, node.dtype, x_last, y_last, tf32)
+    return Convolution(name, form, dtype, node.dtype, last, tf32)

@@ -15,16 +15,16 @@ from wengert.kernels import addressing_cuda as addressing
 from wengert.kernels import attention_cuda, convolution_cuda, gemm, pooling_cuda
 from wengert.kernels.addressing import is_zero
 from wengert.kernels.addressing_cuda import Named, copy
+from wengert.kernels.convolution_form import CONVOLUTIONS, convolution, is_convolution
 from wengert.kernels.launch import H200, Device, Launch, Work
 from wengert.kernels.opaque import is_even, product
-from wengert.kernels.pooling_cuda import windows_of
+from wengert.kernels.pooling_cuda import Windows, windows_of
 from wengert.kernels.product import Epilogue, Matrix, Product
 
 __all__ = ["absorbs", "copy", "has_work", "matmul", "operands", "work"]
 
 _WRITING = frozenset(("scatter", "scatter_add", "put_along", "add_along"))
-_CONVOLUTIONS = frozenset(("convolve", "convolve_input", "convolve_weight"))
-_POOLS = frozenset(("max_pool", "sum_pool"))
+_POOLS = frozenset(("max_pool", "max_pool_last", "max_pool_back_last", "sum_pool", "sum_pool_last"))
 _ABSORBS_UP_TO = 1 << 29  # floating-point operations: from here on a library's product is worth a kernel more
 
 
@@ -62,7 +62,7 @@ def matmul(node: Node, named: Named, device: Device, epilogue: Epilogue | None =
 
 
 def _convolve(node: Node, named: Named, device: Device) -> Work | None:
-    found = convolution_cuda.convolution(node)
+    found = convolution(node)
     if found is None:
         return None
     first, second = node.sources
@@ -70,20 +70,36 @@ def _convolve(node: Node, named: Named, device: Device) -> Work | None:
     return works[0] if works else None
 
 
+def _windows(node: Node) -> Windows | None:
+    """The windows of a pool."""
+    x, count = node.sources[0].shape, node.shape
+    if node.op.name == "max_pool_back_last":
+        x, count = node.shape, x
+    return windows_of(node, x, count[0] if isinstance(node.dtype, tuple) else count)
+
+
 def _sum_pool(node: Node, named: Named, device: Device) -> Work | None:
-    windows = windows_of(node, node.shape)
+    windows = _windows(node)
     if windows is None:
         return None
     return pooling_cuda.sum_pool(windows, node.dtype, named(node.sources[0]), named(node))
 
 
-def _max_pool(node: Node, named: Named, device: Device, results: Mapping[int, Node]) -> Work | None:
-    windows = windows_of(node, node.shape[0])
+def _max_pool(node: Node, named: Named, results: Mapping[int, Node]) -> Work | None:
+    windows = _windows(node)
     if windows is None:
         return None
     x = node.sources[0]
     values, places = (named(results[i]) if i in results else None for i in range(2))
-    return pooling_cuda.max_pool(windows, x.dtype, named(x), values, places)
+    return pooling_cuda.max_pool(windows, x.dtype, node.dtype[1], named(x), values, places)
+
+
+def _max_pool_back(node: Node, named: Named, device: Device) -> Work | None:
+    windows = _windows(node)
+    if windows is None:
+        return None
+    g, places = node.sources
+    return pooling_cuda.max_pool_back(windows, node.dtype, places.dtype, named(g), named(places), named(node))
 
 
 def _add_along(node: Node, named: Named, device: Device) -> Work | None:
@@ -99,8 +115,9 @@ def _user_kernel(node: Node, named: Named, device: Device) -> Work:
 
 
 _WORKS: dict[str, Callable[[Node, Named, Device], Work | None]] = {
-    **dict.fromkeys(_CONVOLUTIONS, _convolve),
-    "sum_pool": _sum_pool,
+    **{f"{name}{last}": _convolve for name in CONVOLUTIONS for last in ("", "_last")},
+    **dict.fromkeys(("sum_pool", "sum_pool_last"), _sum_pool),
+    "max_pool_back_last": _max_pool_back,
     "gather": addressing.gather,
     **dict.fromkeys(("scatter", "scatter_add"), addressing.scatter),
     **dict.fromkeys(("take_along", "put_along"), addressing.along),
@@ -118,8 +135,8 @@ def work(node: Node, named: Named, device: Device, results: Mapping[int, Node]) 
 
     `results` are the nodes that pick the results of one that has several, by number.
     """
-    if node.op.name == "max_pool":
-        return _max_pool(node, named, device, results)
+    if node.op.name in ("max_pool", "max_pool_last"):
+        return _max_pool(node, named, results)
     if node.op.name == "attention_backward":
         return attention_cuda.backward(node, named, device, results)
     if multiplies(node):
@@ -130,10 +147,10 @@ def work(node: Node, named: Named, device: Device, results: Mapping[int, Node]) 
 
 def has_work(node: Node) -> bool:
     """Whether an op can be carried out on a GPU."""
-    if node.op.name in _CONVOLUTIONS:
-        return convolution_cuda.convolution(node) is not None and bool(node.size)
+    if is_convolution(node):
+        return convolution(node) is not None and bool(node.size)
     if node.op.name in _POOLS:
-        return windows_of(node, node.shape if node.op.name == "sum_pool" else node.shape[0]) is not None
+        return _windows(node) is not None
     return multiplies(node) or work(node, lambda _: "", H200, {}) is not None
 
 

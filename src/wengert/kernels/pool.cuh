@@ -1,21 +1,23 @@
 // Windows over planes: the largest element of each with its place, its derivative, and the sum of each.
 //
 // A value is (planes, sizes, inner): `inner` is 1 where the windows slide over the last axes, and the number of channels where
-// those come last. A thread makes one element; neighbouring threads have neighbouring ones. Bytes: the input is read once from
-// memory (windows that overlap meet in the cache), results are written once. The text before this header defines `wg_windows`:
-// size, count, kernel, stride, gap (dilation) and low along three axes.
+// those come last. A thread makes `vector` neighbours of them, read and written together; of the derivative it makes those of a
+// block as large as the stride, which share their windows. Bytes: the input is read once from memory (windows that overlap meet
+// in the cache), results are written once. The text before this header defines `wg_windows`: size, count, kernel, stride, gap
+// (dilation), low and block along three axes, inner and vector; and `wg_index`, in which threads are numbered.
 #pragma once
 #include "tile.cuh"
 
 struct wg_spot {
-    typedef wg_windows w;
     int inner, at0, at1, at2;
-    long long plane;
+    wg_index plane;
 
-    __device__ __forceinline__ static wg_spot of(long long e, int inner, int n0, int n1, int n2)
+    // What a thread makes: n0 x n1 x n2 places a plane.
+    __device__ __forceinline__ static wg_spot of(wg_index thread, int n0, int n1, int n2)
     {
-        long long rest = e / inner, line = rest / n2, slab = line / n1;
-        return {(int)(e % inner), (int)(slab % n0), (int)(line % n1), (int)(rest % n2), slab / n0};
+        const int vectors = wg_windows::inner / wg_windows::vector;
+        wg_index rest = thread / vectors, line = rest / n2, slab = line / n1;
+        return {(int)(thread % vectors) * wg_windows::vector, (int)(slab % n0), (int)(line % n1), (int)(rest % n2), slab / n0};
     }
 };
 
@@ -29,17 +31,20 @@ __device__ __forceinline__ int wg_first_place(int position, int size, int stride
 
 // What is not a number counts as larger, as in the reference; where nothing is larger than the lowest, the first place is told.
 template <class T, class Place>
-__device__ __forceinline__ void wg_max_pool(const T *x, T *values, Place *places, int inner, long long count, T lowest)
+__device__ __forceinline__ void wg_max_pool(const T *x, T *values, Place *places, wg_index count, T lowest)
 {
     typedef wg_windows w;
-    long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (e >= count) return;
-    wg_spot at = wg_spot::of(e, inner, w::count0, w::count1, w::count2);
-    const T *plane = x + at.plane * (w::size0 * w::size1 * w::size2) * inner + at.inner;
-    T best = lowest;
-    int place = (wg_first_place(at.at0, w::size0, w::stride0, w::gap0, w::low0) * w::size1 +
+    wg_index thread = (wg_index)blockIdx.x * blockDim.x + threadIdx.x;
+    if (thread >= count) return;
+    wg_spot at = wg_spot::of(thread, w::count0, w::count1, w::count2);
+    const T *plane = x + (long long)at.plane * (w::size0 * w::size1 * w::size2) * w::inner + at.inner;
+    int first = (wg_first_place(at.at0, w::size0, w::stride0, w::gap0, w::low0) * w::size1 +
                  wg_first_place(at.at1, w::size1, w::stride1, w::gap1, w::low1)) * w::size2 +
                 wg_first_place(at.at2, w::size2, w::stride2, w::gap2, w::low2);
+    wg_pack<T, w::vector> best;
+    wg_pack<Place, w::vector> place;
+#pragma unroll
+    for (int j = 0; j < w::vector; j++) best.of[j] = lowest, place.of[j] = first;
 #pragma unroll
     for (int a = 0; a < w::kernel0; a++)
 #pragma unroll
@@ -50,54 +55,94 @@ __device__ __forceinline__ void wg_max_pool(const T *x, T *values, Place *places
                 int u = at.at2 * w::stride2 + c * w::gap2 - w::low2;
                 if ((unsigned)z >= w::size0 || (unsigned)v >= w::size1 || (unsigned)u >= w::size2) continue;
                 int here = (z * w::size1 + v) * w::size2 + u;
-                T value = plane[(long long)here * inner];
-                if (wg_wide(value) > wg_wide(best) || wg_wide(value) != wg_wide(value)) best = value, place = here;
+                auto got = wg_pack<T, w::vector>::load(plane + (long long)here * w::inner);
+#pragma unroll
+                for (int j = 0; j < w::vector; j++) {
+                    auto value = wg_wide(got.of[j]);
+                    if (value > wg_wide(best.of[j]) || value != value) best.of[j] = got.of[j], place.of[j] = here;
+                }
             }
-    if (values) values[e] = best;
-    if (places) places[e] = place;
+    if (values) best.store(values + (long long)thread * w::vector);
+    if (places) place.store(places + (long long)thread * w::vector);
+}
+
+// The windows along an axis that reach a block: from the first whose last tap does to the last whose first one does.
+__device__ __forceinline__ int wg_from(int at, int kernel, int stride, int gap, int low)
+{
+    int reach = at + low - (kernel - 1) * gap;
+    return reach > 0 ? (reach + stride - 1) / stride : 0;
+}
+
+__device__ __forceinline__ int wg_to(int last, int stride, int low, int count)
+{
+    int to = (last + low) / stride;
+    return to < count ? to : count - 1;
 }
 
 // What each element's cotangent is: the sum of those of the windows that it is the largest of, in the windows' order.
 template <class T, class Place>
-__device__ __forceinline__ void wg_max_pool_back(const T *g, const Place *places, T *to, int inner, long long count)
+__device__ __forceinline__ void wg_max_pool_back(const T *g, const Place *places, T *to, wg_index count)
 {
     typedef wg_windows w;
     typedef typename wg_total<T>::type S;
-    long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (e >= count) return;
-    wg_spot at = wg_spot::of(e, inner, w::size0, w::size1, w::size2);
-    int own = (at.at0 * w::size1 + at.at1) * w::size2 + at.at2;
-    long long first = at.plane * (w::count0 * w::count1 * w::count2);
-    S sum = 0;
-    // windows from the first whose last tap reaches the element to the last whose first one does
-    int low0 = at.at0 + w::low0 - (w::kernel0 - 1) * w::gap0, low1 = at.at1 + w::low1 - (w::kernel1 - 1) * w::gap1;
-    int low2 = at.at2 + w::low2 - (w::kernel2 - 1) * w::gap2;
-    int from0 = low0 > 0 ? (low0 + w::stride0 - 1) / w::stride0 : 0, to0 = (at.at0 + w::low0) / w::stride0;
-    int from1 = low1 > 0 ? (low1 + w::stride1 - 1) / w::stride1 : 0, to1 = (at.at1 + w::low1) / w::stride1;
-    int from2 = low2 > 0 ? (low2 + w::stride2 - 1) / w::stride2 : 0, to2 = (at.at2 + w::low2) / w::stride2;
-    for (int a = from0; a <= to0 && a < w::count0; a++)
-        for (int b = from1; b <= to1 && b < w::count1; b++)
-            for (int c = from2; c <= to2 && c < w::count2; c++) {
-                long long window = (first + (a * w::count1 + b) * w::count2 + c) * inner + at.inner;
-                if (places[window] == own) sum += wg_wide(g[window]);
+    const int n0 = (w::size0 + w::block0 - 1) / w::block0, n1 = (w::size1 + w::block1 - 1) / w::block1;
+    const int n2 = (w::size2 + w::block2 - 1) / w::block2, elements = w::block0 * w::block1 * w::block2;
+    wg_index thread = (wg_index)blockIdx.x * blockDim.x + threadIdx.x;
+    if (thread >= count) return;
+    wg_spot at = wg_spot::of(thread, n0, n1, n2);
+    int z = at.at0 * w::block0, v = at.at1 * w::block1, u = at.at2 * w::block2;
+    long long first = (long long)at.plane * (w::count0 * w::count1 * w::count2);
+    S sum[elements][w::vector] = {};
+    int to0 = wg_to(z + w::block0 - 1, w::stride0, w::low0, w::count0);
+    int to1 = wg_to(v + w::block1 - 1, w::stride1, w::low1, w::count1);
+    int to2 = wg_to(u + w::block2 - 1, w::stride2, w::low2, w::count2);
+    for (int a = wg_from(z, w::kernel0, w::stride0, w::gap0, w::low0); a <= to0; a++)
+        for (int b = wg_from(v, w::kernel1, w::stride1, w::gap1, w::low1); b <= to1; b++)
+            for (int c = wg_from(u, w::kernel2, w::stride2, w::gap2, w::low2); c <= to2; c++) {
+                long long window = (first + (a * w::count1 + b) * w::count2 + c) * w::inner + at.inner;
+                auto chosen = wg_pack<Place, w::vector>::load(places + window);
+                auto got = wg_pack<T, w::vector>::load(g + window);
+#pragma unroll
+                for (int k = 0; k < elements; k++) {
+                    int own = ((z + k / (w::block1 * w::block2)) * w::size1 + v + k / w::block2 % w::block1) * w::size2 + u +
+                              k % w::block2;
+#pragma unroll
+                    for (int j = 0; j < w::vector; j++)
+                        if (chosen.of[j] == own) sum[k][j] += wg_wide(got.of[j]);
+                }
             }
-    to[e] = wg_narrow<T>::of(sum);
+    T *plane = to + (long long)at.plane * (w::size0 * w::size1 * w::size2) * w::inner + at.inner;
+#pragma unroll
+    for (int k = 0; k < elements; k++) {
+        int line = z + k / (w::block1 * w::block2), row = v + k / w::block2 % w::block1, column = u + k % w::block2;
+        if (line >= w::size0 || row >= w::size1 || column >= w::size2) continue;
+        wg_pack<T, w::vector> made;
+#pragma unroll
+        for (int j = 0; j < w::vector; j++) made.of[j] = wg_narrow<T>::of(sum[k][j]);
+        made.store(plane + (long long)((line * w::size1 + row) * w::size2 + column) * w::inner);
+    }
 }
 
-template <class T> __device__ __forceinline__ void wg_sum_pool(const T *x, T *to, int inner, long long count)
+template <class T> __device__ __forceinline__ void wg_sum_pool(const T *x, T *to, wg_index count)
 {
     typedef wg_windows w;
     typedef typename wg_total<T>::type S;
-    long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (e >= count) return;
-    wg_spot at = wg_spot::of(e, inner, w::count0, w::count1, w::count2);
-    const T *plane = x + at.plane * (w::size0 * w::size1 * w::size2) * inner + at.inner;
-    S sum = 0;
+    wg_index thread = (wg_index)blockIdx.x * blockDim.x + threadIdx.x;
+    if (thread >= count) return;
+    wg_spot at = wg_spot::of(thread, w::count0, w::count1, w::count2);
+    const T *plane = x + (long long)at.plane * (w::size0 * w::size1 * w::size2) * w::inner + at.inner;
+    S sum[w::vector] = {};
     for (int a = 0; a < w::kernel0; a++)
         for (int b = 0; b < w::kernel1; b++)
             for (int c = 0; c < w::kernel2; c++) {
                 int z = at.at0 * w::stride0 + a, v = at.at1 * w::stride1 + b, u = at.at2 * w::stride2 + c;
-                sum += wg_wide(plane[(long long)((z * w::size1 + v) * w::size2 + u) * inner]);
+                long long here = (z * w::size1 + v) * w::size2 + u;
+                auto got = wg_pack<T, w::vector>::load(plane + here * w::inner);
+#pragma unroll
+                for (int j = 0; j < w::vector; j++) sum[j] += wg_wide(got.of[j]);
             }
-    to[e] = wg_narrow<T>::of(sum);
+    wg_pack<T, w::vector> made;
+#pragma unroll
+    for (int j = 0; j < w::vector; j++) made.of[j] = wg_narrow<T>::of(sum[j]);
+    made.store(to + (long long)thread * w::vector);
 }

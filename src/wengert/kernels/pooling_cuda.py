@@ -20,6 +20,7 @@ from wengert.kernels.product import device_type
 
 DType = np.dtype[Any]
 _BLOCK = 256
+_BLOCK_UP_TO = 8  # elements whose sums a thread holds
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,16 @@ class Windows:
     def results(self) -> int:
         return self.planes * math.prod(self.count) * self.inner
 
-    def text(self) -> str:
+    @property
+    def block(self) -> tuple[int, ...]:
+        """The elements, along each axis, whose derivative a thread makes."""
+        return self.stride if math.prod(self.stride) <= _BLOCK_UP_TO else (1,) * len(self.size)
+
+    def vector(self, dtype: DType) -> int:
+        """Channels that a thread works on: as many as one access of 16 bytes has, and a whole number of times."""
+        return math.gcd(self.inner, 16 // dtype.itemsize)
+
+    def text(self, dtype: DType, threads: int) -> str:
         """The sizes as constants for pool.cuh, filled up to three axes."""
         axes = len(self.size)
         low, gap = self.low or (0,) * axes, self.dilation or (1,) * axes
@@ -54,24 +64,37 @@ class Windows:
             "stride": self.stride,
             "gap": gap,
             "low": low,
+            "block": self.block,
         }
         lines = ""
         for name, given in values.items():
             filled = (*(0 if name == "low" else 1,) * (3 - axes), *given)
             lines += "".join(f"    static const int {name}{axis} = {value};\n" for axis, value in enumerate(filled))
-        return f"struct wg_windows {{\n{lines}}};\n"
+        lines += f"    static const int inner = {self.inner}, vector = {self.vector(dtype)};\n"
+        index = "int" if threads < 1 << 30 else "long long"
+        return f"typedef {index} wg_index;\nstruct wg_windows {{\n{lines}}};\n"
 
 
-def windows_of(node: Node, count: Sequence[int]) -> Windows | None:
-    """The windows of a max_pool or sum_pool node, results of shape `count`; None beyond three axes."""
-    x, a = node.sources[0], node.attrs
+def windows_of(node: Node, shape: Sequence[int], count: Sequence[int]) -> Windows | None:
+    """The windows of a pool over a value of this shape, with results of shape `count`; None beyond three axes."""
+    a, dtype = node.attrs, node.sources[0].dtype
     axes = len(a["kernel"])
-    if axes > 3 or x.dtype in COMPLEX or x.dtype == bool_:
+    if axes > 3 or dtype in COMPLEX or dtype == bool_:
         return None
-    lead = x.ndim - axes
+    last = node.op.name.endswith("_last")
+    lead = 1 if last else len(shape) - axes
     low = tuple(pair[0] for pair in a.get("padding", ((0, 0),) * axes))
-    planes = math.prod(x.shape[:lead])
-    return Windows(planes, x.shape[lead:], tuple(count[lead:]), a["kernel"], a["stride"], low, a.get("dilation", ()))
+    over = slice(lead, lead + axes)
+    return Windows(
+        math.prod(shape[:lead]),
+        tuple(shape[over]),
+        tuple(count[over]),
+        a["kernel"],
+        a["stride"],
+        low,
+        a.get("dilation", ()),
+        shape[-1] if last else 1,
+    )
 
 
 def pooled_by(places: Node) -> Node | None:
@@ -88,42 +111,38 @@ def add_along(node: Node, named: Callable[[Node], str]) -> Work | None:
     pooled = pooled_by(places)
     if pooled is None or not is_zero(target) or node.attrs["axis"] != node.ndim - 1:
         return None
-    windows = windows_of(pooled, pooled.shape[0])
+    windows = windows_of(pooled, pooled.sources[0].shape, pooled.shape[0])
     if windows is None or (windows.elements, windows.results) != (node.size, places.size):
         return None
-    return max_pool_back(windows, node.dtype, named(values), named(places), named(node))
+    return max_pool_back(windows, node.dtype, places.dtype, named(values), named(places), named(node))
 
 
-def max_pool(w: Windows, dtype: DType, x: str, values: str | None, places: str | None) -> Work:
-    """The largest of each window and, as int64, where in its plane it lies; None for what nobody reads."""
-    kind = device_type(dtype)
-    kept = [
-        (name, f"{c} *{name}")
-        for name, c, wanted in (("values", kind, values), ("places", "long long", places))
-        if wanted
-    ]
-    parameters = ", ".join(declared for _, declared in kept)
-    passed = ", ".join(
-        name if name in dict(kept) else f"({c} *)0" for name, c in (("values", kind), ("places", "long long"))
-    )
-    body = f"wg_max_pool(x, {passed}, inner, count, {_lowest(dtype)});"
-    buffers = [buffer for buffer in (values, places) if buffer]
-    return _work("max_pool", w, f"const {kind} *x, {parameters}", body, [x, *buffers], w.results)
+def max_pool(w: Windows, dtype: DType, place: DType, x: str, values: str | None, places: str | None) -> Work:
+    """The largest of each window and, in the dtype `place`, where in its plane it lies; None for what nobody reads."""
+    kinds = {"values": device_type(dtype), "places": device_type(place)}
+    given = {name: buffer for name, buffer in (("values", values), ("places", places)) if buffer}
+    parameters = ", ".join(f"{kinds[name]} *{name}" for name in given)
+    passed = ", ".join(name if name in given else f"({kind} *)0" for name, kind in kinds.items())
+    body = f"wg_max_pool(x, {passed}, count, {_lowest(dtype)});"
+    threads = w.results // w.vector(dtype)
+    return _work("max_pool", w, dtype, f"const {kinds['values']} *x, {parameters}", body, [x, *given.values()], threads)
 
 
-def max_pool_back(w: Windows, dtype: DType, g: str, places: str, to: str) -> Work:
+def max_pool_back(w: Windows, dtype: DType, place: DType, g: str, places: str, to: str) -> Work:
     """The cotangent of max_pool's input: every element gathers from the windows that chose it."""
     kind = device_type(dtype)
-    parameters = f"const {kind} *g, const long long *places, {kind} *to"
-    return _work(
-        "max_pool_back", w, parameters, "wg_max_pool_back(g, places, to, inner, count);", [g, places, to], w.elements
-    )
+    parameters = f"const {kind} *g, const {device_type(place)} *places, {kind} *to"
+    blocks = math.prod(-(-n // b) for n, b in zip(w.size, w.block))
+    threads = w.planes * blocks * w.inner // w.vector(dtype)
+    body = "wg_max_pool_back(g, places, to, count);"
+    return _work("max_pool_back", w, dtype, parameters, body, [g, places, to], threads)
 
 
 def sum_pool(w: Windows, dtype: DType, x: str, to: str) -> Work:
     """The sum of each window."""
-    kind = device_type(dtype)
-    return _work("sum_pool", w, f"const {kind} *x, {kind} *to", "wg_sum_pool(x, to, inner, count);", [x, to], w.results)
+    kind, threads = device_type(dtype), w.results // w.vector(dtype)
+    parameters = f"const {kind} *x, {kind} *to"
+    return _work("sum_pool", w, dtype, parameters, "wg_sum_pool(x, to, count);", [x, to], threads)
 
 
 def _lowest(dtype: DType) -> str:
@@ -137,16 +156,19 @@ def _lowest(dtype: DType) -> str:
     return f"({device_type(dtype)})0"
 
 
-def _work(name: str, w: Windows, parameters: str, body: str, buffers: Sequence[str], count: int) -> Work:
-    if not count:
+def _work(
+    name: str, w: Windows, dtype: DType, parameters: str, body: str, buffers: Sequence[str], threads: int
+) -> Work:
+    if not threads:
         return Work(())
-    source = f"""{w.text()}
+    source = f"""{w.text(dtype, threads)}
 #include "pool.cuh"
-extern "C" __global__ void __launch_bounds__({_BLOCK}) {name}({parameters}, int inner, long long count)
+extern "C" __global__ void __launch_bounds__({_BLOCK}) {name}({parameters}, wg_index count)
 {{
     {body}
 }}
 """
-    why = f"a thread for each of {count} elements"
-    arguments: tuple[Argument, ...] = (*buffers, np.int32(w.inner), np.int64(count))
-    return Work((Launch(source, name, (-(-count // _BLOCK), 1, 1), (_BLOCK, 1, 1), arguments, why=why),))
+    why = f"{w.vector(dtype)} neighbours a thread, {threads} threads"
+    count = np.int32(threads) if threads < 1 << 30 else np.int64(threads)
+    arguments: tuple[Argument, ...] = (*buffers, count)
+    return Work((Launch(source, name, (-(-threads // _BLOCK), 1, 1), (_BLOCK, 1, 1), arguments, why=why),))

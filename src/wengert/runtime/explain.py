@@ -109,8 +109,9 @@ def flops(node: Node) -> int:
         return 2 * node.size * node.sources[0].shape[-1]
     if name.startswith("convolve"):
         first, second = node.sources
-        y = {"convolve": node, "convolve_input": first}.get(name, second)
-        weight = node if name == "convolve_weight" else second
+        which = name.removesuffix("_last")
+        y = {"convolve": node, "convolve_input": first}.get(which, second)
+        weight = node if which == "convolve_weight" else second
         return 2 * y.size * math.prod(weight.shape[1:])
     if name in _PRODUCTS_OF_ATTENTION:
         return _PRODUCTS_OF_ATTENTION[name] * _attention_flops(node)

@@ -16,9 +16,9 @@ import numpy as np
 from wengert.backends.cuda.driver import opened
 from wengert.dtypes import bfloat16, float16, float32, float64
 from wengert.graph import Node
+from wengert.kernels.convolution_form import shapes_of
 
 NAMES = {float32: "FLOAT", float64: "DOUBLE", float16: "HALF", bfloat16: "BFLOAT16"}
-CONVOLUTIONS = ("convolve", "convolve_input", "convolve_weight")
 
 
 @functools.cache
@@ -59,18 +59,12 @@ class Shape:
 
 def shape_of(node: Node, tf32: bool) -> Shape | None:
     """The shape of a convolution's node, or None where cuDNN cannot do it."""
-    a, name = node.attrs, node.op.name
-    first, second = (source.shape for source in node.sources)
-    x, weight, y = {
-        "convolve": (first, second, node.shape),
-        "convolve_input": (node.shape, second, first),
-        "convolve_weight": (first, node.shape, second),
-    }[name]
-    dtype = node.sources[0].dtype
+    name, last, x, weight, y = shapes_of(node)
+    a, dtype = node.attrs, node.sources[0].dtype
     crops = any(n < 0 for pair in a["padding"] for n in pair)
     if len(x) not in (4, 5) or dtype not in NAMES or crops or not min(x) or not min(weight) or not min(y):
         return None
-    return Shape(name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, node.dtype, False, tf32)
+    return Shape(name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, node.dtype, last, tf32)
 
 
 def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:

@@ -27,6 +27,7 @@ from wengert.compiler.memory import lives, place
 from wengert.compiler.passes import Report
 from wengert.graph import Graph, Node
 from wengert.kernels import device_ops
+from wengert.kernels.convolution_form import is_convolution
 from wengert.kernels.cuda import write
 from wengert.kernels.epilogue import epilogue
 from wengert.kernels.launch import TensorMap, Work
@@ -181,7 +182,7 @@ class Program:
         if node.op.name == "matmul" and node.size and is_even(node):
             p = product(node)
             operands, found = (p.x, p.y), blas.candidates(blas.shape_of(p, node.dtype, False), self.driver.index)
-        elif node.op.name in dnn.CONVOLUTIONS:
+        elif is_convolution(node):
             shape = dnn.shape_of(node, False)
             found = dnn.candidates(shape, self.device) if shape is not None else ()
         elif node.op.name in dnn_attention.ATTENTIONS:

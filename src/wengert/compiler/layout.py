@@ -1,0 +1,275 @@
+"""Layout: on a GPU, convolutions that tensor cores carry out have their channels last, and so have the values between.
+
+In: a graph. Out: the graph in which every such convolution is one over values turned to channels last. A value has two
+forms, the recorded one and the turned one. The walk makes each in the form its sources come in: elementwise ops,
+reductions, pools, padding and concatenation of turned values are turned themselves, their axes renamed. Where the other
+form is asked for, a turn of the axes stands in between, which a kernel that computes the value takes in as a map of
+indices. Inputs and outputs stay as they are: weights are turned by the kernel that casts them, and their gradients
+are read turned by the one that updates them.
+
+Numbers stay the same but for the order in which sums over turned values are added up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from wengert.compiler.constants import number
+from wengert.compiler.rewrite import made_by, opaque, over, scope, spend
+from wengert.dtypes import HALF, float32
+from wengert.graph import Graph, Node, Shape, recorded_as
+from wengert.ops.addressing import ADD_ALONG
+from wengert.ops.channels_last import (
+    CONVOLVE_INPUT_LAST,
+    CONVOLVE_LAST,
+    CONVOLVE_WEIGHT_LAST,
+    MAX_POOL_BACK_LAST,
+    MAX_POOL_LAST,
+    SUM_POOL_LAST,
+    first_order,
+    last_order,
+    turned,
+)
+from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
+from wengert.ops.core import CAST
+from wengert.ops.movement import BROADCAST, CONCAT, FLIP, PLACE, RESHAPE, SLICE, permute_dims, reshape
+from wengert.ops.op import PICK, pick
+from wengert.ops.recorders import Elementwise
+from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
+from wengert.ops.window import MAX_POOL, SUM_POOL
+
+_CONVOLUTIONS = {
+    CONVOLVE: CONVOLVE_LAST,
+    CONVOLVE_INPUT: CONVOLVE_INPUT_LAST,
+    CONVOLVE_WEIGHT: CONVOLVE_WEIGHT_LAST,
+}
+_REDUCTIONS = frozenset((SUM, MAX, MIN, PROD, ALL, ANY))
+_PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # attributes of movement with a number for each axis
+
+
+def layout(graph: Graph) -> Graph:
+    """The graph with its convolutions turned; the graph itself where none is to be."""
+    chosen = {node for node in graph.nodes if _is_chosen(node)}
+    if not chosen:
+        return graph
+    before, scope.outside = scope.outside, opaque(graph)
+    try:
+        return _Turning(graph, chosen).through()
+    finally:
+        scope.outside = before
+
+
+def _is_chosen(node: Node) -> bool:
+    """Whether a convolution is faster with channels last: on a GPU, by tensor cores, in one group."""
+    if node.op not in _CONVOLUTIONS or node.device == "cpu" or node.ndim not in (4, 5):
+        return False
+    by_tensor_cores = node.dtype in HALF or (node.dtype is float32 and scope.tf32)
+    sizes = math.prod(x.size for x in (node, *node.sources))
+    return bool(by_tensor_cores and node.attrs["groups"] == 1 and sizes and _spends(node))
+
+
+def _spends(node: Node) -> bool:
+    return spend(node, lambda: f"{node.op.name} has its channels last")
+
+
+class _Turning:
+    """One walk: the old graph's values in the new one, as they were recorded and turned."""
+
+    def __init__(self, graph: Graph, chosen: set[Node]) -> None:
+        self.graph, self.chosen = graph, chosen
+        self.first: dict[Node, Node] = {}
+        self.last: dict[Node, Node] = {}
+        self.made_last: set[Node] = set()  # those computed in that form
+        self.unread: set[Node] = set()  # reshapes of a pool's places, which its derivative reads as they are made
+        self.nodes: list[Node] = []
+        self.readers: dict[Node, list[Node]] = {}
+        for node in graph.nodes:
+            for source in node.sources:
+                self.readers.setdefault(source, []).append(node)
+
+    def through(self) -> Graph:
+        """The new graph."""
+        for node in self.graph.nodes:
+            with recorded_as(node.location, node.tracked):
+                if not self._made(node):
+                    for source in node.sources:
+                        self.as_recorded(source)
+                    self.first[node] = self._add(over(node, self.first))
+        outputs = []
+        for node in self.graph.outputs:
+            with recorded_as(node.location, node.tracked):
+                outputs.append(self.as_recorded(node))
+        return Graph(self.graph.inputs, outputs, nodes=self.nodes)
+
+    # --- the two forms --------------------------------------------------------------------------------------------
+
+    def as_recorded(self, node: Node) -> Node:
+        """A value of the old graph in the new one, channels first."""
+        if node in self.first or node not in self.last:
+            return self.first.get(node, node)
+        self.first[node] = self._permuted(self.last[node], first_order(node.ndim))
+        return self.first[node]
+
+    def as_turned(self, node: Node) -> Node:
+        """A value of the old graph in the new one, channels last."""
+        if node not in self.last:
+            self.last[node] = self._permuted(self.as_recorded(node), last_order(node.ndim))
+        return self.last[node]
+
+    def _permuted(self, x: Node, order: Sequence[int]) -> Node:
+        """A value with its axes in another order; where only axes of size 1 move, that is a reshape."""
+        long = [axis for axis in order if x.shape[axis] != 1]
+        shape = tuple(x.shape[axis] for axis in order)
+        return self._reshaped(x, shape) if long == sorted(long) else self._add(permute_dims(x, order))
+
+    def _reshaped(self, x: Node, shape: Shape) -> Node:
+        return x if x.shape == shape else self._add(reshape(x, shape))
+
+    def _add(self, node: Node) -> Node:
+        self.nodes.append(node)
+        return node
+
+    def _keep(self, node: Node, made: Node) -> bool:
+        """Take what was made as the turned form of a node."""
+        self.last[node] = self._add(made)
+        self.made_last.add(node)
+        return True
+
+    # --- rules ----------------------------------------------------------------------------------------------------
+
+    def _made(self, node: Node) -> bool:
+        """Whether a node was made turned: a convolution that is chosen, or an op on turned values."""
+        op = node.op
+        if node in self.made_last or node in self.unread:
+            return True
+        if node in self.chosen:
+            return self._convolution(node)
+        if op is ADD_ALONG:
+            return self._pool_back(node)
+        if not any(source in self.made_last for source in node.sources):
+            return False
+        if op is MAX_POOL:
+            return self._max_pool(node)
+        if op is PICK:
+            return self._keep(node, pick(self.last[node.sources[0]], node.attrs["index"]))
+        if op is SUM_POOL:
+            windows = len(node.attrs["kernel"]) == node.ndim - 2
+            return windows and self._keep(node, SUM_POOL_LAST(self.as_turned(node.sources[0]), **node.attrs))
+        if op in _REDUCTIONS:
+            return self._reduction(node)
+        return (isinstance(op, Elementwise) or op in _RENAMING) and self._like(node)
+
+    def _convolution(self, node: Node) -> bool:
+        made = _CONVOLUTIONS[node.op](*map(self.as_turned, node.sources), **node.attrs)
+        if node.op is not CONVOLVE_WEIGHT:
+            return self._keep(node, made)
+        self.first[node] = self._permuted(self._add(made), first_order(node.ndim))
+        return True
+
+    def _like(self, node: Node) -> bool:
+        """The same op over turned sources, with its axes renamed."""
+        sources = tuple(self._aligned(source, node.ndim) for source in node.sources)
+        shape, attrs = turned(node.shape, last_order(node.ndim)), _renamed(node)
+        return self._keep(
+            node, Node(node.op, sources, attrs, shape, node.dtype, node.device, node.tracked, node.location)
+        )
+
+    def _aligned(self, source: Node, rank: int) -> Node:
+        """A source turned, with the axes before its own that broadcasting adds; a number stays."""
+        if not source.ndim:
+            return self.as_recorded(source)
+        if source.ndim == rank:
+            return self.as_turned(source)
+        filled = self._reshaped(self.as_recorded(source), (1,) * (rank - source.ndim) + source.shape)
+        return self._permuted(filled, last_order(rank))
+
+    def _reduction(self, node: Node) -> bool:
+        x = node.sources[0]
+        order = last_order(x.ndim)
+        if node.attrs["keepdims"]:
+            return self._like(node)
+        attrs = _renamed(node)
+        kept = [axis for axis in order if axis not in node.attrs["axes"]]
+        shape = tuple(x.shape[axis] for axis in kept)
+        made = Node(node.op, (self.last[x],), attrs, shape, node.dtype, node.device, node.tracked, node.location)
+        self.first[node] = self._permuted(self._add(made), [kept.index(axis) for axis in sorted(kept)])
+        return True
+
+    # --- pools ----------------------------------------------------------------------------------------------------
+
+    def _max_pool(self, node: Node) -> bool:
+        """A max_pool whose places nobody reads but its derivative."""
+        x = node.sources[0]
+        if len(node.attrs["kernel"]) != x.ndim - 2:
+            return False
+        for places in self.readers.get(node, ()):
+            if places.attrs["index"] == 1 and not self._is_for_derivative(places, node):
+                return False
+        return self._keep(node, MAX_POOL_LAST(self.as_turned(x), **node.attrs))
+
+    def _is_for_derivative(self, places: Node, pool: Node) -> bool:
+        """Whether all that reads the places of a pool adds its cotangents up there."""
+        if places in self.graph.outputs:
+            return False
+        readers = [(places, reader) for reader in self.readers.get(places, ())]
+        reshapes = set()
+        for value, reader in readers:
+            if reader.op is RESHAPE and reader not in self.graph.outputs:
+                reshapes.add(reader)
+                readers += [(reader, further) for further in self.readers.get(reader, ())]
+            elif reader.op is not ADD_ALONG or not _is_spread(reader, value, pool):
+                return False
+        self.unread |= reshapes
+        return True
+
+    def _pool_back(self, node: Node) -> bool:
+        """The derivative of a max_pool that was turned."""
+        _, values, places = node.sources
+        while made_by(places, RESHAPE):
+            places = places.sources[0]
+        pool = places.sources[0] if made_by(places, PICK) else None
+        if pool is None or pool not in self.made_last:
+            return False
+        x, shape = pool.sources[0], pool.shape[0]
+        if made_by(values, RESHAPE) and values.sources[0].shape == shape:
+            g = self.as_turned(values.sources[0])
+        else:
+            g = self._permuted(self._reshaped(self.as_recorded(values), shape), last_order(x.ndim))
+        sizes, windows = x.shape[2:], pool.attrs
+        made = self._add(MAX_POOL_BACK_LAST(g, self.as_turned(places), sizes=sizes, **windows))
+        for reader in self.readers.get(node, ()):
+            if reader.op is RESHAPE and reader.shape == x.shape:
+                self.last[reader] = made
+                self.made_last.add(reader)
+        self.first[node] = self._reshaped(self._permuted(made, first_order(x.ndim)), node.shape)
+        return True
+
+
+_RENAMING = frozenset((CAST, BROADCAST, SLICE, PLACE, FLIP, CONCAT))
+"""Ops that are the same with their axes renamed."""
+
+
+def _is_spread(node: Node, places: Node, pool: Node) -> bool:
+    """Whether a node adds values up at the places of a pool, plane by plane."""
+    target, values, at = node.sources
+    x, shape = pool.sources[0].shape, pool.shape[0]
+    flat = (*shape[:2], math.prod(shape[2:]))
+    into_planes = node.shape == (*x[:2], math.prod(x[2:])) and node.attrs["axis"] == 2 and number(target) == 0
+    return at is places and into_planes and values.shape == places.shape == flat
+
+
+def _renamed(node: Node) -> dict[str, Any]:
+    """The attributes of an op for turned values."""
+    rank = node.sources[0].ndim
+    order = last_order(rank)
+    attrs = dict(node.attrs)
+    for name, value in node.attrs.items():
+        if name in _PER_AXIS:
+            attrs[name] = turned(value, last_order(len(value)))
+        elif name == "axes":
+            attrs[name] = tuple(sorted(order.index(axis) for axis in value))
+        elif name == "axis":
+            attrs[name] = order.index(value)
+    return attrs
