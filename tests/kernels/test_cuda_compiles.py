@@ -12,7 +12,7 @@ import pytest
 from tests.gpu.harness import compiled
 from tests.kernels.test_attention_cuda import CASES, node_of
 from tests.kernels.test_gemm import product
-from wengert.dtypes import bfloat16, float16, float32, float64, int32
+from wengert.dtypes import bfloat16, float16, float32, float64, int32, uint16
 from wengert.kernels import attention_cuda
 from wengert.kernels.convolution_cuda import Convolution, Form, works
 from wengert.kernels.gemm import candidates, write
@@ -47,10 +47,10 @@ def every_work(device: Device) -> Iterator[Work]:
     for dtype in (float32, bfloat16, float16):
         for case in (*CASES, (((2, 64, 128),) * 3, None, {"causal": True, "scale": 0.1})):
             yield from _attention(case, dtype, device)
-    windows = Windows(4, (8, 8), (4, 4), (3, 3), (2, 2), (1, 1))
+    windows = Windows(4, (8, 8), (4, 4), (3, 3), (2, 2), (1, 1), inner=8)
     for kind in (float32, bfloat16, int32):
-        yield max_pool(windows, kind, "x", "values", "places")
-    yield max_pool_back(windows, np.dtype(float32), "g", "places", "to")
+        yield max_pool(windows, kind, uint16, "x", "values", "places")
+    yield max_pool_back(windows, np.dtype(float32), uint16, "g", "places", "to")
     yield sum_pool(windows, np.dtype(float32), "x", "to")
 
 
