@@ -60,7 +60,13 @@ def _view(options: argparse.Namespace) -> None:
 def _profile(options: argparse.Namespace) -> None:
     from wengert.inspect import commands
 
-    commands.profile(options.script, options.arguments, options.by or ["kernel", "line"], options.top, options.trace)
+    own = argparse.ArgumentParser(prog="wengert profile", add_help=False, allow_abbrev=False)
+    _add_profile_options(own)
+    given = options.arguments
+    end = given.index("--") if "--" in given else len(given)
+    options, arguments = own.parse_known_args(given[:end], options)
+    arguments += given[end + 1 :]
+    commands.profile(options.script, arguments, options.by or ["kernel", "line"], options.top, options.trace)
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -112,7 +118,13 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("script", help="a Python file")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="the script's own arguments; after -- all of them are its own"
+    )
+    _add_profile_options(parser)
+
+
+def _add_profile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", action="append", choices=["op", "kernel", "module", "line"], help="tables to show")
     parser.add_argument("--top", type=int, default=10, help="rows of each table (default: %(default)s)")
     parser.add_argument("--trace", metavar="FILE", help="write the events for Chrome's trace viewer")
@@ -128,6 +140,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--accumulate", type=int, help="batches whose gradients make one update")
     parser.add_argument("--lr", type=float, help="the learning rate")
     parser.add_argument("--patience", type=int, help="stop after so many epochs without a better result")
+    parser.add_argument("--validation", type=float, help="hold back this share of the training examples to choose by")
     parser.add_argument("--limit", type=int, help="use so many training examples")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--dtype", help="float32, float64, bfloat16 or float16")

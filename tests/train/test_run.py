@@ -255,3 +255,25 @@ def test_runs_are_made_in_any_thread_but_signals_are_the_main_ones(file, tmp_pat
     thread.start()
     thread.join()
     assert failures == []
+
+
+def test_examples_are_held_back_to_choose_by(tmp_path):
+    recipe = Recipe(data="digits", model="mlp", epochs=2, validation=0.25, options={"hidden": [16]})
+    run = Run(recipe, tmp_path)
+    learned, held_back = run.task.train.arrays[0], run.task.validation.arrays[0]
+    assert (len(learned), len(held_back)) == (1078, 359)
+    whole = wg.data.load_digits()[0]
+    rows = np.concatenate([learned, held_back]).reshape(1437, 64)
+    assert sorted(map(bytes, rows)) == sorted(map(bytes, whole))
+    results = run.train()
+    kinds = [point["kind"] for point in run.history if point["kind"] != "train"]
+    assert kinds == ["validation", "validation", "test"]
+    assert results["accuracy"] == run.evaluate()["accuracy"]
+    assert run.best == max(point["accuracy"] for point in run.history if point["kind"] == "validation")
+
+
+def test_a_run_that_may_stop_early_holds_back_a_tenth(tmp_path, file):
+    assert len(Run(Recipe(data="digits", model="mlp", patience=3), tmp_path).task.validation) == 144
+    assert Run(Recipe(data=file), tmp_path).task.validation is None
+    with pytest.raises(ArgumentError, match="a file's data\\(\\) gives a third data set"):
+        Run(Recipe(data=file, validation=0.1), tmp_path)

@@ -43,8 +43,10 @@ class Flip:
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         images = _images("Flip", batch)
-        is_flipped = rng.random(len(images)) < 0.5
-        return np.where(is_flipped[:, None, None, None], images[..., ::-1], images), *batch[1:]
+        flipped = np.flatnonzero(rng.random(len(images)) < 0.5)
+        turned = images.copy()
+        turned[flipped] = images[flipped, :, :, ::-1]
+        return turned, *batch[1:]
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,14 @@ class Cutout:
     size: int
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        images = _images("Cutout", batch).copy()
+        images = _images("Cutout", batch)
         n, _, height, width = images.shape
-        for i, (y, x) in enumerate(rng.integers((0, 0), (height, width), (n, 2)) - self.size // 2):
-            images[i, :, max(y, 0) : max(y + self.size, 0), max(x, 0) : max(x + self.size, 0)] = 0
-        return images, *batch[1:]
+        y, x = (rng.integers((0, 0), (height, width), (n, 2)) - self.size // 2).T[:, :, None]
+        rows, columns = np.arange(height), np.arange(width)
+        in_rows = (rows >= y) & (rows < y + self.size)
+        in_columns = (columns >= x) & (columns < x + self.size)
+        kept = ~(in_rows[:, None, :, None] & in_columns[:, None, None, :])
+        return images * kept, *batch[1:]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,10 @@ from wengert.train.recipe import Recipe
 from wengert.train.run import Interrupted, Run
 from wengert.train.task import language_model, module_of
 
-FIXED = ("model", "batch_size", "accumulate", "limit", "seed", "dtype")
+FIXED = {
+    **{name: name.replace("_", " ") for name in ("model", "batch_size", "accumulate", "limit", "seed", "dtype")},
+    "held_back": "share of examples to choose by",
+}
 """What a resumed run cannot change: its state would not fit, or not mean the same."""
 
 
@@ -51,7 +54,7 @@ def evaluate(options: Namespace) -> int:
     try:
         _tell(run.evaluate(), len(run.task.test))
     finally:
-        run.tests.close()
+        run.close()
     return 0
 
 
@@ -108,13 +111,11 @@ def _resumed(options: Namespace, changes: dict[str, Any]) -> Run:
     state = load_checkpoint(path)
     stored = _stored_recipe(state, {})
     recipe = stored.changed(changes)
-    other = [name for name in FIXED if getattr(recipe, name) != getattr(stored, name)]
+    other = [words for name, words in FIXED.items() if getattr(recipe, name) != getattr(stored, name)]
     if options.data not in (None, stored.data):
         other.insert(0, "data")
     if other:
-        raise ArgumentError(
-            f"a run goes on with the {other[0].replace('_', ' ')} it had; without --resume another begins"
-        )
+        raise ArgumentError(f"a run goes on with the {other[0]} it had; without --resume another begins")
     folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     run = Run(recipe, Path(options.out) if options.out else folder, state)
     if run.is_done:
@@ -139,7 +140,11 @@ def _introduce(run: Run) -> None:
     recipe, task = run.recipe, run.task
     count = sum(parameter.size for parameter in task.model.parameters())
     begun = f", going on at step {run.step}" if run.step else ""
-    print(f"{recipe.title}: {len(task.train):,} examples to learn from, {len(task.test):,} to test with{begun}")
+    to_choose = f"{len(task.validation):,} to choose by, " if task.validation is not None else ""
+    print(
+        f"{recipe.title}: {len(task.train):,} examples to learn from, {to_choose}{len(task.test):,} to test with"
+        + begun
+    )
     print(f"{count:,} parameters, {recipe.device}, {recipe.dtype}, {run.total:,} updates", flush=True)
     if not recipe.compile:
         print("steps run dynamically: resumed, the run may differ in the last bits")

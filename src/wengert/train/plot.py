@@ -14,7 +14,7 @@ Curve = Sequence[tuple[float, float]]
 
 WIDTH, HEIGHT = 420, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 34, 36
-COLOURS = {"train": "#7e57c2", "test": "#ef6c00"}
+COLOURS = {"train": "#7e57c2", "test": "#ef6c00", "validation": "#26a69a"}
 
 
 def plot(title: str, panels: Mapping[str, Mapping[str, Curve]]) -> str:
@@ -58,12 +58,17 @@ def _panel(name: str, curves: Mapping[str, Curve], left: int) -> str:
         anchor = "middle" if share < 1 else "end"
         text = f"{'step ' if not share else ''}{share * last:,.0f}"
         parts.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="{anchor}" fill="#555">{text}</text>')
-    for i, (label, curve) in enumerate(curves.items()):
-        colour = COLOURS.get(label, "#26a69a")
-        path = " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y in curve if math.isfinite(y))
+    at = left + WIDTH - RIGHT
+    for label, curve in reversed(list(curves.items())):
+        colour = COLOURS.get(label, "#555")
+        places = [place(x, y) for x, y in curve if math.isfinite(y)]
+        path = " ".join("{:.1f},{:.1f}".format(*each) for each in places)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
-        at = left + WIDTH - RIGHT - 44 * (len(curves) - i)
-        parts.append(f'<text x="{at}" y="18" fill="{colour}">{escape(label)}</text>')
+        if len(places) == 1:
+            x, y = places[0]
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+        parts.append(f'<text x="{at}" y="18" text-anchor="end" fill="{colour}">{escape(label)}</text>')
+        at -= 16 + 6 * len(label)
     return "\n".join(parts)
 
 

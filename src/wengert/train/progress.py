@@ -121,11 +121,11 @@ def epoch_of(report: Report) -> str:
     return f"epoch {report.epoch:{len(str(report.epochs))}}/{report.epochs}"
 
 
-def summary(report: Report, tested: Mapping[str, float], seconds: float) -> str:
-    """The line about a finished epoch."""
+def summary(report: Report, kind: str, tested: Mapping[str, float], seconds: float) -> str:
+    """The line about a finished epoch, with the results on data of a kind, "test" or "validation"."""
     parts = [epoch_of(report)]
     for name, value in report.values.items():
-        test = f" (test {shown(name, tested[name])})" if name in tested else ""
+        test = f" ({kind} {shown(name, tested[name])})" if name in tested else ""
         parts.append(f"{name} {shown(name, value)}{test}")
     return "  ".join([*parts, f"{seconds:.2f} s" if seconds < 10 else clock(seconds)])
 

@@ -21,6 +21,7 @@ RECIPES = Path(__file__).parent / "recipes"
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 MODELS = ("mlp", "convnet", "resnet18", "gpt")
 SCHEDULES = ("constant", "linear", "cosine")
+SHARE_TO_STOP_BY = 0.1  # of the training examples, where a run may stop early
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Recipe:
     """The share of a label that is spread over all classes."""
     patience: int = 0
     """Epochs without a better result after which the training stops; 0 for never."""
+    validation: float = 0.0
+    """The share of the training examples that is held back to choose by; with patience a tenth if it is 0."""
     limit: int = 0
     """How many training examples to use; 0 for all."""
     save_every: int = 0
@@ -75,7 +78,8 @@ class Recipe:
             _check(name, getattr(self, name), getattr(self, name) >= 1, "from 1 on")
         for name in ("clip", "patience", "limit", "save_every", "workers"):
             _check(name, getattr(self, name), getattr(self, name) >= 0, "not negative")
-        _check("smoothing", self.smoothing, 0 <= self.smoothing < 1, "from 0 to below 1")
+        for name in ("smoothing", "validation"):
+            _check(name, getattr(self, name), 0 <= getattr(self, name) < 1, "from 0 to below 1")
         one_of("dtype", self.dtype, DTYPES)
         known_names("schedule", self.schedule, ("name", "warmup", "final"))
         one_of("schedule", self.schedule.get("name"), SCHEDULES)
@@ -86,6 +90,11 @@ class Recipe:
     def title(self) -> str:
         """A short name, such as mnist-mlp."""
         return "-".join(filter(None, (Path(self.data).stem, self.model)))
+
+    @property
+    def held_back(self) -> float:
+        """The share of the training examples to choose by."""
+        return self.validation or (SHARE_TO_STOP_BY if self.patience else 0.0)
 
     def changed(self, changes: Mapping[str, Any]) -> Recipe:
         """The recipe with some values replaced. `lr` is the optimizer's."""

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import wengert as wg
-from wengert.data import DataLoader
+from wengert.data import DataLoader, Dataset
 from wengert.errors import ArgumentError, ComputationError, NaNError, OutOfRangeError
 from wengert.train import progress
 from wengert.train.checkpoint import Checkpoints
@@ -83,7 +83,9 @@ class Run:
             workers=recipe.workers,
             device=recipe.device,
         )
-        self.tests = DataLoader(self.task.test, recipe.batch_size, pad_last=True, device=recipe.device)
+        self.tests = self._evaluation_loader(self.task.test)
+        held_back = self.task.validation
+        self.validations = None if held_back is None else self._evaluation_loader(held_back)
         self.updates_per_epoch = len(self.loader) // recipe.accumulate
         if not self.updates_per_epoch:
             raise ArgumentError(f"an epoch of {len(self.loader)} batches has no update of {recipe.accumulate} batches")
@@ -99,6 +101,9 @@ class Run:
         self._asked_to_stop = False
         if state is not None:
             self.load(state)
+
+    def _evaluation_loader(self, dataset: Dataset) -> DataLoader:
+        return DataLoader(dataset, self.recipe.batch_size, pad_last=True, device=self.recipe.device)
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -199,13 +204,20 @@ class Run:
 
     def evaluate(self) -> dict[str, float]:
         """The means of the objective's values over all test examples."""
+        return self._evaluated(self.tests)
+
+    def _evaluated(self, loader: DataLoader) -> dict[str, float]:
         self.task.model.eval()
-        totals: dict[str, float] = {}
-        for batch in self.tests:
-            for name, value in self.steps.evaluate(*batch).items():
-                totals[name] = totals.get(name, 0.0) + float(value)
+        found = [self.steps.evaluate(*batch) for batch in loader]  # looked at when all are under way
+        totals = {name: sum(float(sums[name]) for sums in found) for name in found[0]}
         weight = totals.pop("weight")
         return {name: value / weight for name, value in totals.items()}
+
+    def close(self) -> None:
+        """End what prepares batches."""
+        for loader in (self.loader, self.tests, self.validations):
+            if loader is not None:
+                loader.close()
 
     # --- the whole ----------------------------------------------------------------------------------------------------
 
@@ -220,7 +232,7 @@ class Run:
         return (self.evaluated + 1) * self.updates_per_epoch
 
     def train(self) -> dict[str, float]:
-        """Train to the end; the results of the last evaluation."""
+        """Train to the end; the results on the test examples."""
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / "recipe.toml").write_text(self.recipe.to_toml())
         log = Log(self.out)
@@ -233,10 +245,11 @@ class Run:
                         self._train_epoch(screen, log)
                     if self._asked_to_stop and not self.is_done:
                         raise Interrupted(self.save())
+            if self.validations is not None:
+                self._note(log, "test", self.evaluate())
         finally:
             log.close()
-            self.loader.close()
-            self.tests.close()
+            self.close()
         self._plot()
         return {name: value for name, value in self.history[-1].items() if name not in ("kind", "step")}
 
@@ -274,16 +287,17 @@ class Run:
     def _finish_epoch(self, screen: Any, log: Log) -> None:
         """The evaluation and the checkpoint after an epoch."""
         start = time.perf_counter()
-        tested = self.evaluate()
+        kind, loader = ("test", self.tests) if self.validations is None else ("validation", self.validations)
+        tested = self._evaluated(loader)
         report = self._report(_Pace(self.step))
-        self._note(log, "test", tested)
+        self._note(log, kind, tested)
         self.evaluated += 1
         score = tested["accuracy"] if "accuracy" in tested else -tested["loss"]
         is_best = self.best is None or score > self.best
         self.best, self.waited = (score, 0) if is_best else (self.best, self.waited + 1)
         seconds = self.epoch_sums.pop("seconds", 0.0) + time.perf_counter() - start
         self.epoch_sums = {}
-        screen.line(progress.summary(report, tested, seconds))
+        screen.line(progress.summary(report, kind, tested, seconds))
         self.save(is_best)
 
     def _report(self, pace: _Pace) -> progress.Report:
@@ -308,10 +322,11 @@ class Run:
 
     def _plot(self) -> None:
         names = [name for name in self.history[-1] if name not in ("kind", "step")]
+        kinds = dict.fromkeys(point["kind"] for point in self.history)
         panels = {
             name: {
                 kind: [(point["step"], point[name]) for point in self.history if point["kind"] == kind]
-                for kind in ("train", "test")
+                for kind in kinds
             }
             for name in names
         }

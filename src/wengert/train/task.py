@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 import wengert as wg
 from wengert import data as wgdata
 from wengert import models, nn
@@ -34,6 +36,8 @@ class Task:
     test: wgdata.Dataset
     model: nn.Module
     objective: Objective
+    validation: wgdata.Dataset | None = None
+    """What is held back from training to choose by: when to stop, and which checkpoint is the best."""
     unit: str = "examples"
     """What is counted as seen in a second."""
     per_example: int = 1
@@ -50,6 +54,11 @@ def build(recipe: Recipe, tokenizer: Mapping[str, Any] | None = None) -> Task:
         task = _language(recipe, tokenizer)
     else:
         task = _classification(recipe)
+    if recipe.validation and task.validation is None:
+        raise ArgumentError(
+            "validation is a share of a data set of images; of a text the last part is tested with (validation under "
+            "[text]), and a file's data() gives a third data set"
+        )
     if recipe.dtype == "float64":
         task.model.to(wg.float64)
     task.model.to(recipe.device)
@@ -68,6 +77,11 @@ class Images:
     mean: Sequence[float]
     std: Sequence[float]
     top: float = 255.0
+
+    def scale_and_shift(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """What a pixel of each channel is multiplied by, and what is added, for a mean of 0 and a deviation of 1."""
+        pairs = list(zip(self.mean, self.std))
+        return tuple(1 / (self.top * std) for _, std in pairs), tuple(-mean / std for mean, std in pairs)
 
 
 def _digits(folder: str | None, limit: int) -> tuple[Array, Array, Array, Array]:
@@ -95,16 +109,16 @@ def _classification(recipe: Recipe) -> Task:
     one_of(f"model for {recipe.data}", recipe.model, IMAGE_MODELS)
     images = IMAGES[recipe.data]
     train_images, train_labels, test_images, test_labels = images.load(recipe.data_folder or None, recipe.limit)
-    count = recipe.limit or len(train_images)
-    normal = wgdata.Normalize(images.mean, images.std, images.top)
-    transforms: list[Transform] = [*_augmentation(recipe.augment), normal]
-    if "mixup" in recipe.augment:
-        transforms.append(wgdata.Mixup(recipe.augment["mixup"], CLASSES))
+    count = min(recipe.limit or len(train_images), len(train_images))
+    order = np.random.default_rng(recipe.seed).permutation(count)
+    held_back = np.sort(order[: round(count * recipe.held_back)])
+    learned = np.sort(order[len(held_back) :])
     return Task(
-        wgdata.ArrayDataset(train_images[:count], train_labels[:count], transforms=transforms),
-        wgdata.ArrayDataset(test_images, test_labels, transforms=[normal]),
+        wgdata.ArrayDataset(train_images[learned], train_labels[learned], transforms=_augmentation(recipe.augment)),
+        wgdata.ArrayDataset(test_images, test_labels),
         _image_model(recipe, train_images.shape[1:]),
-        Classification(recipe.smoothing, flat=recipe.model == "mlp"),
+        Classification(recipe.smoothing, recipe.model == "mlp", *images.scale_and_shift()),
+        wgdata.ArrayDataset(train_images[held_back], train_labels[held_back]) if len(held_back) else None,
         unit="images",
     )
 
@@ -117,6 +131,8 @@ def _augmentation(settings: Mapping[str, Any]) -> list[Transform]:
         made.append(wgdata.Flip())
     if settings.get("cutout"):
         made.append(wgdata.Cutout(settings["cutout"]))
+    if settings.get("mixup"):
+        made.append(wgdata.Mixup(settings["mixup"], CLASSES))
     return made
 
 
@@ -137,18 +153,28 @@ def _image_model(recipe: Recipe, shape: tuple[int, ...]) -> nn.Module:
 class Classification:
     """The objective of telling classes apart: cross-entropy, and how many are right.
 
-    Labels are class numbers, or probabilities (N, classes). `flat` is for models that take rows.
+    Labels are class numbers, or probabilities (N, classes). `flat` is for models that take rows. Where a `scale` and a
+    `shift` are given for each channel, inputs are pixels as they were stored: a byte each on their way to a device.
     """
 
     smoothing: float = 0.0
     flat: bool = False
+    scale: tuple[float, ...] = ()
+    shift: tuple[float, ...] = ()
 
     def __call__(self, model: nn.Module, inputs: wg.Tensor, labels: wg.Tensor) -> dict[str, wg.Tensor]:
+        if self.scale:
+            scale, shift = (_by_channel(numbers, inputs.device) for numbers in (self.scale, self.shift))
+            inputs = inputs.to(wg.float32) * scale + shift
         scores = model(wg.flatten(inputs, 1) if self.flat else inputs)
         smoothing = self.smoothing if model.training else 0.0
         losses = wg.cross_entropy(scores, labels, reduction="none", label_smoothing=smoothing)
         classes = labels if labels.ndim == 1 else wg.argmax(labels, axis=1)
         return {"loss": losses, "accuracy": wg.argmax(scores, axis=1) == classes}
+
+
+def _by_channel(numbers: Sequence[float], device: str) -> wg.Tensor:
+    return wg.tensor(numbers, dtype=wg.float32, device=device).reshape((-1, 1, 1))
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
@@ -245,13 +271,16 @@ def _from_file(recipe: Recipe) -> Task:
     missing = [name for name in ("data", "model") if not callable(getattr(module, name, None))]
     if missing:
         raise ArgumentError(
-            f"{recipe.data!r} has no function {missing[0]}(): a file to train defines data(), which gives two data "
-            "sets, to learn from and to test with, and model(); objective(model, *batch) if it is not classification"
+            f"{recipe.data!r} has no function {missing[0]}(): a file to train defines data(), which gives data sets to "
+            "learn from and to test with (and to choose by, if there is a third), and model(); objective(model, "
+            "*batch) if it is not classification"
         )
     sets = module.data()
-    if not isinstance(sets, tuple) or len(sets) != 2 or not all(isinstance(part, wgdata.Dataset) for part in sets):
-        raise DTypeError(f"data() of {recipe.data!r} gives two wg.data.Dataset, not {type(sets).__name__}")
+    if not isinstance(sets, tuple) or len(sets) not in (2, 3) or not all(isinstance(s, wgdata.Dataset) for s in sets):
+        raise DTypeError(f"data() of {recipe.data!r} gives two or three wg.data.Dataset, not {type(sets).__name__}")
     model = module.model()
     if not isinstance(model, nn.Module):
         raise DTypeError(f"model() of {recipe.data!r} gives a wg.nn.Module, not {type(model).__name__}")
-    return Task(*sets, model, getattr(module, "objective", Classification(recipe.smoothing)))
+    objective = getattr(module, "objective", Classification(recipe.smoothing))
+    train, test, *rest = sets
+    return Task(train, test, model, objective, *rest)
