@@ -32,8 +32,12 @@ class Observer(Protocol):
         """What a program on the CPU calls in place of its own calls."""
         ...
 
-    def ran_program(self, program: Any, start: float, stop: float) -> None:
-        """A program ran as a whole on a GPU."""
+    def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
+        """Steps of a program were given to a GPU: by number, with marks of their beginning and end."""
+        ...
+
+    def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
+        """A copy of so many bytes was given to a GPU, with marks of its beginning and end."""
         ...
 
     def built(self, start: float, stop: float) -> None:
@@ -45,6 +49,7 @@ class Watch:
     """Who looks on; usually nobody does."""
 
     observer: Observer | None = None
+    node: Node | None = None  # that a program of one op runs for
 
 
 watch = Watch()

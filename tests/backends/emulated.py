@@ -6,6 +6,7 @@ import ctypes
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,28 @@ class EmulatedDriver:
     def synchronize(self) -> None:
         """All is done already."""
 
+    def mark(self) -> EmulatedMark:
+        """Now."""
+        return EmulatedMark()
+
+    def allocate_aside(self, size: int) -> int:
+        """As any other memory."""
+        return self.allocate(size)
+
+    def pinned(self, size: int) -> int:
+        """As any other memory."""
+        return self.allocate(size)
+
+    def free_pinned(self, address: int) -> None:
+        """Let go of memory."""
+        self.free(address)
+
+    def upload_aside(self, pointer: int, source: int, size: int) -> tuple[EmulatedMark, EmulatedMark]:
+        """Copy at once."""
+        start = self.mark()
+        ctypes.memmove(pointer, source, size)
+        return start, self.mark()
+
     def kernels(self, launches: Iterable[Launch]) -> dict[tuple[str, str], Any]:
         """Those that are new are compiled together."""
         new = [x for x in launches if (x.source, x.entry) not in self.functions]
@@ -140,6 +163,24 @@ class EmulatedDriver:
         """Time means nothing here."""
         work()
         return 1.0
+
+
+class EmulatedMark:
+    """A point in time that is past."""
+
+    def __init__(self) -> None:
+        self.time = perf_counter()
+
+    def is_past(self) -> bool:
+        """It is."""
+        return True
+
+    def wait(self) -> None:
+        """There is nothing to wait for."""
+
+    def since(self, other: EmulatedMark) -> float:
+        """The seconds between two."""
+        return self.time - other.time
 
 
 class EmulatedRecording:

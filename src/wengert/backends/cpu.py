@@ -79,6 +79,16 @@ class Step(NamedTuple):
     scratch: int = 0  # bytes it works in
     function: Function | None = None  # of loops: what it calls
 
+    @property
+    def does_nothing(self) -> bool:
+        """Whether its value is in its place already."""
+        return self.text == ""
+
+    @property
+    def carrier(self) -> str:
+        """Who carries it out, if it is not C of ours."""
+        return "its reference" if self.text is None else ""
+
 
 class Program:
     """A compiled graph: call it with arrays for the inputs."""
@@ -242,6 +252,13 @@ class Program:
         self.arena_size = self.scratch + max([step.scratch for step in self.steps], default=0)
 
     # --- text -----------------------------------------------------------------------------------------------------
+
+    def text_of(self, number: int) -> str:
+        """The C of a step: the call, and the function that it calls."""
+        step = self.steps[number]
+        called = re.findall(r"\bkernel\d+\b", step.text or "")
+        functions = [function.named(name) for function, name in self.functions.items() if name in called]
+        return "\n".join([step.text or "", "", *functions]).strip()
 
     def _text(self) -> tuple[list[str], list[Any]]:
         """The C of the program, and its pieces in order: names of functions, and nodes for their references."""

@@ -1,4 +1,4 @@
-// The compiler's view: the graph after each pass by a slider; at the end its kernels as boxes, with their C and times; memory.
+// The compiler's view: the graph after each pass by a slider; at the end its kernels as boxes, with their C or CUDA and times; memory.
 "use strict";
 
 function compilerView(compiler) {
@@ -25,7 +25,7 @@ function compilerView(compiler) {
     if (i === undefined) { details.innerHTML = head || HELP; return; }
     const kernel = compiler.kernels[i];
     const time = kernel.seconds === undefined ? "" : `<p>${(kernel.seconds * 1e3).toFixed(3)} ms in the profiled run</p>`;
-    details.innerHTML = `${head}<h2>kernel ${i}</h2><p>${escaped(kernel.name)}</p>${time}<h3>C</h3><pre id="kernel-source">${escaped(kernel.source)}</pre>`;
+    details.innerHTML = `${head}<h2>kernel ${i}</h2><p>${escaped(kernel.name)}</p>${time}<h3>${compiler.language}</h3><pre id="kernel-source">${escaped(kernel.source)}</pre>`;
     memory(i);
   }
 

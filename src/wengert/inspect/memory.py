@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from wengert.backends.cpu import Program
 from wengert.graph import Node, describe_type
 from wengert.location import describe
 from wengert.runtime.explain import bytes_text, size_of, timeline
@@ -24,7 +23,7 @@ class Memory:
         self.at_peak: list[Holder] = []
         self._live: dict[int, tuple[ref[Any], Holder]] = {}
         self._now = 0
-        self._programs: WeakKeyDictionary[Program, list[Holder]] = WeakKeyDictionary()
+        self._programs: WeakKeyDictionary[Any, list[Holder]] = WeakKeyDictionary()
 
     def made(self, result: Any, node: Node) -> None:
         """An op gave an array, or several."""
@@ -40,7 +39,7 @@ class Memory:
     def _freed(self, number: int, _: ref[Any]) -> None:
         self._now -= self._live.pop(number)[1][0]
 
-    def ran(self, program: Program) -> None:
+    def ran(self, program: Any) -> None:
         """A compiled program runs: its outputs, and what is alive in its arena when that is fullest."""
         if program not in self._programs:
             fullest = max(timeline(program), key=lambda moment: moment.live, default=None)

@@ -12,10 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wengert.backends.cpu import Program
 from wengert.inspect import model, passes
 from wengert.inspect.recorded import record
-from wengert.runtime.program import build
+from wengert.runtime.program import Interpreter, build
 
 if TYPE_CHECKING:
     from wengert.inspect.profile import Profile
@@ -40,7 +39,7 @@ def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = N
     data = model.as_data(recorded)
     if recorded.replay is not None:
         program = build(recorded.replay.graph, recorded.replay.pairs)
-        if isinstance(program, Program):  # and not interpreted
+        if not isinstance(program, Interpreter):
             times = profile.times_of(program) if profile is not None else {}
             data["compiler"] = passes.as_data(recorded.replay.graph, program, recorded.observed, times)
     target = Path(path)

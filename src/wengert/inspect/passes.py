@@ -6,11 +6,9 @@ the next graph, so each is told of once, and a pass is a list of numbers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wengert.backends.cpu import Program
 from wengert.graph import Graph, Node, describe_type
 from wengert.inspect.modules import Observed
 from wengert.ops.core import LITERAL
@@ -20,7 +18,7 @@ from wengert.runtime.profile import described
 _AT_PEAK = 12  # values named at each step of the memory's timeline
 
 
-def as_data(graph: Graph, program: Program, observed: Observed, times: Mapping[int, float]) -> dict[str, Any]:
+def as_data(graph: Graph, program: Any, observed: Observed, times: Mapping[int, float]) -> dict[str, Any]:
     """The passes of a program for the page; `times` are the seconds of its steps, where they were measured."""
     graphs = [graph, *[report.graph for report in program.reports], program.graph]
     told = {row.name: row for row in rows(graph, program)}
@@ -39,6 +37,7 @@ def as_data(graph: Graph, program: Program, observed: Observed, times: Mapping[i
         "kernels": [_kernel(program, i, numbers, times.get(i)) for i in range(len(program.steps))],
         "memory": _memory(program),
         "arena": bytes_text(program.arena_size),
+        "language": "CUDA" if hasattr(program, "device") else "C",
     }
 
 
@@ -69,7 +68,7 @@ def _with_changes(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[
 # --- kernels and memory -----------------------------------------------------------------------------------------------
 
 
-def _kernel(program: Program, i: int, numbers: Mapping[Node, int], seconds: float | None) -> dict[str, Any]:
+def _kernel(program: Any, i: int, numbers: Mapping[Node, int], seconds: float | None) -> dict[str, Any]:
     group, step = program.plan.groups[i], program.steps[i]
     told = {
         "name": described(group, step),
@@ -79,7 +78,7 @@ def _kernel(program: Program, i: int, numbers: Mapping[Node, int], seconds: floa
     return told | ({} if seconds is None else {"seconds": seconds})
 
 
-def inside(program: Program, i: int) -> list[Node]:
+def inside(program: Any, i: int) -> list[Node]:
     """The values that a kernel computes: its roots, and what it computes where they read it."""
     group, roots, own = program.plan.groups[i], program.plan.roots, set(program.graph.nodes)
     found: dict[Node, None] = {}
@@ -92,18 +91,15 @@ def inside(program: Program, i: int) -> list[Node]:
     return list(found)
 
 
-def _text(program: Program, i: int) -> str:
-    """The C of a step: the call, and the function that it calls."""
+def _text(program: Any, i: int) -> str:
+    """The C or CUDA of a step."""
     step = program.steps[i]
-    if step.text is None:
-        return "no C: the op's NumPy reference"
-    names = {name: function for function, name in program.functions.items()}
-    called = [names[name] for name in dict.fromkeys(re.findall(r"\bkernel\d+\b", step.text)) if name in names]
-    functions = [function.named(name) for name, function in names.items() if function in called]
-    return "\n".join([step.text, "", *functions]).strip() or "nothing: the value is in its place already"
+    if step.does_nothing:
+        return "nothing: the value is in its place already"
+    return f"no kernel of ours: {step.carrier}" if step.carrier else str(program.text_of(i))
 
 
-def _memory(program: Program) -> list[dict[str, Any]]:
+def _memory(program: Any) -> list[dict[str, Any]]:
     """The bytes alive at each step, and the largest values among them."""
     return [
         {"live": moment.live, "values": [[size, what, where] for size, what, where in moment.values[:_AT_PEAK]]}

@@ -1,13 +1,15 @@
 """`wg.profile`: where the time and the memory of a piece of a program go, by op, kernel, module and source line.
 
 In: whatever runs inside the `with` block. Ops of the interpreting tier are timed one by one; a compiled program's
-kernels are called one by one, each as a C function of its own (`runtime.profile`). What is neither, nor building of
-programs, is Python: recording, loading data, the script's own work. Out: tables (`table`), a file for Chrome's trace
-viewer (`trace`), and times for the page (`wg.inspect.page(..., profile=...)`).
+kernels are called one by one, each as a C function of its own (`runtime.profile`), or launched one by one on a GPU with
+marks between them, by the device's clock. What is neither, nor building of programs, is Python: recording, loading
+data, the script's own work. Out: tables (`table`), a file for Chrome's trace viewer (`trace`), and times for the page
+(`wg.inspect.page(..., profile=...)`).
 """
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -17,17 +19,21 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from wengert.backends.cpu import Program
+from wengert.dtypes import HALF
 from wengert.errors import ArgumentError
 from wengert.graph import Node, describe_type
+from wengert.inspect.marks import Marks
 from wengert.inspect.memory import Memory
 from wengert.inspect.modules import Modules
 from wengert.inspect.passes import inside
 from wengert.inspect.table import Row, table
 from wengert.location import Location, describe
 from wengert.reference import watch
-from wengert.runtime.explain import flops, moved_by, size_of
+from wengert.runtime.explain import bytes_text, flops, moved_by, size_of
 from wengert.runtime.profile import described, timed_calls
 from wengert.runtime.realize import flush
+
+PRODUCTS = ("matmul", "convolve", "attention")
 
 
 class Key(NamedTuple):
@@ -37,16 +43,26 @@ class Key(NamedTuple):
     kernel: str
     module: tuple[str, ...]
     location: Location
+    device: str = "cpu"
 
 
 class Event(NamedTuple):
-    """One op, kernel or building, for the trace."""
+    """One op, kernel, copy or building, for the trace."""
 
     name: str
     kind: str
     start: float
     seconds: float
     key: Key | None
+    row: str = "host"
+
+
+class Counts(NamedTuple):
+    """What a step reads and writes, in bytes, and its operations: all, and those of products in half precision."""
+
+    moved: int
+    flops: int
+    half: int = 0
 
 
 class Profile:
@@ -62,9 +78,10 @@ class Profile:
         self.memory = Memory()
         self._rows: dict[Key, Row] = {}
         self._modules = Modules()
-        self._steps: WeakKeyDictionary[Any, list[tuple[Key, int, int]]] = WeakKeyDictionary()
+        self._steps: WeakKeyDictionary[Any, list[tuple[Key, Counts]]] = WeakKeyDictionary()
         self._calls: WeakKeyDictionary[Any, list[Callable[..., None]]] = WeakKeyDictionary()
         self._times: dict[str, dict[int, list[float]]] = {}  # by a program's text, the seconds of each step
+        self._marks = Marks()
         self._stack = ExitStack()
         self._start = 0.0
 
@@ -72,6 +89,7 @@ class Profile:
         if watch.observer is not None:
             raise ArgumentError("profile: another profile is going on; end it first")
         flush()
+        self._marks.begin()
         self._stack.enter_context(self._modules.watching())
         watch.observer = self
         self._start = perf_counter()
@@ -80,6 +98,7 @@ class Profile:
     def __exit__(self, *exception: Any) -> None:
         if exception[0] is None:
             flush()  # what was recorded inside is computed inside
+            self._marks.read()
         self.seconds += perf_counter() - self._start
         watch.observer = None
         self._stack.close()
@@ -88,11 +107,14 @@ class Profile:
 
     def ran_op(self, node: Node, result: Any, start: float, stop: float) -> None:
         """An op was computed by its reference."""
-        kernel = f"{node.op.name} {describe_type(node)}"
-        key = Key(node.op.name, kernel, self._modules.module_of(node), node.location)
-        moved = size_of(node) + sum(map(size_of, node.sources))
-        self._add(key, start, stop, moved, flops(node))
+        self._add(*self._of_node(node, "cpu"), start, stop)
         self.memory.made(result, node)
+
+    def _of_node(self, node: Node, device: str) -> tuple[Key, Counts]:
+        """The key, bytes and operations of an op that runs alone."""
+        kernel = f"{node.op.name} {describe_type(node)}"
+        key = Key(node.op.name, kernel, self._modules.module_of(node), node.location, device)
+        return key, _counts(size_of(node) + sum(map(size_of, node.sources)), [node])
 
     def calls_of(self, program: Program) -> Sequence[Callable[..., None]]:
         """Calls of a program's steps, one by one, each timed."""
@@ -100,34 +122,45 @@ class Profile:
             return program.calls
         if program not in self._calls:
             start = perf_counter()
-            self._steps[program] = self._described(program)
-            times = self._times.setdefault(program.source, {})
+            told = self._described(program, "cpu")
 
             def note(number: int, start: float, stop: float) -> None:
-                key, moved, operations = self._steps[program][number]
-                times.setdefault(number, []).append(stop - start)
-                self._add(key, start, stop, moved, operations)
+                self._ran_step(program, number, told, start, stop)
 
             self._calls[program] = timed_calls(program, note)
             self.built(start, perf_counter())
         self.memory.ran(program)
         return self._calls[program]
 
-    def ran_program(self, program: Any, start: float, stop: float) -> None:
-        """A program ran on a GPU, as one launch of all its kernels."""
-        outputs = program.graph.outputs
-        names = ", ".join(dict.fromkeys(node.op.name for node in outputs))
-        modules = self._modules.modules_in(program.graph.nodes)
-        key = Key(names, f"{len(program.steps)} steps on {program.device}", modules.get(outputs[0], ()), None)
-        moved = sum(size_of(node) for step in program.steps for node in (*step.reads, *step.writes))
-        self._add(key, start, stop, moved, sum(map(flops, program.graph.nodes)))
+    def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
+        """Steps of a program were given to a GPU."""
+        if watch.node is not None:  # a program for it alone, and all that are like it
+            told = [self._of_node(watch.node, program.device)] * len(program.steps)
+        else:
+            told = self._steps[program] = self._steps.get(program) or self._described(program, program.device)
+        self.memory.ran(program)
+        for number, start, stop in steps:
+            self._marks.add(program.driver, start, stop, functools.partial(self._ran_step, program, number, told))
+
+    def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
+        """Bytes were copied to a GPU."""
+        name, row = f"copy of {bytes_text(size)}", f"copies to cuda:{driver.index}"
+
+        def note(start: float, stop: float) -> None:
+            self._keep(Event(name, "copy", start - self._start, stop - start, None, row))
+
+        self._marks.add(driver, start, stop, note)
+
+    def _ran_step(self, program: Any, number: int, told: list[tuple[Key, Counts]], start: float, stop: float) -> None:
+        self._times.setdefault(program.source, {}).setdefault(number, []).append(stop - start)
+        self._add(*told[number], start, stop)
 
     def built(self, start: float, stop: float) -> None:
         """A program was built."""
         self.building += stop - start
         self._keep(Event("build", "build", start - self._start, stop - start, None))
 
-    def _described(self, program: Program) -> list[tuple[Key, int, int]]:
+    def _described(self, program: Any, device: str) -> list[tuple[Key, Counts]]:
         """For each step of a program its key, bytes and operations."""
         modules: dict[Node, tuple[str, ...]] = {}
         for report in program.reports:  # from the graph as recorded on: what is known of a node is handed on
@@ -136,14 +169,15 @@ class Profile:
         for i, (group, step) in enumerate(zip(program.plan.groups, program.steps)):
             root = group.roots[-1]
             names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
-            key = Key(names, described(group, step), modules.get(root, ()), root.location)
-            found.append((key, moved_by(step), sum(map(flops, inside(program, i)))))
+            key = Key(names, described(group, step), modules.get(root, ()), root.location, device)
+            found.append((key, _counts(moved_by(step), inside(program, i))))
         return found
 
-    def _add(self, key: Key, start: float, stop: float, moved: int, operations: int) -> None:
+    def _add(self, key: Key, counts: Counts, start: float, stop: float) -> None:
         seconds = stop - start
-        self._rows.setdefault(key, Row()).add(Row(1, seconds, moved, operations))
-        self._keep(Event(key.kernel, "kernel", start - self._start, seconds, key))
+        self._rows.setdefault(key, Row()).add(Row(1, seconds, *counts, key.device))
+        row = "host" if key.device == "cpu" else key.device
+        self._keep(Event(key.kernel, "kernel", start - self._start, seconds, key, row))
 
     def _keep(self, event: Event) -> None:
         if len(self.events) < self.bound:
@@ -188,18 +222,27 @@ class Profile:
 
     def trace(self, path: str | Path) -> Path:
         """Write the events for Chrome's trace viewer (chrome://tracing) or Perfetto; of very many the first."""
-        events = [_traced(event) for event in self.events]
+        rows = {name: i for i, name in enumerate(["host", *sorted({event.row for event in self.events} - {"host"})])}
+        named = [{"name": "thread_name", "ph": "M", "pid": 0, "tid": i, "args": {"name": n}} for n, i in rows.items()]
+        events = [_traced(event, rows[event.row]) for event in sorted(self.events, key=lambda event: event.start)]
         target = Path(path)
-        target.write_text(json.dumps({"traceEvents": events, "otherData": {"left out": self.left_out}}))
+        target.write_text(json.dumps({"traceEvents": [*named, *events], "otherData": {"left out": self.left_out}}))
         return target
 
-    def times_of(self, program: Program) -> dict[int, float]:
+    def times_of(self, program: Any) -> dict[int, float]:
         """The least seconds of each step of a program, by number, where it ran inside; equal programs count as one."""
         return {number: min(times) for number, times in self._times.get(program.source, {}).items()}
 
 
-def _traced(event: Event) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": event.name, "cat": event.kind, "ph": "X", "pid": 0, "tid": 0}
+def _counts(moved: int, nodes: Sequence[Node]) -> Counts:
+    products = [
+        node for node in nodes if node.op.name.startswith(PRODUCTS) and any(s.dtype in HALF for s in node.sources)
+    ]
+    return Counts(moved, sum(map(flops, nodes)), sum(map(flops, products)))
+
+
+def _traced(event: Event, row: int) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": event.name, "cat": event.kind, "ph": "X", "pid": 0, "tid": row}
     told |= {"ts": round(event.start * 1e6, 3), "dur": round(event.seconds * 1e6, 3)}
     if event.key is not None:
         told["args"] = {"line": describe(event.key.location), "module": ".".join(event.key.module)}

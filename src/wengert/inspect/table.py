@@ -10,6 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.memory import DeviceArray
+from wengert.dtypes import bfloat16, float32, uint8
+from wengert.random import normal
+from wengert.reference import watch
+from wengert.runtime.compile import compile
 from wengert.runtime.explain import bytes_text
 
 
@@ -21,6 +27,8 @@ class Row:
     seconds: float = 0.0
     moved: int = 0  # bytes
     flops: int = 0
+    half: int = 0  # of the operations, those of products in half precision
+    device: str = "cpu"
 
     def add(self, other: Row) -> None:
         """Count another one's here too."""
@@ -28,26 +36,55 @@ class Row:
         self.seconds += other.seconds
         self.moved += other.moved
         self.flops += other.flops
+        self.half += other.half
+        self.device = other.device
 
 
 class Ceiling(NamedTuple):
-    """What the machine can do in a second."""
+    """What a device can do in a second."""
 
     bytes: float
     flops: float
+    half_flops: float
 
     def share(self, row: Row) -> float:
         """How much of what limits it a row reached: of the memory's rate or of the arithmetic's, whichever is more."""
-        seconds = max(row.seconds, 1e-9)
-        return max(row.moved / seconds / self.bytes, row.flops / seconds / self.flops)
+        arithmetic = (row.flops - row.half) / self.flops + row.half / self.half_flops
+        return max(row.moved / self.bytes, arithmetic) / max(row.seconds, 1e-9)
+
+    def __str__(self) -> str:
+        found = f"{self.bytes / 1e9:.1f} GB/s of memory, {self.flops / 1e9:.0f} GFLOP/s of float32 products"
+        return found if self.flops == self.half_flops else f"{found}, {self.half_flops / 1e9:.0f} of bfloat16 ones"
 
 
 @functools.cache
-def ceiling() -> Ceiling:
-    """Measured here, once: the copy of a large array, and a float32 matrix product."""
+def ceiling(device: str = "cpu") -> Ceiling:
+    """Measured here, once: the copy of a large array, and matrix products."""
+    if device != "cpu":
+        return _on_gpu(device)
     source, target = np.ones(1 << 23, np.float32), np.empty(1 << 23, np.float32)
     a = np.ones((768, 768), np.float32)
-    return Ceiling(2 * source.nbytes / _least(lambda: np.copyto(target, source)), 2 * 768**3 / _least(lambda: a @ a))
+    products = 2 * 768**3 / _least(lambda: a @ a)
+    return Ceiling(2 * source.nbytes / _least(lambda: np.copyto(target, source)), products, products)
+
+
+def _on_gpu(device: str) -> Ceiling:
+    driver = opened(device)
+    source, target = (DeviceArray((1 << 28,), uint8, device) for _ in range(2))
+
+    def products(dtype: Any) -> float:
+        product: Any = compile(lambda x: x @ x)
+        x = normal((4096, 4096), device=device).to(dtype)
+        for _ in range(3):  # recorded, launched, captured
+            product(x)
+        return 2 * 4096**3 / float(driver.time(lambda: product(x), 5))
+
+    observer, watch.observer = watch.observer, None
+    try:
+        copies = driver.time(lambda: driver.copy(target.pointer, source.pointer, source.nbytes), 5)
+        return Ceiling(2 * source.nbytes / copies, products(float32), products(bfloat16))
+    finally:
+        watch.observer = observer
 
 
 def _least(run: Callable[[], Any], repeats: int = 5) -> float:
@@ -61,16 +98,15 @@ def _least(run: Callable[[], Any], repeats: int = 5) -> float:
 
 def table(rows: Mapping[str, Row], by: str, total: float, top: int) -> str:
     """The first rows with their share of the time, rates, and the share of the ceiling that they reached."""
-    found = ceiling()
+    ceilings = {row.device: ceiling(row.device) for row in rows.values()} or {"cpu": ceiling()}
     lines = [f"{'ms':>10} {'share':>6} {'calls':>7} {'moved':>10} {'GFLOP':>8} {'ceiling':>8}  {by}"]
     for name, row in list(rows.items())[:top]:
         lines.append(
             f"{row.seconds * 1e3:>10.3f} {row.seconds / total:>6.1%} {row.count:>7} {bytes_text(row.moved):>10} "
-            f"{row.flops / 1e9:>8.3f} {found.share(row):>8.0%}  {name}"
+            f"{row.flops / 1e9:>8.3f} {ceilings[row.device].share(row):>8.0%}  {name}"
         )
     if len(rows) > top:
         lines.append(f"           and {len(rows) - top} more")
-    lines.append(
-        f"ceiling: {found.bytes / 1e9:.1f} GB/s of memory, {found.flops / 1e9:.0f} GFLOP/s of float32 products"
-    )
+    several = len(ceilings) > 1
+    lines += [f"ceiling{' of ' + device if several else ''}: {each}" for device, each in ceilings.items()]
     return "\n".join(lines)

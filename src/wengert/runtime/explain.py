@@ -159,7 +159,7 @@ def _after_passes(program: Program) -> list[tuple[str, Graph, float]]:
 
 def kernels_of(program: Program) -> list[Step]:
     """The steps that do something: a pick whose value is in its place already does not."""
-    return [step for step in program.steps if step.text != ""]
+    return [step for step in program.steps if not step.does_nothing]
 
 
 def _counts(graph: Graph) -> tuple[int, int, int]:

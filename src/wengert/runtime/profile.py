@@ -1,14 +1,14 @@
-"""Where a program's time goes: every step as a C function of its own, called and timed one by one.
+"""Where a program's time goes: every step called and timed one by one, on the CPU as a C function of its own.
 
 In: a compiled function and arguments for it. Out: for each kernel its time, what it reads and writes, and for a product
 its operations. The steps are the very text of the program, so what is measured is what runs; only what the steps share
-in the processor's caches and the calls from Python (a microsecond each) differ.
+in caches and the calls from Python (a microsecond each on the CPU) differ.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from wengert.backends.toolchain import load
 from wengert.compiler.fuse import Group
 from wengert.kernels.threads import thread_count
 from wengert.location import describe
+from wengert.reference import watch
 from wengert.runtime.compile import Compiled
 from wengert.runtime.explain import compiled_program, flops, moved_by
 
@@ -50,20 +51,46 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
     ['matmul [8, 8] by [8, 8]', 'max, sum, multiply over (8, 8)']
     """
     compiled(*args, **kwargs)
-    program = compiled_program(compiled._newest("profile").program, "profile")
-    best = [float("inf")] * len(program.steps)
-
-    def note(number: int, start: float, stop: float) -> None:
-        best[number] = min(best[number], stop - start)
-
-    calls, program.calls = program.calls, timed_calls(program, note)
+    program: Any = compiled._newest("profile").program
+    if not hasattr(program, "device"):
+        program = compiled_program(program, "profile")
+    watcher = watch.observer = _Watcher(program)
     try:
         for _ in range(repeats):
             compiled(*args, **kwargs)
     finally:
-        program.calls = calls
-    found = zip(program.plan.groups, program.steps, best)
-    return [_timed(group, step, seconds) for group, step, seconds in found if step.text != ""]
+        watch.observer = None
+    found = zip(program.plan.groups, program.steps, watcher.best)
+    return [_timed(group, step, seconds) for group, step, seconds in found if not step.does_nothing]
+
+
+class _Watcher:
+    """Looks on while a program runs, and keeps the least time of each of its steps."""
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+        self.best = [float("inf")] * len(program.steps)
+        self.calls = None if hasattr(program, "device") else timed_calls(program, self.note)
+
+    def note(self, number: int, start: float, stop: float) -> None:
+        self.best[number] = min(self.best[number], stop - start)
+
+    def calls_of(self, program: Any) -> Any:
+        return self.calls if program is self.program else program.calls
+
+    def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
+        for number, start, stop in steps if program is self.program else ():
+            stop.wait()
+            self.note(number, 0.0, stop.since(start))
+
+    def ran_op(self, node: Any, result: Any, start: float, stop: float) -> None:
+        """References within the program are timed as its steps."""
+
+    def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
+        """Only steps count."""
+
+    def built(self, start: float, stop: float) -> None:
+        """Only steps count."""
 
 
 def timed_calls(program: Program, note: Callable[[int, float, float], None]) -> list[Callable[..., None]]:
@@ -99,13 +126,13 @@ def _text(program: Program) -> str:
     )
 
 
-def described(group: Group, step: Step) -> str:
-    """A kernel in words: its ops, and what they go over."""
+def described(group: Group, step: Any) -> str:
+    """A kernel in words: its ops, what they go over, and who carries them out, where that is not a kernel of ours."""
     names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
     if not group.opaque:
         return f"{names} over {group.space}"
     shapes = [str(list(source.shape)) for source in group.roots[0].sources if not isinstance(source.dtype, tuple)][:2]
-    return f"{names} {' by '.join(shapes)}" + (" (by its reference)" if step.text is None else "")
+    return f"{names} {' by '.join(shapes)}" + (f" (by {step.carrier})" if step.carrier else "")
 
 
 def _timed(group: Group, step: Step, seconds: float) -> Timed:

@@ -114,7 +114,7 @@ class Driver:
         self.make_current()
         self.stream = check(cu.cuStreamCreate(int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
         self.figures = self._figures()
-        self._keep_pool()
+        self.pool = self._kept(check(cu.cuDeviceGetDefaultMemPool(self.device)))
         self.arena_start = 0
         self.arena_size = 0
         self.flag = 0
@@ -152,12 +152,11 @@ class Driver:
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
-    def _keep_pool(self) -> None:
-        """Let the pool keep freed memory for the next allocation instead of returning it at every synchronisation."""
-        pool = check(self.cu.cuDeviceGetDefaultMemPool(self.device))
+    def _kept(self, pool: Any) -> Any:
+        """A pool that keeps freed memory for the next allocation instead of returning it at every synchronisation."""
         threshold = self.cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         check(self.cu.cuMemPoolSetAttribute(pool, threshold, self.cu.cuuint64_t(1 << 62)))
-        self.pool = pool
+        return pool
 
     def allocate(self, size: int) -> int:
         """The address of new memory, ours from this point of the stream on."""
@@ -243,12 +242,57 @@ class Driver:
         """Wait until all is done."""
         check(self.cu.cuStreamSynchronize(self.stream))
 
+    def mark(self) -> Mark:
+        """This point of the stream."""
+        return Mark(self.cu, self.stream)
+
     def be_waited_for(self, stream: int) -> None:
         """Have what comes on another stream wait for what is on ours."""
         event = check(self.cu.cuEventCreate(int(self.cu.CUevent_flags.CU_EVENT_DISABLE_TIMING)))
         check(self.cu.cuEventRecord(event, self.stream))
         check(self.cu.cuStreamWaitEvent(self.cu.CUstream(stream), event, 0))
         check(self.cu.cuEventDestroy(event))
+
+    # --- copies aside ---------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def aside(self) -> tuple[Any, Any]:
+        """A stream for copies that go on beside the work, and the pool of the memory they fill.
+
+        Memory that the work let go of would have the copies wait for the work.
+        """
+        cu = self.cu
+        place = cu.CUmemPoolProps()
+        place.allocType = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        place.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        place.location.id = self.index
+        stream = check(cu.cuStreamCreate(int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+        return stream, self._kept(check(cu.cuMemPoolCreate(place)))
+
+    def allocate_aside(self, size: int) -> int:
+        """The address of new memory for a copy aside; `free` gives it back."""
+        stream, pool = self.aside
+        return int(check(self.cu.cuMemAllocFromPoolAsync(size, pool, stream)))
+
+    def upload_aside(self, pointer: int, source: int, size: int) -> tuple[Mark, Mark]:
+        """Copy pinned memory of the host to the device beside the work; what comes on the stream after this waits.
+
+        Gives the copy's beginning and its end.
+        """
+        stream, _ = self.aside
+        start = Mark(self.cu, stream)
+        check(self.cu.cuMemcpyHtoDAsync(pointer, source, size, stream))
+        stop = Mark(self.cu, stream)
+        check(self.cu.cuStreamWaitEvent(self.stream, stop.event, 0))
+        return start, stop
+
+    def pinned(self, size: int) -> int:
+        """The address of new memory of the host that stays where it is, so that the device can read it itself."""
+        return int(check(self.cu.cuMemHostAlloc(size, self.cu.CU_MEMHOSTALLOC_PORTABLE)))
+
+    def free_pinned(self, address: int) -> None:
+        """Give pinned memory back."""
+        check(self.cu.cuMemFreeHost(address))
 
     # --- kernels --------------------------------------------------------------------------------------------------
 
@@ -319,18 +363,44 @@ class Driver:
 
     def time(self, work: Callable[[], None], repeats: int = 1) -> float:
         """The seconds that the device takes for some work, the shortest of several times."""
-        cu = self.cu
-        start, end = (check(cu.cuEventCreate(0)) for _ in range(2))
         best = float("inf")
         for _ in range(repeats):
-            check(cu.cuEventRecord(start, self.stream))
+            start = self.mark()
             work()
-            check(cu.cuEventRecord(end, self.stream))
-            check(cu.cuEventSynchronize(end))
-            best = min(best, float(check(cu.cuEventElapsedTime(start, end))) / 1e3)
-        for event in (start, end):
-            check(cu.cuEventDestroy(event))
+            end = self.mark()
+            end.wait()
+            best = min(best, end.since(start))
         return best
+
+
+class Mark:
+    """A point of a stream: whether all before it is done, and how long after another point that was."""
+
+    __slots__ = ("cu", "event")
+
+    def __init__(self, cu: Any, stream: Any) -> None:
+        self.cu = cu
+        self.event = check(cu.cuEventCreate(0))
+        check(cu.cuEventRecord(self.event, stream))
+
+    def is_past(self) -> bool:
+        """Whether the device has come to it."""
+        status = self.cu.cuEventQuery(self.event)
+        if int(status[0]) == int(self.cu.CUresult.CUDA_ERROR_NOT_READY):
+            return False
+        check(status)
+        return True
+
+    def wait(self) -> None:
+        """Wait until the device has come to it."""
+        check(self.cu.cuEventSynchronize(self.event))
+
+    def since(self, other: Mark) -> float:
+        """The seconds from another point to this one; the device has come to both."""
+        return float(check(self.cu.cuEventElapsedTime(other.event, self.event))) / 1e3
+
+    def __del__(self) -> None:
+        self.cu.cuEventDestroy(self.event)
 
 
 class Recording:
@@ -382,6 +452,11 @@ def opened(device: str) -> Any:
     if driver is None:
         driver = _open[device] = make(int(device.partition(":")[2] or 0))
     return driver
+
+
+def all_opened() -> list[Any]:
+    """The drivers of all devices in use."""
+    return list(_open.values())
 
 
 def make(index: int) -> Any:

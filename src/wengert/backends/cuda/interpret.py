@@ -18,6 +18,7 @@ from wengert.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
 from wengert.ops.movement import RESHAPE
 from wengert.ops.op import pick
+from wengert.reference import watch
 
 BOUND = 4096  # programs kept; the one not used for longest goes first
 _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
@@ -37,10 +38,12 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
         if broken is not None:
             node.buffer = broken
         elif node.op is not LITERAL or node in keep:
+            watch.node = node
             try:
                 node.buffer = _computed(node, device)
             except Exception as error:
                 node.buffer = failure(error, node)
+            watch.node = None
         for source in node.sources:
             uses[source] -= 1
             if not uses[source] and source in computed and source not in keep:

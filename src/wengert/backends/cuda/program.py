@@ -58,6 +58,18 @@ class Step(NamedTuple):
             return {"workspace": self.vendor.workspace} if self.vendor.workspace else {}
         return {} if self.work is None else self.work.workspace
 
+    @property
+    def does_nothing(self) -> bool:
+        """Whether its value is in its place already."""
+        return self.work is not None and not self.work.launches
+
+    @property
+    def carrier(self) -> str:
+        """Who carries it out, if it is not a kernel of ours."""
+        if self.vendor is not None:
+            return str(self.vendor.name)
+        return "its reference on the host" if self.node is not None else ""
+
 
 class Program:
     """A compiled graph on a GPU: call it with arrays for the inputs."""
@@ -84,7 +96,9 @@ class Program:
         self._plan_results()
         self._find_picks()
         self.steps = [self._step(group) for group in self.plan.groups]
+        start = perf_counter()
         self._place_memory()
+        self.seconds["memory"] = perf_counter() - start
         start = perf_counter()
         self._connect()
         self.seconds["build"] = perf_counter() - start
@@ -273,7 +287,7 @@ class Program:
             if step.vendor is not None:
                 self._bind_vendor(number, step, arena, self.pieces[-1])
             for launch in step.work.launches if step.work else ():
-                call = Call(functions[launch.source, launch.entry], launch, driver.encode)
+                call = Call(functions[launch.source, launch.entry], launch, driver.encode, number)
                 self.pieces[-1].calls.append(call)
                 self._bind(call, number, step, arena, self.pieces[-1])
         self.last = [0] * (len(self.external) + len(self.constants) + len(self.made))
@@ -282,7 +296,7 @@ class Program:
 
     def _bind_vendor(self, number: int, step: Step, arena: int, stretch: Stretch) -> None:
         workspace = arena + self.offsets[number, "workspace"] if step.workspace else 0
-        call = VendorCall(step.vendor, len(step.buffers), workspace)
+        call = VendorCall(step.vendor, len(step.buffers), workspace, number)
         stretch.calls.append(call)
         for position, node in enumerate(step.buffers.values()):
             if node in self.slots:
@@ -310,6 +324,12 @@ class Program:
     def source(self) -> str:
         """The CUDA C++ of all kernels."""
         return "\n".join(self.sources)
+
+    def text_of(self, number: int) -> str:
+        """The CUDA C++ of a step, each kernel after how its launch's shape was worked out."""
+        work = self.steps[number].work
+        launches = {} if work is None else {launch.entry: launch for launch in work.launches}
+        return "\n".join(f"// {x.grid} blocks of {x.block} threads: {x.why}\n{x.source}" for x in launches.values())
 
     def described(self) -> str:
         """What is launched, in order: how each launch's shape was worked out, which library or host op takes part."""
@@ -355,24 +375,17 @@ class Program:
             self._point_at(table)
             if self.checks:
                 unchecked.setdefault(self.device, {}).update(self.checks)
-            observer = watch.observer
-            start = 0.0 if observer is None else self._when_done()
             results: dict[Node, Any] = {}
             for piece in self.pieces:
                 if isinstance(piece, Node):
                     self._on_host(piece, arrays, table, results)
-                else:
+                elif watch.observer is None:
                     piece.run(self.captures)
-            if observer is not None:
-                observer.ran_program(self, start, self._when_done())
+                else:
+                    watch.observer.ran_steps(self, piece.run_marked())
             if self.fixed:
                 self._copy_fixed(table, range(len(table) - len(made), len(table)), out=True)
             return self._in_order(self._results(table), arrays)
-
-    def _when_done(self) -> float:
-        """The time when the device has done all that it was given."""
-        self.driver.synchronize()
-        return perf_counter()
 
     def _in_order(self, results: list[Any], arrays: Sequence[Any]) -> list[Any]:
         """The device's outputs and the host's, in the graph's order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from wengert.backends.cuda.driver import Arguments
@@ -11,10 +12,10 @@ from wengert.kernels.launch import Launch
 class Call:
     """One launch of a program, with its arguments packed."""
 
-    __slots__ = ("arguments", "function", "graph_node", "launch", "shape")
+    __slots__ = ("arguments", "function", "graph_node", "launch", "shape", "step")
 
-    def __init__(self, function: Any, launch: Launch, encode: Any) -> None:
-        self.function, self.launch = function, launch
+    def __init__(self, function: Any, launch: Launch, encode: Any, step: int) -> None:
+        self.function, self.launch, self.step = function, launch, step
         self.shape = (*launch.grid, *launch.block, launch.shared)
         self.arguments = Arguments([0 if isinstance(a, str) else a for a in launch.arguments], encode)
         self.graph_node: Any = None
@@ -27,10 +28,10 @@ class Call:
 class VendorCall:
     """One call of a library. What it captures keeps its addresses for good."""
 
-    __slots__ = ("candidate", "pointers", "workspace")
+    __slots__ = ("candidate", "pointers", "step", "workspace")
 
-    def __init__(self, candidate: Any, count: int, workspace: int) -> None:
-        self.candidate, self.workspace = candidate, workspace
+    def __init__(self, candidate: Any, count: int, workspace: int, step: int) -> None:
+        self.candidate, self.workspace, self.step = candidate, workspace, step
         self.pointers = [0] * count
 
     def enqueue(self, driver: Any) -> None:
@@ -63,6 +64,16 @@ class Stretch:
                 self.recording.change(call.graph_node, call.function, call.shape, call.arguments)
         self.changed.clear()
         self.recording.replay()
+
+    def run_marked(self) -> list[tuple[int, Any, Any]]:
+        """Launch everything one by one; the program's steps by number, with marks of their beginning and end."""
+        found = []
+        for step, calls in groupby(self.calls, lambda call: call.step):
+            start = self.driver.mark()
+            for call in calls:
+                call.enqueue(self.driver)
+            found.append((step, start, self.driver.mark()))
+        return found
 
     def _launch(self, recording: Any) -> None:
         for call in self.calls:
