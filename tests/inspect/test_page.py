@@ -114,6 +114,15 @@ def test_nodes_belong_to_the_modules_that_recorded_them_and_gradients_go_along(s
     assert named(data, "0.weight")["module"] == ["Sequential", "0"]
 
 
+def test_a_tensors_nodes_belong_to_modules_too(step):
+    data = as_data(record(step.loss(*step.batch), (), {}))
+    products = [node["module"] for node in data["forward"] if node["op"] == "matmul"]
+    assert products == [["Sequential", "0"], ["Sequential", "2"]]
+    gradients = {tuple(node["module"]) for node in data["backward"] if node["op"] == "matmul"}
+    assert gradients == {("Sequential", "0"), ("Sequential", "2")}
+    assert named(data, "2.weight")["module"] == ["Sequential", "2"]
+
+
 def test_looking_changes_nothing(step):
     norm = wg.nn.BatchNorm1d(64)
     before = norm.running_mean.numpy().copy(), step.model[0].weight.numpy().copy()

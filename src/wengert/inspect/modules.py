@@ -14,7 +14,7 @@ from typing import Any
 
 from wengert.graph import Node, now, recording
 from wengert.location import Backward, Location
-from wengert.nn.hooks import observers
+from wengert.nn.hooks import Called, observers
 from wengert.nn.module import Module
 
 Path = tuple[str, ...]
@@ -30,6 +30,25 @@ class Modules:
         self._stack: list[tuple[Module, Path]] = []
         self._located: dict[int, tuple[Location, Path]] = {}  # by the identity of a location, which passes hand on
 
+    def remember(self, ended: Iterable[Called]) -> None:
+        """Take over calls that have ended already, as far as their modules are still there."""
+        known = sorted(ended, key=lambda call: (call.first, -call.last))
+        around: list[tuple[int, Module, Path]] = []  # the calls under way: their ends, modules and paths
+        for first, last, reference in known:
+            self._end_calls(around, first)
+            module = reference()
+            if module is not None:
+                path = self._path(around[-1][1:] if around else None, module)
+                around.append((last, module, path))
+                self._change(path, first)
+        self._end_calls(around, now())
+
+    def _end_calls(self, around: list[tuple[int, Module, Path]], number: int) -> None:
+        """End the calls that ended before a node's number."""
+        while around and around[-1][0] <= number:
+            last, _, _ = around.pop()
+            self._change(around[-1][2] if around else (), last)
+
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Look on while the block records."""
@@ -43,18 +62,22 @@ class Modules:
 
     @contextmanager
     def _calling(self, module: Module) -> Iterator[None]:
-        around = self._stack[-1] if self._stack else None
-        path = (type(module).__name__,) if around is None else (*around[1], *_name_within(around[0], module))
+        path = self._path(self._stack[-1] if self._stack else None, module)
         self._stack.append((module, path))
-        self._change(path)
+        self._change(path, now())
         try:
             yield
         finally:
             self._stack.pop()
-            self._change(self._stack[-1][1] if self._stack else ())
+            self._change(self._stack[-1][1] if self._stack else (), now())
 
-    def _change(self, path: Path) -> None:
-        self._changes.append(now())
+    def _path(self, around: tuple[Module, Path] | None, module: Module) -> Path:
+        """The path of a module that is called by another, or by none."""
+        return (type(module).__name__,) if around is None else (*around[1], *_name_within(around[0], module))
+
+    def _change(self, path: Path, number: int) -> None:
+        """From a node's number on, another module is being called."""
+        self._changes.append(number)
         self._paths.append(path)
 
     def _came_to(self, node: Node, cotangent: Any) -> None:
@@ -94,13 +117,13 @@ class Observed(Modules):
     def __init__(self) -> None:
         super().__init__()
         self.cotangents: dict[Node, Any] = {}
-        self.outermost: list[Module] = []  # the modules that no other called
+        self.outermost: dict[Module, None] = {}  # the modules that no other called
         self._walked: dict[int, tuple[Location, Node]] = {}
 
-    def _calling(self, module: Module) -> Any:
-        if not self._stack:
-            self.outermost.append(module)
-        return super()._calling(module)
+    def _path(self, around: tuple[Module, Path] | None, module: Module) -> Path:
+        if around is None:
+            self.outermost[module] = None
+        return super()._path(around, module)
 
     def _came_to(self, node: Node, cotangent: Any) -> None:
         super()._came_to(node, cotangent)

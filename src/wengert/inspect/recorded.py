@@ -8,7 +8,7 @@ looked at does not step.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,8 @@ from wengert.dtypes import FLOATING
 from wengert.errors import ArgumentError, GradientError
 from wengert.graph import RELEASED, Node, ancestors, has_array, now, recorded_as, recording, tracing
 from wengert.inspect.modules import Observed
+from wengert.nn.hooks import calls
+from wengert.nn.module import Module
 from wengert.ops.core import LITERAL, VARIABLE, literal, variable
 from wengert.ops.movement import broadcast_to
 from wengert.reference import apply_here
@@ -80,7 +82,10 @@ def _of_tensor(value: Tensor) -> Recorded:
             "inspect.page: the graph behind this value was let go by backward(). Look before it, call it with "
             "retain_graph=True, or give the page the function and its inputs"
         )
-    recorded = _differentiated([value.node], Observed(), "Tensor")
+    observed = Observed()
+    observed.remember(calls)
+    recorded = _differentiated([value.node], observed, "Tensor")
+    recorded.names.update((slot.node, name) for slot, name in _slots_of(observed.outermost))
     leaves = [node.attrs["slot"]() for node in recorded.forward if node.op is VARIABLE and "slot" in node.attrs]
     if any(leaf is not None and leaf.grad is not None for leaf in leaves):
         evaluate(recorded.backward, recorded.values)
@@ -263,6 +268,9 @@ def _named_slots(function: Any, observed: Observed) -> list[tuple[Tensor, str]]:
         variables = inspect.getclosurevars(function)
         named = {**variables.globals, **variables.nonlocals}.items()
         found += [(thing, name) for name, thing in named if isinstance(thing, Tensor)]
-    for module in observed.outermost:
-        found += [(slot, name) for name, slot in [*module.named_parameters(), *module.named_buffers()]]
-    return found
+    return found + _slots_of(observed.outermost)
+
+
+def _slots_of(modules: Iterable[Module]) -> list[tuple[Tensor, str]]:
+    """The parameters and buffers of modules, with their names."""
+    return [(slot, name) for m in modules for name, slot in [*m.named_parameters(), *m.named_buffers()]]

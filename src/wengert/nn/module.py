@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from difflib import get_close_matches
 from typing import Any, TypeVar
+from weakref import ref
 
 import wengert as wg
 from wengert.nn import state as _state
 from wengert.nn.errors import name_layer
-from wengert.nn.hooks import Hook, HookHandle, observers
+from wengert.nn.hooks import Called, Hook, HookHandle, calls, observers
 from wengert.nn.parameter import Parameter
 
 M = TypeVar("M", bound="Module")
@@ -58,6 +59,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.__dict__["_called"] = True
+        first = wg.graph.now()
         try:
             if observers:
                 return self._call_observed(args, kwargs)
@@ -67,6 +69,8 @@ class Module:
         except Exception as error:
             name_layer(error, self, args, kwargs)
             raise
+        finally:
+            calls.append(Called(first, wg.graph.now(), ref(self)))
 
     # --- attributes ---------------------------------------------------------------------------------------------
 
