@@ -11,13 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert import devices
-from wengert.dtypes import as_dtype
-from wengert.errors import ArgumentError, DeviceError
+from wengert.dtypes import ALL, as_dtype
+from wengert.errors import ArgumentError, DeviceError, DTypeError
 from wengert.graph import Shape
+from wengert.ops.core import data
 from wengert.ops.op import Op
 from wengert.tensor import Tensor
 
-__all__ = ["Memory", "device_count", "is_available", "kernel", "memory", "stream", "synchronize", "transfers"]
+__all__ = [
+    "Memory",
+    "device_count",
+    "is_available",
+    "kernel",
+    "memory",
+    "pinned",
+    "stream",
+    "synchronize",
+    "transfers",
+    "upload",
+]
 
 Extent = int | Sequence[int]
 
@@ -46,12 +58,17 @@ def stream(device: str = "cuda") -> int:
 
 
 def _driver(device: str) -> Any:
-    name = devices.named(device, "cuda")
-    if name == "cpu":
-        raise DeviceError("this is about GPUs: name one, like 'cuda'")
+    name = _named(device)
     from wengert.backends.cuda.driver import opened
 
     return opened(name)
+
+
+def _named(device: str) -> str:
+    name = devices.named(device, "cuda")
+    if name == "cpu":
+        raise DeviceError("this is about GPUs: name one, like 'cuda'")
+    return name
 
 
 class Memory(NamedTuple):
@@ -86,6 +103,39 @@ def transfers() -> dict[str, int]:
     from wengert.backends.cuda.memory import transfers as counted
 
     return dict(vars(counted))
+
+
+# --- copies beside the work -------------------------------------------------------------------------------------------
+
+
+def pinned(shape: Shape, dtype: Any = np.float32, device: str = "cuda") -> np.ndarray[Any, Any]:
+    """A NumPy array in pinned memory, which a GPU reads by itself; with anything in it.
+
+    There is less of such memory than of any other: use it again and again, filled anew.
+    """
+    name = _named(device)
+    from wengert.backends.cuda.copies import pinned as made
+
+    return made(tuple(shape), np.dtype(as_dtype(dtype)), name)
+
+
+def upload(array: Any, device: str = "cuda") -> Tensor:
+    """A Tensor on a GPU with the elements of a NumPy array, copied while the host and the GPU go on with their work.
+
+    What reads the Tensor waits for the copy. An array from `pinned` is read where it lies: change it only after
+    something that was computed from the Tensor has been looked at. Any other is put into pinned memory first, and may
+    be changed at once. `wg.data.DataLoader(..., device="cuda")` uploads the next batch like this during a step.
+
+        x = wg.cuda.upload(images)
+    """
+    name = _named(device)
+    from wengert.backends.cuda.copies import upload_aside
+
+    found = np.asarray(array)
+    if found.dtype not in ALL:
+        raise DTypeError(f"cuda.upload: an array of dtype {found.dtype} cannot become a tensor")
+    there: Any = upload_aside(found, name)
+    return Tensor(data(there, name))
 
 
 # --- kernels of your own --------------------------------------------------------------------------------------------

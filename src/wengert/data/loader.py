@@ -39,7 +39,7 @@ class DataLoader:
     with one more array of weights: 1 for an example, 0 for what fills up.
 
     Batches are prepared `prefetch` ahead: by a thread, or by `workers` processes that touch nothing but NumPy.
-    `close()` ends them.
+    `close()` ends them. To a GPU the next batch is copied while the one before it is worked on.
 
     >>> import numpy as np, wengert as wg
     >>> loader = wg.data.DataLoader(wg.data.ArrayDataset(np.arange(5)), batch_size=2)
@@ -118,11 +118,11 @@ class DataLoader:
             for number, indices in enumerate(plan)
         ]
         epoch = self.epoch
-        for batch in self._prepared(tasks[self.next_batch :]):
+        for batch in self._placed(self._prepared(tasks[self.next_batch :])):
             self.next_batch += 1
             if self.next_batch == len(plan):
                 self.epoch, self.next_batch = epoch + 1, 0
-            yield batch if self.device is None else self._placed(batch)
+            yield batch
 
     def close(self) -> None:
         """End the workers."""
@@ -151,9 +151,21 @@ class DataLoader:
 
     # --- preparing --------------------------------------------------------------------------------------------------
 
-    def _placed(self, batch: Batch) -> tuple[Any, ...]:
-        """The batch on the device."""
-        return tuple(wg.tensor(array, device=self.device, copy=False) for array in batch)
+    def _placed(self, batches: Iterator[Batch]) -> Iterator[tuple[Any, ...]]:
+        """The batches on the device; on their way to a GPU while the one before is worked on."""
+        device = self.device
+        if device is None:
+            yield from batches
+        elif device == "cpu":
+            for batch in batches:
+                yield tuple(wg.tensor(array, copy=False) for array in batch)
+        else:
+            on_the_way: deque[tuple[Any, ...]] = deque()
+            for batch in batches:
+                on_the_way.append(tuple(wg.cuda.upload(array, device) for array in batch))
+                if len(on_the_way) > 1:
+                    yield on_the_way.popleft()
+            yield from on_the_way
 
     def _prepared(self, tasks: list[Task]) -> Iterator[Batch]:
         if not self.workers and not self.prefetch:

@@ -53,12 +53,12 @@ class Block:
 
     __slots__ = ("__weakref__", "device", "driver", "location", "pointer", "size")
 
-    def __init__(self, size: int, device: str) -> None:
+    def __init__(self, size: int, device: str, aside: bool = False) -> None:
         self.size, self.device, self.location = max(size, 1), device, here()
         self.pointer = 0
         self.driver = opened(device)
         try:
-            self.pointer = self.driver.allocate(self.size)
+            self.pointer = (self.driver.allocate_aside if aside else self.driver.allocate)(self.size)
         except OutOfMemoryError:
             self.driver.trim()
             self.pointer = self._again()

@@ -1,0 +1,112 @@
+"""Copies beside the work, and times by marks, on an emulated GPU."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.backends.emulated import EmulatedDriver
+from tests.kernels.emulator import compiler
+from wengert import devices
+from wengert.backends.cuda import copies, driver
+from wengert.data import ArrayDataset, DataLoader
+from wengert.inspect import table
+from wengert.runtime.profile import profile
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
+
+EMULATED = EmulatedDriver()
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedDriver]:
+    """A GPU of the emulator's."""
+    monkeypatch.setattr(driver, "_open", {"cuda:0": EMULATED})
+    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    monkeypatch.setattr(copies, "_lanes", {})
+    monkeypatch.setattr(table, "ceiling", lambda device="cpu": table.Ceiling(1e9, 1e9, 2e9))
+    before, wg.config.tier = wg.config.tier, "auto"
+    yield EMULATED
+    wg.config.tier = before
+
+
+def test_an_upload_is_a_copy_of_any_array() -> None:
+    array = np.arange(24).reshape(4, 6)[:, ::2]
+    uploaded = wg.cuda.upload(array)
+    expected = array.copy()
+    array[...] = 0
+    assert uploaded.device == "cuda:0" and (uploaded.numpy() == expected).all()
+    assert ((uploaded + 1).numpy() == expected + 1).all()
+    assert wg.cuda.upload(np.zeros((0, 3))).shape == (0, 3)
+    with pytest.raises(wg.errors.DTypeError, match="dtype object cannot become a tensor"):
+        wg.cuda.upload(np.array([None]))
+
+
+def test_blocks_are_used_again(gpu: EmulatedDriver) -> None:
+    for i in range(20):
+        assert wg.cuda.upload(np.full(1000, i)).numpy()[0] == i
+    assert len(copies._lanes["cuda:0"].blocks) <= 1
+
+
+def test_pinned_memory_is_read_where_it_lies_and_given_back(gpu: EmulatedDriver) -> None:
+    held = len(gpu.blocks)
+    array = wg.cuda.pinned((3, 4), wg.float64)
+    assert array.shape == (3, 4) and copies.is_pinned(array[1:]) and not copies.is_pinned(array[:, 1:])
+    array[...] = 7
+    assert (wg.cuda.upload(array).numpy() == 7).all()
+    assert not copies._lanes["cuda:0"].blocks
+    copies._lanes.clear()
+    del array
+    gc.collect()
+    assert len(gpu.blocks) == held
+
+
+@pytest.mark.parametrize("options", [{}, {"prefetch": 0}, {"workers": 1}], ids=str)
+def test_a_loader_gives_the_same_batches_on_a_gpu(options: dict[str, int]) -> None:
+    data = ArrayDataset(np.arange(70).reshape(7, 10), np.arange(7))
+    there, here = (DataLoader(data, 2, shuffle=True, device=device, **options) for device in ("cuda", "cpu"))
+    for loader in (there, here):
+        next(iter(loader))  # and on from the second
+    for _ in range(2):
+        found = [[part.tolist() for part in batch] for batch in there]
+        assert found == [[part.tolist() for part in batch] for batch in here]
+        assert there.state_dict() == here.state_dict()
+    for loader in (there, here):
+        loader.close()
+
+
+def step(x: wg.Tensor) -> wg.Tensor:
+    return wg.tanh(x @ x).sum(axis=1)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_profile_has_a_row_for_each_kernel(compiled: bool, tmp_path: Path) -> None:
+    function = wg.compile(step) if compiled else step
+    x = wg.cuda.upload(np.ones((8, 8)))
+    function(x).numpy()
+    with wg.profile() as p:
+        for i in range(3):
+            function(wg.cuda.upload(np.full((8, 8), float(i)))).numpy()
+    rows = p.rows("kernel")
+    assert {row.device for row in rows.values()} == {"cuda:0"} and {row.count for row in rows.values()} == {3}
+    product = next(row for name, row in rows.items() if name.startswith("matmul"))
+    assert product.flops >= 3 * 2 * 8**3 and product.half == 0 and product.moved >= 3 * 2 * 8 * 8 * 8
+    assert all("test_cuda_copies.py" in line for line in p.rows("line"))
+    assert "ceiling: 1.0 GB/s" in p.table()
+    told = json.loads(p.trace(tmp_path / "trace.json").read_text())["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in told if event["ph"] == "M"}
+    shown = [names[event["tid"]] for event in told if event["ph"] == "X"]
+    assert shown.count("copies to cuda:0") == 3 and shown.count("cuda:0") == sum(row.count for row in rows.values())
+
+
+def test_a_programs_kernels_are_timed_one_by_one() -> None:
+    x = wg.tensor(np.ones((8, 8)), device="cuda")
+    kernels = profile(wg.compile(step), x)
+    assert [kernel.name.split()[0] for kernel in kernels] == ["matmul", "sum"]
+    assert all(0 < kernel.seconds < 10 for kernel in kernels) and kernels[0].flops == 2 * 8**3
