@@ -303,6 +303,25 @@ def span(step: Step, wait: Callable[[], Any], seconds: float) -> float:
     return (time.perf_counter() - start) / count
 
 
+def kernels(step: Step, steps: int = 3) -> list[dict[str, Any]]:
+    """Where a step's time goes: its kernels by name, each with its milliseconds and share of the measured ceiling."""
+    import wengert as wg
+    from wengert.inspect.table import ceiling
+
+    with wg.profile() as profile:
+        for _ in range(steps):
+            step()
+    return [
+        {
+            "kernel": name,
+            "calls": row.count // steps,
+            "ms": row.seconds / steps * 1e3,
+            "ceiling": ceiling(row.device).share(row),
+        }
+        for name, row in profile.rows("kernel").items()
+    ]
+
+
 def measure(row: str, peers: list[str], seconds: float) -> dict[str, Any]:
     """Every contender's time to the first step, and the median of its spans."""
     import torch
@@ -338,11 +357,13 @@ def measure(row: str, peers: list[str], seconds: float) -> dict[str, Any]:
             times[name].append(span(step, wait, seconds / SPANS))
     for name, spans in times.items():
         found[name]["median"] = statistics.median(spans)
+    if "wengert" in steps:
+        found["wengert"]["kernels"] = kernels(steps["wengert"][0])
     return found
 
 
-def show(row: str, found: dict[str, Any]) -> None:
-    """Print a row."""
+def show(row: str, found: dict[str, Any], top: int) -> None:
+    """Print a row, and below it the kernels that take longest."""
     cells = []
     for name, result in found.items():
         text = f"{result['median'] * 1e3:.4f}" if "median" in result else f"failed ({result.get('error')})"
@@ -352,6 +373,13 @@ def show(row: str, found: dict[str, Any]) -> None:
     ratio = f"  ratio {min(others) / own:.2f}" if own and others else ""
     met = "" if own is None else "  aim met" if own * 1e3 <= ROWS[row].aim else f"  aim {ROWS[row].aim}"
     print(f"{ROWS[row].title:<52} {' | '.join(cells)}{ratio}{met}", flush=True)
+    listed = found.get("wengert", {}).get("kernels", [])
+    if top and listed:
+        total = sum(kernel["ms"] for kernel in listed)
+        print(f"{'':4}{total:9.4f} ms in {sum(kernel['calls'] for kernel in listed)} kernels, one by one")
+    for kernel in listed[:top]:
+        share = f"{kernel['ms'] / total:>6.1%} {kernel['ceiling']:>5.0%} of the ceiling"
+        print(f"{'':4}{kernel['ms']:9.4f} ms {share}  {kernel['calls']} x {kernel['kernel']}", flush=True)
 
 
 def main() -> None:
@@ -359,12 +387,13 @@ def main() -> None:
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--peers", default="eager,compile,jax")
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--top", type=int, default=5, help="kernels to show for each row")
     parser.add_argument("--json", action="store_true", help="write benchmarks/results/gpu-DATE.json")
     options = parser.parse_args()
     results = {}
     for row in options.rows.split(","):
         results[row] = measure(row, [peer for peer in options.peers.split(",") if peer], options.seconds)
-        show(row, results[row])
+        show(row, results[row], options.top)
     if options.json:
         import torch
 

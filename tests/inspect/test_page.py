@@ -1,6 +1,8 @@
 """The page in a real browser: it loads, counts and tells right, follows clicks and keys, and reports no errors."""
 
+import io
 import statistics
+import zipfile
 
 import pytest
 
@@ -193,6 +195,12 @@ def test_steps_go_one_op_at_a_time_and_what_is_to_come_is_not_computed(browser, 
     assert svg.startswith("<svg xmlns") and "log(x1)" in svg
     browser.press("Home")
     assert browser.value("asSvg()") != svg
+    with zipfile.ZipFile(io.BytesIO(bytes(browser.value("Array.from(zipped(allSteps()))")))) as steps:
+        assert steps.testzip() is None
+        assert steps.namelist() == [f"step-{i:03}.svg" for i in range(16)]
+        texts = [steps.read(name).decode() for name in steps.namelist()]
+    assert len(set(texts)) > 10 and all("log(x1)" in text for text in texts)
+    assert browser.text("#step") == "0 / 15"
     assert browser.errors == []
 
 

@@ -75,6 +75,7 @@ Boxes with a dashed border are modules: click to open, click their frame to clos
 <tr><td><kbd>g</kbd></td><td>from a value to its gradient, and back</td></tr>
 <tr><td><kbd>/</kbd></td><td>search; <kbd>Enter</kbd> goes through what is found</td></tr>
 <tr><td><kbd>e</kbd> <kbd>c</kbd> <kbd>f</kbd></td><td>expand, collapse, fit</td></tr>
-<tr><td><kbd>s</kbd> <kbd>d</kbd> <kbd>Esc</kbd></td><td>save as SVG, light or dark, let go</td></tr>
+<tr><td><kbd>s</kbd> <kbd>a</kbd></td><td>save as SVG: what is shown; every step, in a ZIP file</td></tr>
+<tr><td><kbd>d</kbd> <kbd>Esc</kbd></td><td>light or dark, let go</td></tr>
 </table>` + (model.backward.length ? "" : `<p class="none">There is no gradient: nothing here requires one.</p>`)
   + (model.differentiated ? "" : `<p class="none">The gradients are not computed yet: call backward(retain_graph=True) first.</p>`);

@@ -75,7 +75,7 @@ function nextHit() {
   pick(state.hits[state.hit]);
 }
 
-// --- views, theme, saving ---
+// --- views, theme ---
 
 function view(name) {
   state.view = name;
@@ -90,30 +90,6 @@ const shownPanes = () => (state.view === "compiler" ? [compiler.pane] : panes);
 
 function theme(name) {
   document.documentElement.dataset.theme = name;
-}
-
-const STYLED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font", "text-anchor", "rx"];
-
-function asSvg() {
-  let left = 0;
-  const parts = shownPanes().filter((pane) => pane.nodes.length).map((pane) => {
-    const copy = pane.root.node().cloneNode(true);
-    const from = pane.root.node().querySelectorAll("*"), to = copy.querySelectorAll("*");
-    from.forEach((element, i) => { const style = getComputedStyle(element); to[i].setAttribute("style", STYLED.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";")); });
-    copy.setAttribute("transform", `translate(${left},0)`);
-    left += pane.size.width + 30;
-    return copy.outerHTML + pane.svg.select("defs").node().outerHTML.replaceAll("var(--faint)", "#888");
-  });
-  const height = Math.max(...shownPanes().map((pane) => pane.size?.height || 0));
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left} ${height}" width="${left}" height="${height}">${parts.join("")}</svg>`;
-}
-
-function save() {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([asSvg()], { type: "image/svg+xml" }));
-  link.download = state.view === "compiler" ? `pass-${compiler.number + 1}.svg` : `step-${String(state.step).padStart(3, "0")}.svg`;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 function fold(isOpen) {
@@ -137,7 +113,7 @@ const stepBy = (by) => (state.view === "compiler" ? compiler.show(Math.max(0, Ma
 const KEYS = {
   ArrowRight: () => stepBy(1), ArrowLeft: () => stepBy(-1), Home: () => go(0), End: () => go(order.length),
   ArrowDown: () => neighbour(1), ArrowUp: () => neighbour(-1), g: toGradient, e: () => fold(true), c: () => fold(false),
-  f: () => shownPanes().forEach((pane) => pane.fit()), s: save, Escape: () => pick(null),
+  f: () => shownPanes().forEach((pane) => pane.fit()), s: save, a: saveSteps, Escape: () => pick(null),
   d: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"), "/": () => byName("search").focus(),
 };
 
@@ -163,7 +139,7 @@ function begin() {
     button.dataset.view = name;
     byName("views").append(button);
   }
-  const clicks = { first: KEYS.Home, back: KEYS.ArrowLeft, next: KEYS.ArrowRight, last: KEYS.End, expand: KEYS.e, collapse: KEYS.c, fit: KEYS.f, save, theme: KEYS.d };
+  const clicks = { first: KEYS.Home, back: KEYS.ArrowLeft, next: KEYS.ArrowRight, last: KEYS.End, expand: KEYS.e, collapse: KEYS.c, fit: KEYS.f, save, all: saveSteps, theme: KEYS.d };
   for (const [id, action] of Object.entries(clicks)) byName(id).addEventListener("click", action);
   byName("search").addEventListener("input", (event) => search(event.target.value));
   if (!model.backward.length) byName("backward-pane").hidden = true;

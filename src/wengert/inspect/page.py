@@ -19,7 +19,7 @@ from wengert.runtime.program import Interpreter, build
 if TYPE_CHECKING:
     from wengert.inspect.profile import Profile
 
-_SCRIPTS = ("pane.js", "details.js", "compiler.js", "main.js")
+_SCRIPTS = ("pane.js", "details.js", "compiler.js", "save.js", "main.js")
 _LIBRARIES = ("d3", "dagre")
 
 
