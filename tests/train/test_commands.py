@@ -63,8 +63,8 @@ def test_training_evaluating_and_going_on(capsys, tmp_path):
 def test_every_setting_arrives(capsys, tmp_path):
     told(
         capsys, "train", "digits", "--model", "convnet", "--epochs", "1", "--batch-size", "40", "--accumulate", "2",
-        "--lr", "0.5", "--seed", "7", "--dtype", "bfloat16", "--device", "cpu", "--no-compile", "--patience", "3", "--validation", "0.2",
-        "--limit", "100", "--workers", "1", "--save-every", "1", "--out", "here",
+        "--lr", "0.5", "--seed", "7", "--dtype", "bfloat16", "--device", "cpu", "--no-compile", "--patience", "3",
+        "--limit", "100", "--validation", "0.2", "--workers", "1", "--save-every", "1", "--out", "here",
     )  # fmt: skip
     recipe = read(tmp_path / "here" / "recipe.toml")
     expected = {
@@ -218,7 +218,7 @@ def test_a_loss_that_is_nan_is_told(capsys, tmp_path):
     ("text", "message"),
     [
         ("x = 1\n", "has no function data()"),
-        ("def data(): return 1\ndef model(): return 2\n", "data() of 'own_file.py' gives two or three wg.data.Dataset, not int"),
+        ("def data(): return 1\ndef model(): return 2\n", "gives two or three wg.data.Dataset, not int"),
         (FILE.replace("LABEL", "1").replace("MLP(4, [3])", "MLP"), "gives a wg.nn.Module, not type"),
     ],
 )
