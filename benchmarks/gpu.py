@@ -38,6 +38,7 @@ ROWS = {
     "convnet": Row("MNIST ConvNet 32-64-128, batch 512, tf32, Adam", 0.60),
     "resnet18-cifar": Row("ResNet-18 CIFAR 32x32, batch 512, bf16", 5.5),
     "resnet18": Row("ResNet-18 224x224, batch 256, bf16", 10.0),
+    "resnet18-tf32": Row("ResNet-18 224x224, batch 256, tf32", 18.0),
     "gpt2": Row("GPT-2 124M, 16 x 1024 tokens, bf16, AdamW", 29.0),
     "gelu": Row("gelu(x*w+b)*sigmoid(x), 8192^2, forward", 0.140),
     "gelu-backward": Row("the same, forward + backward", 0.45),
@@ -47,8 +48,9 @@ ROWS = {
     "layernorm-backward": Row("layernorm, forward + backward", 0.40),
     "cross-entropy-backward": Row("cross-entropy 8192^2, forward + backward", 0.25),
 }
-TRAINED = ("micrograd", "mlp", "convnet", "resnet18-cifar", "resnet18", "gpt2")
+TRAINED = ("micrograd", "mlp", "convnet", "resnet18-cifar", "resnet18", "resnet18-tf32", "gpt2")
 HALVES = ("resnet18-cifar", "resnet18", "gpt2")
+TF32 = ("convnet", "resnet18-tf32")
 
 
 def batch_of(row: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -64,7 +66,8 @@ def batch_of(row: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         "resnet18-cifar": (512, 3, 32, 32),
         "resnet18": (256, 3, 224, 224),
     }
-    return numbers(*shapes[row]), classes(1000 if row == "resnet18" else 10, shapes[row][0])
+    shape = shapes[row.removesuffix("-tf32")]
+    return numbers(*shape), classes(1000 if shape[2:] == (224, 224) else 10, shape[0])
 
 
 def arrays_of(row: str) -> list[np.ndarray[Any, Any]]:
@@ -86,6 +89,7 @@ def wengert_step(row: str) -> tuple[Step, Any]:
     import wengert as wg
 
     wg.manual_seed(0)
+    wg.config.tf32 = row in TF32
     if row in TRAINED:
         function, args = _wengert_training(wg, row)
     else:
@@ -103,7 +107,7 @@ def _wengert_training(wg: Any, row: str) -> tuple[Any, tuple[Any, ...]]:
         "resnet18-cifar": lambda: models.resnet18(num_classes=10, stem="cifar"),
         "resnet18": lambda: models.resnet18(),
         "gpt2": lambda: models.GPT(models.GPTConfig()),
-    }[row]()
+    }[row.removesuffix("-tf32")]()
     model.to("cuda")
     parameters = model.parameters()
     if row == "gpt2":
@@ -161,7 +165,7 @@ def torch_step(row: str, compiled: bool) -> Step:
     import torch
 
     torch.manual_seed(0)
-    tf32 = row == "convnet"
+    tf32 = row in TF32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     return (_torch_training if row in TRAINED else _torch_expression)(torch, row, compiled)
 
@@ -170,8 +174,8 @@ def _torch_training(torch: Any, row: str, compiled: bool) -> Step:
     import torch_models
     from torch.nn import functional as F
 
-    if row in ("resnet18", "gpt2"):
-        model = torch_models.resnet18_224() if row == "resnet18" else torch_models.GPT(50257, 1024, 768, 12, 12)
+    if row in ("resnet18", "resnet18-tf32", "gpt2"):
+        model = torch_models.resnet18_224() if row != "gpt2" else torch_models.GPT(50257, 1024, 768, 12, 12)
     else:
         makers = {
             "micrograd": torch_models.micrograd,
@@ -180,7 +184,7 @@ def _torch_training(torch: Any, row: str, compiled: bool) -> Step:
             "resnet18-cifar": torch_models.resnet18,
         }
         model = makers[row]()
-    channels_last = row in ("resnet18", "resnet18-cifar", "convnet")
+    channels_last = row in ("resnet18", "resnet18-tf32", "resnet18-cifar", "convnet")
     model = model.cuda().to(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
     parameters = list(model.parameters())
     if row == "gpt2":

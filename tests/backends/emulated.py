@@ -18,7 +18,7 @@ from wengert.errors import OutOfMemoryError
 from wengert.kernels.launch import RTX_2080, Launch, Work
 
 ARENA = 1 << 28
-_BY_TEXT = '"(conv|pool)'  # headers whose meaning depends on the text before them
+_BY_TEXT = '"(conv|pool|gemm)'  # headers that are read once for each text
 
 
 class EmulatedDriver:

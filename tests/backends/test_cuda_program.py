@@ -77,8 +77,8 @@ def test_training_gives_the_same_losses_as_on_the_cpu(compiled: bool, gpu: Emula
     assert not compiled or gpu.replays > 2
 
 
-def convolution_losses(device: str) -> tuple[list[float], str]:
-    """The losses of a small residual network in bfloat16, and what its convolutions became."""
+def convolution_losses(device: str, half: bool) -> tuple[list[float], str]:
+    """The losses of a small residual network, in bfloat16 or not, and what its convolutions became."""
     wg.manual_seed(0)
     conv = wg.nn.Conv2d
     layers = {"stem": conv(3, 8, 7, 2, 3, bias=False), "first": conv(8, 8, 3, 1, 1), "second": conv(8, 8, 3, 1, 1)}
@@ -91,7 +91,7 @@ def convolution_losses(device: str) -> tuple[list[float], str]:
     @wg.compile
     def step(x: wg.Tensor, y: wg.Tensor) -> wg.Tensor:
         optimizer.zero_grad()
-        with wg.autocast(wg.bfloat16):
+        with wg.autocast(wg.bfloat16, enabled=half):
             h = wg.max_pool2d(wg.relu(model["norm"](model["stem"](x))), 3, 2, 1)
             h = wg.relu(h + model["second"](wg.relu(model["first"](h))))
             loss = wg.cross_entropy(model["head"](h.mean((2, 3))), y)
@@ -103,9 +103,29 @@ def convolution_losses(device: str) -> tuple[list[float], str]:
 
 
 def test_convolutions_in_half_precision_have_their_channels_last() -> None:
-    losses, graph = convolution_losses("cuda")
+    losses, graph = convolution_losses("cuda", half=True)
     assert all(f"{op}_last" in graph for op in ("convolve", "convolve_input", "convolve_weight", "max_pool_back"))
-    np.testing.assert_allclose(losses, convolution_losses("cpu")[0], rtol=2e-2)
+    np.testing.assert_allclose(losses, convolution_losses("cpu", half=True)[0], rtol=2e-2)
+
+
+def test_float32_is_given_to_tensor_cores_where_the_setting_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device emulated has none for it, so that the numbers are those of float32 either way."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, 4, 6, 6), (8, 4, 3, 3))]
+    x, weight = (wg.tensor(array, device="cuda") for array in arrays)
+    convolve = wg.compile(lambda x, weight: wg.relu(wg.conv2d(x, weight)))
+    expected = wg.relu(wg.conv2d(*map(wg.tensor, arrays))).numpy()
+    for tf32 in (False, True, False):
+        monkeypatch.setattr(wg.config, "tf32", tf32)
+        np.testing.assert_array_equal(convolve(x, weight).numpy(), expected)
+        assert ("convolve_last" in convolve.explain("layout")) == tf32
+
+
+@pytest.mark.slow
+def test_training_with_tf32_gives_the_same_losses_as_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wg.config, "tf32", True)
+    losses, _ = convolution_losses("cuda", half=False)
+    np.testing.assert_allclose(losses, convolution_losses("cpu", half=False)[0], rtol=1e-4)
 
 
 def test_a_returned_value_is_never_overwritten() -> None:

@@ -51,7 +51,7 @@ def matmul(node: Node, named: Named, device: Device, epilogue: Epilogue | None =
     left = Matrix(named(p.x), p.x.dtype, *((1, p.m) if p.turned_x else (p.k, 1)), (p.step_x,) if batch else ())
     right = Matrix(named(p.y), p.y.dtype, *((1, p.k) if p.turned_y else (p.n, 1)), (p.step_y,) if batch else ())
     result = Matrix(named(node), node.dtype, p.n, 1, (p.m * p.n,) if batch else ())
-    whole = Product(p.m, p.n, p.k, left, right, result, batch, epilogue).normal()
+    whole = Product(p.m, p.n, p.k, left, right, result, batch, epilogue, device.tf32).normal()
     if not node.size:
         return Work(())
     tile = min(gemm.candidates(whole, device), key=lambda tile: gemm.expected(whole, tile, device))
@@ -62,7 +62,7 @@ def matmul(node: Node, named: Named, device: Device, epilogue: Epilogue | None =
 
 
 def _convolve(node: Node, named: Named, device: Device) -> Work | None:
-    found = convolution(node)
+    found = convolution(node, device.tf32)
     if found is None:
         return None
     first, second = node.sources

@@ -62,7 +62,7 @@ def candidates(product: Product, device: Device) -> list[Tile]:
         found = [Tile("fma", high, wide, 16, tall, broad, 2) for high, wide, tall, broad in _FMA]
     fits = [tile for tile in found if tile.shared(product.dtype) <= device.shared_per_block]
     cut = [replace(tile, split=split) for tile in fits for split in _splits(product, tile, device)]
-    return cut + (_small_tiles(product) if product.dtype == float32 and not product.tf32 else [])
+    return cut + (_small_tiles(product) if product.dtype == float32 else [])
 
 
 def _wgmma_tiles(product: Product, device: Device) -> list[Tile]:
@@ -116,7 +116,8 @@ _LARGEST = 128 * 256
 def expected(product: Product, tile: Tile, device: Device) -> float:
     """The time in clocks: what the busiest SM computes, at the rate that the blocks it holds together reach."""
     blocks = math.prod(tile.tiles(product)) * product.batches * tile.split
-    rate = _RATES[tile.rung] * (0.5 if product.tf32 and product.dtype == float32 else 1.0)
+    by_tensor_cores = tile.rung in ("mma", "wgmma")
+    rate = _RATES[tile.rung] * (0.5 if by_tensor_cores and product.dtype == float32 else 1.0)
     rate *= 1.0 - _SMALLER.get(tile.rung, 0.0) * math.log2(_LARGEST / (tile.high * tile.wide)) / 2
     rounds = -(-blocks // device.sms)
     together = min(rounds, _resident(product, tile, device))

@@ -70,7 +70,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Device:
-    """The figures of a GPU that launch shapes follow from."""
+    """The figures of a GPU that launch shapes follow from, and what its kernels are allowed."""
 
     arch: str  # what NVRTC compiles for: "75", "90a"
     sms: int
@@ -83,6 +83,7 @@ class Device:
     bandwidth: float  # bytes a second, to memory
     warp: int = 32
     threads_per_block: int = 1024
+    tf32: bool = False  # whether tensor cores may round float32: a setting
 
     @property
     def threads(self) -> int:

@@ -31,6 +31,11 @@ class Config:
     instead of being kept. None: only what costs next to nothing is computed again.
     """
 
+    tf32: bool = False
+    """Whether matrix products and convolutions of float32 on a GPU may round their operands to tf32, which has 10 bits
+    of the 23 behind the point: tensor cores take that, several times as fast. Sums stay float32.
+    """
+
     check: bool = False
     """Whether every kernel of a compiled program is replayed against its reference; the first that differs raises."""
 

@@ -13,6 +13,7 @@ from wengert.backends import numpy as reference
 from wengert.backends.recycle import is_sole_base
 from wengert.errors import DeviceError
 from wengert.graph import Graph, Node
+from wengert.runtime.config import config
 
 
 def interpret(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, Node], Any], device: str) -> None:
@@ -22,7 +23,7 @@ def interpret(order: Sequence[Node], keep: set[Node], failure: Callable[[Excepti
         return
     from wengert.backends.cuda.interpret import run
 
-    run(order, keep, failure, device)
+    run(order, keep, failure, device, config.tf32)
 
 
 def on_gpu(graph: Graph) -> bool:

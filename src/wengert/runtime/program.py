@@ -56,11 +56,13 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]]) -> Program:
     on_cuda = on_gpu(graph)
     if not on_cuda and (config.tier == "interpret" or not has_compiler()):
         return Interpreter(graph)
-    optimized, reports = optimize(graph, off=config.passes_off, fuel=config.fuel, budget=config.memory_budget)
+    optimized, reports = optimize(
+        graph, off=config.passes_off, fuel=config.fuel, budget=config.memory_budget, tf32=config.tf32
+    )
     if on_cuda:
         from wengert.backends.cuda.program import Program as CudaProgram
 
-        return CudaProgram(optimized, reports, pairs)
+        return CudaProgram(optimized, reports, pairs, tf32=config.tf32)
     if config.check:
         from wengert.runtime.checking import CheckedProgram  # which needs what records, and so this
 

@@ -26,7 +26,9 @@ _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
 _programs: OrderedDict[Hashable, Program] = OrderedDict()
 
 
-def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, Node], Any], device: str) -> None:
+def run(
+    order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, Node], Any], device: str, tf32: bool
+) -> None:
     """Give each node of `order` its buffer; those not in `keep` lose it again after their last use."""
     uses: dict[Node, int] = {}
     for node in order:
@@ -40,7 +42,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
         elif node.op is not LITERAL or node in keep:
             watch.node = node
             try:
-                node.buffer = _computed(node, device)
+                node.buffer = _computed(node, device, tf32)
             except Exception as error:
                 node.buffer = failure(error, node)
             watch.node = None
@@ -50,7 +52,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
                 source.buffer = None
 
 
-def _computed(node: Node, device: str) -> Any:
+def _computed(node: Node, device: str, tf32: bool) -> Any:
     sources = node.sources
     if node.op is LITERAL:
         return upload(np.asarray(node.attrs["value"], node.dtype), device)
@@ -61,20 +63,21 @@ def _computed(node: Node, device: str) -> Any:
         array = array if type(array) is DeviceArray else upload(array, device)
         return array.reshape(node.shape)
     given = list(dict.fromkeys(source for source in sources if source.op is not LITERAL))
-    results = _program(node, given, device)([source.buffer for source in given])
+    results = _program(node, given, device, tf32)([source.buffer for source in given])
     return tuple(results) if isinstance(node.dtype, tuple) else results[0]
 
 
-def _program(node: Node, given: Sequence[Node], device: str) -> Program:
+def _program(node: Node, given: Sequence[Node], device: str, tf32: bool) -> Program:
     key = (
         node.op,
         _attributes(node),
         device,
+        tf32,
         tuple((s.shape, s.dtype, repr(s.attrs["value"]) if s.op is LITERAL else None) for s in node.sources),
     )
     program = _programs.get(key)
     if program is None:
-        program = _programs[key] = Program(_alone(node, given, device), captures=False, device=device)
+        program = _programs[key] = Program(_alone(node, given, device), captures=False, device=device, tf32=tf32)
         if len(_programs) > BOUND:
             _programs.popitem(last=False)
     _programs.move_to_end(key)

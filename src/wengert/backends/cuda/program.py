@@ -81,12 +81,14 @@ class Program:
         pairs: Sequence[tuple[int, int]] = (),
         captures: bool = True,
         device: str | None = None,
+        tf32: bool = False,
     ) -> None:
         self.reports, self.captures = list(reports), captures
         self.device = device or device_of(graph)
         graph, pairs = self._without_hosted(graph, pairs)
         self.graph = graph
         self.driver = opened(self.device)
+        self.figures = replace(self.driver.figures, tf32=tf32)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
         self.plan: Plan = fuse(graph, inlines, self._operands, device_ops.absorbs)
@@ -165,7 +167,7 @@ class Program:
             return Step(None, node, {}, reads, [node])
         names: dict[str, Node] = {}
         results = self.picks.get(node, {})
-        work = device_ops.work(node, self._naming(names), self.driver.figures, results)
+        work = device_ops.work(node, self._naming(names), self.figures, results)
         writes = list(results.values()) if isinstance(node.dtype, tuple) else [node]
         return Step(work, None, names, reads, writes)
 
@@ -178,9 +180,9 @@ class Program:
         named = self._naming(names)
         taken = epilogue(kernel, named(node), node.dtype, p.m, p.n, stored=node in group.stored)
         if taken is not None:
-            works = [device_ops.matmul(node, named, self.driver.figures, taken)]
+            works = [device_ops.matmul(node, named, self.figures, taken)]
         else:
-            works = [device_ops.matmul(node, named, self.driver.figures), write(kernel, self.driver.figures)]
+            works = [device_ops.matmul(node, named, self.figures), write(kernel, self.figures)]
         launches = tuple(launch for work in works for launch in work.launches)
         workspace = {name: size for work in works for name, size in work.workspace.items()}
         writes = list(group.stored)
@@ -195,9 +197,12 @@ class Program:
         operands = node.sources
         if node.op.name == "matmul" and node.size and is_even(node):
             p = product(node)
-            operands, found = (p.x, p.y), blas.candidates(blas.shape_of(p, node.dtype, False), self.driver.index)
+            operands, found = (
+                (p.x, p.y),
+                blas.candidates(blas.shape_of(p, node.dtype, self.figures.tf32), self.driver.index),
+            )
         elif is_convolution(node):
-            shape = dnn.shape_of(node, False)
+            shape = dnn.shape_of(node, self.figures.tf32)
             found = dnn.candidates(shape, self.device) if shape is not None else ()
         elif node.op.name in dnn_attention.ATTENTIONS:
             return self._vendor_attention(node, reads)
@@ -223,11 +228,11 @@ class Program:
         if first is node:
             return Step(Work(()), None, {}, [], [])
         names = {"from": first, "to": node}
-        return Step(device_ops.copy("from", "to", node, self.driver.figures), None, names, [first], [node])
+        return Step(device_ops.copy("from", "to", node, self.figures), None, names, [first], [node])
 
     def _loops(self, group: Group, reads: list[Node]) -> Step:
         kernel, names = self._lowered(group)
-        return Step(write(kernel, self.driver.figures), None, names, reads, list(group.stored))
+        return Step(write(kernel, self.figures), None, names, reads, list(group.stored))
 
     def _lowered(self, group: Group) -> tuple[Kernel, dict[str, Node]]:
         """The kernel of a loop group, and what its buffers are."""
