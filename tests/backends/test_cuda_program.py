@@ -10,6 +10,7 @@ import pytest
 
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver
+from tests.compiler.three_steps import tier
 from tests.kernels.emulator import compiler
 from wengert import devices
 from wengert.backends.cuda import driver
@@ -42,6 +43,14 @@ def test_dynamic_ops_run_on_the_device() -> None:
     want = np.exp(np.arange(6, dtype=np.float32).reshape(2, 3)).sum(1) + 2 * np.array([1, 4])
     assert y.device == "cuda:0"
     np.testing.assert_allclose(y.numpy(), want, rtol=1e-6)
+
+
+def test_a_program_of_a_value_with_itself_is_not_one_of_two_values() -> None:
+    with tier("interpret"):
+        x, y = wg.tensor([2.0, 3.0], device="cuda"), wg.tensor([5.0, 7.0], device="cuda")
+        assert (x * x).tolist() == [4.0, 9.0]
+        assert (x * y).tolist() == [10.0, 21.0]
+        assert wg.where(x > 2, x, x).tolist() == [2.0, 3.0] and wg.where(x > 2, x, y).tolist() == [5.0, 3.0]
 
 
 def test_gradients() -> None:
@@ -126,6 +135,26 @@ def test_training_with_tf32_gives_the_same_losses_as_on_the_cpu(monkeypatch: pyt
     monkeypatch.setattr(wg.config, "tf32", True)
     losses, _ = convolution_losses("cuda", half=False)
     np.testing.assert_allclose(losses, convolution_losses("cpu", half=False)[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_loss_scaling_skips_what_is_not_finite_and_lowers_the_scale(compiled: bool) -> None:
+    w = wg.tensor([2.0, 3.0], requires_grad=True, device="cuda")
+    optimizer, scaler = wg.optim.SGD([w], lr=0.25), wg.optim.GradScaler(device="cuda")
+
+    def step(x: wg.Tensor) -> None:
+        optimizer.zero_grad()
+        scaler.scale((w * w * x).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    function = wg.compile(step) if compiled else step
+    course = []
+    for factor in (1.0, np.inf, 1.0, 1.0):
+        function(wg.tensor(np.array([1.0, factor], np.float32), device="cuda"))
+        course.append((w.tolist(), scaler.get_scale()))
+    steps = [[1.0, 1.5], [1.0, 1.5], [0.5, 0.75], [0.25, 0.375]]
+    assert course == list(zip(steps, [65536.0, 32768.0, 32768.0, 32768.0]))
 
 
 def test_a_returned_value_is_never_overwritten() -> None:

@@ -224,7 +224,7 @@ class _Attempt:
         for node in graph.captured():
             owner = None if node.owner is None else node.owner()
             if node.serial >= trace.start or owner is None or owner.node is not node:
-                replacing[node] = _with_serial(data(value(node)), node)
+                replacing[node] = _with_serial(data(value(node), node.device), node)
                 continue
             value(node)  # raises for an abstract value that escaped from an earlier recording
             replacing[node] = _with_serial(placeholder(node.shape, node.dtype, node.device, node.tracked), node)

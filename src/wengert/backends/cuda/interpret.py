@@ -73,7 +73,7 @@ def _program(node: Node, given: Sequence[Node], device: str, tf32: bool) -> Prog
         _attributes(node),
         device,
         tf32,
-        tuple((s.shape, s.dtype, repr(s.attrs["value"]) if s.op is LITERAL else None) for s in node.sources),
+        tuple((s.shape, s.dtype, repr(s.attrs["value"]) if s.op is LITERAL else given.index(s)) for s in node.sources),
     )
     program = _programs.get(key)
     if program is None:
