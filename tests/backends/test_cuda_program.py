@@ -229,6 +229,15 @@ def test_memory_comes_back_after_running_out(gpu: EmulatedDriver, monkeypatch: p
     assert (held + 1).numpy()[0] == 2.0
 
 
+def test_attention_over_nothing_is_computed_on_the_host() -> None:
+    def gradients(*operands: wg.Tensor) -> tuple[wg.Tensor, ...]:
+        return wg.grad(lambda q, k, v: wg.scaled_dot_product_attention(q, k, v).sum(), (0, 1, 2))(*operands)
+
+    shapes = ((2, 3, 4), (2, 0, 4), (2, 0, 5))
+    found = wg.compile(gradients)(*[wg.ones(shape, device="cuda") for shape in shapes])
+    assert [g.shape for g in found] == list(shapes) and not found[0].numpy().any()
+
+
 def test_explain_names_launches_and_what_the_host_computes() -> None:
     f = wg.compile(lambda x: wg.sort(wg.exp(x)) * 2)
     f(wg.tensor([3.0, 1.0, 2.0], device="cuda"))

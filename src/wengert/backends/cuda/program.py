@@ -89,6 +89,7 @@ class Program:
         self.graph = graph
         self.driver = opened(self.device)
         self.figures = replace(self.driver.figures, tf32=tf32)
+        self._find_picks()
         self.seconds: dict[str, float] = {}
         start = perf_counter()
         self.plan: Plan = fuse(graph, inlines, self._operands, device_ops.absorbs)
@@ -96,7 +97,6 @@ class Program:
         self.taken = self._donations(pairs)
         self._name_buffers()
         self._plan_results()
-        self._find_picks()
         self.steps = [self._step(group) for group in self.plan.groups]
         start = perf_counter()
         self._place_memory()
@@ -143,10 +143,9 @@ class Program:
     def _find_picks(self) -> None:
         """For every node with several results the nodes that pick each."""
         self.picks: dict[Node, dict[int, Node]] = {}
-        for group in self.plan.groups:
-            for node in group.stored:
-                if node.op.name == "pick":
-                    self.picks.setdefault(node.sources[0], {}).setdefault(node.attrs["index"], node)
+        for node in self.graph.nodes:
+            if node.op.name == "pick":
+                self.picks.setdefault(node.sources[0], {}).setdefault(node.attrs["index"], node)
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
