@@ -60,6 +60,10 @@ def _taken(x: Tensor, indices: Any, axis: int = 0) -> Tensor:
     return Tensor(GATHER(x.node, as_node(indices), axis=axis))
 
 
+def _beside(x: Tensor, array: Any) -> Tensor:
+    return tensor(array, device=x.device)
+
+
 def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero, one tensor for each axis.
 
@@ -71,7 +75,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     if x.ndim == 0:
         raise ShapeError("nonzero: a 0-d value has no indices; take reshape(x, (1,))")
     array = _look(x, "nonzero", "Keep the size: wg.where(x != 0, a, b), or wg.count_nonzero(x)")
-    return tuple(tensor(places) for places in np.nonzero(array))
+    return tuple(_beside(x, places) for places in np.nonzero(array))
 
 
 def masked_select(x: Any, mask: Any, /) -> Tensor:
@@ -121,7 +125,8 @@ def _unique(x: Any, name: str, axis: int | None = None, equal_nan: bool = False)
         shape = (x.shape[at],)
     found = np.unique(array, return_index=True, return_inverse=True, return_counts=True, axis=axis, equal_nan=equal_nan)
     _, indices, inverse, counts = found
-    return UniqueAll(_taken(flat, indices, at), tensor(indices), tensor(inverse.reshape(shape)), tensor(counts))
+    places = [_beside(x, array) for array in (indices, inverse.reshape(shape), counts)]
+    return UniqueAll(_taken(flat, indices, at), *places)
 
 
 def unique_all(x: Any, /) -> UniqueAll:

@@ -136,8 +136,11 @@ def _source(generator: Generator | None) -> Generator:
     return generator
 
 
-def _made(node: Node, device: str | None) -> Tensor:
-    """The Tensor of random numbers on a device: a generator's bits are the same on all."""
+def _made(node: Node, device: str | None, *parameters: Any) -> Tensor:
+    """The Tensor of random numbers on a device, else on that of their parameters: a generator's bits are the same on all.
+    """
+    if device is None:
+        device = next((p.device for p in parameters if isinstance(p, Node) and p.owner is not None), None)
     return Tensor(to_device(node, check_device(device, "random numbers")))
 
 
@@ -209,7 +212,7 @@ def uniform(
         raise ArgumentError(f"uniform: low is {float(low)} and high is {float(high)}; high cannot be below low")
     source, kind = _source(generator), _result_dtype("uniform", dtype, low, high)
     bits = source.bits(_result_shape("uniform", shape, low, high), _width(kind))
-    return _made(ops.uniform(bits, low, high, kind), device)
+    return _made(ops.uniform(bits, low, high, kind), device, low, high)
 
 
 def normal(
@@ -232,7 +235,7 @@ def normal(
     source, kind = _source(generator), _result_dtype("normal", dtype, mean, std)
     sizes = _result_shape("normal", shape, mean, std)
     bits = source.bits(((math.prod(sizes) + 1) // 2, 2), _width(kind))
-    return _made(ops.located(ops.standard_normal(bits, sizes), mean, std, kind), device)
+    return _made(ops.located(ops.standard_normal(bits, sizes), mean, std, kind), device, mean, std)
 
 
 def truncated_normal(
@@ -260,7 +263,8 @@ def truncated_normal(
     source, kind = _source(generator), _result_dtype("truncated_normal", dtype, mean, std)
     bits = source.bits(_result_shape("truncated_normal", shape, mean, std), 64)
     z = ops.standard_truncated_normal(bits, float(low), float(high))
-    return _made(ops.located(cast(z, default_float if kind in HALF else kind), mean, std, kind), device)
+    wide = cast(z, default_float if kind in HALF else kind)
+    return _made(ops.located(wide, mean, std, kind), device, mean, std)
 
 
 def _require_mass_between(low: Any, high: Any) -> None:
@@ -292,7 +296,7 @@ def bernoulli(
     source = _source(generator)
     width = _width(_result_dtype("bernoulli", None, p))
     drawn = ops.bernoulli(source.bits(_result_shape("bernoulli", shape, p), width), p)
-    return _made(cast(drawn, as_dtype(dtype)), device)
+    return _made(cast(drawn, as_dtype(dtype)), device, p)
 
 
 def randint(
@@ -389,7 +393,7 @@ def gumbel(
     _require_not_negative("gumbel", "scale", scale)
     source, kind = _source(generator), _result_dtype("gumbel", dtype, loc, scale)
     bits = source.bits(_result_shape("gumbel", shape, loc, scale), _width(kind))
-    return _made(ops.located(ops.standard_gumbel(bits), loc, scale, kind), device)
+    return _made(ops.located(ops.standard_gumbel(bits), loc, scale, kind), device, loc, scale)
 
 
 def exponential(
@@ -405,7 +409,7 @@ def exponential(
     _require_not_negative("exponential", "scale", scale)
     source, kind = _source(generator), _result_dtype("exponential", dtype, scale)
     bits = source.bits(_result_shape("exponential", shape, scale), _width(kind))
-    return _made(ops.located(ops.standard_exponential(bits), 0.0, scale, kind), device)
+    return _made(ops.located(ops.standard_exponential(bits), 0.0, scale, kind), device, scale)
 
 
 # --- names that are not here ----------------------------------------------------------------------------------------

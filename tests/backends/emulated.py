@@ -183,6 +183,24 @@ class EmulatedMark:
         return self.time - other.time
 
 
+class IdleDriver(EmulatedDriver):
+    """A GPU whose kernels do nothing and whose memory is full of zeros: for what is recorded, not what is computed."""
+
+    def allocate(self, size: int) -> int:
+        """New memory."""
+        pointer = super().allocate(size)
+        self.clear(pointer, size)
+        return pointer
+
+    def kernels(self, launches: Iterable[Launch]) -> dict[tuple[str, str], Any]:
+        """Nothing is compiled."""
+        self.functions |= {(launch.source, launch.entry): None for launch in launches}
+        return self.functions
+
+    def launch(self, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
+        """Nothing is done."""
+
+
 class EmulatedRecording:
     """A list of launches."""
 

@@ -68,7 +68,7 @@ def fuzz(seeds: Sequence[int], make: Make = wide_graph) -> Iterator[Failure]:
 def check_unit(seeds: Sequence[int], off: Sequence[str], make: Make = wide_graph) -> list[Failure]:
     """The failures among the graphs of these seeds, compiled as one program."""
     samples = [make(seed) for seed in seeds]
-    whole = _joined(samples)
+    whole = joined(samples)
     try:
         found = iter(_compiled(whole, off)(whole.arrays))
     except Exception as error:
@@ -88,10 +88,10 @@ def _pairs(sample: Sample) -> list[tuple[np.ndarray, float]]:
 def _failures_alone(seeds: Sequence[int], samples: Sequence[Sample], off: Sequence[str], error: Any) -> list[Failure]:
     found = [(seed, sample, problem_of(sample, off)) for seed, sample in zip(seeds, samples)]
     failures = [Failure(seed, sample, tuple(off), problem) for seed, sample, problem in found if problem]
-    return failures or [Failure(seeds[0], _joined(samples), tuple(off), f"only as one unit: {error!r}")]
+    return failures or [Failure(seeds[0], joined(samples), tuple(off), f"only as one unit: {error!r}")]
 
 
-def _joined(samples: Sequence[Sample]) -> Sample:
+def joined(samples: Sequence[Sample]) -> Sample:
     """Several graphs as one."""
     inputs = [node for sample in samples for node in sample.graph.inputs]
     outputs = [node for sample in samples for node in sample.graph.outputs]

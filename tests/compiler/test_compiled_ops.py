@@ -33,21 +33,25 @@ def outputs_of(call: Call, inputs: list[Node]) -> list[Node]:
 
 
 def _gradient(call: Call, tensors: list[wg.Tensor]) -> Any:
+    dtype = tensors[0].dtype
+
     def loss(*values: wg.Tensor) -> wg.Tensor:
         parts = [leaf for leaf in tree.flatten(call.invariant(*values))[0] if isinstance(leaf, wg.Tensor)]
-        total = wg.tensor(0.0, dtype=wg.float64)
+        total = wg.tensor(0.0, dtype=dtype)
         for part in parts:
-            if part.dtype == wg.float64:
+            if part.dtype == dtype:
                 total = total + wg.sin(part * 0.7).sum()
         return total
 
     return wg.grad(loss, tuple(range(len(tensors))))(*tensors)
 
 
-def record(case: Any) -> tuple[list[Node], list[np.ndarray], list[Node]] | None:
-    """The inputs, their values and the outputs of a case; None for one that looks at values while recording."""
+def record(case: Any, dtype: Any = wg.float64) -> tuple[list[Node], list[np.ndarray], list[Node]] | None:
+    """The inputs, their values and the outputs of a case in a dtype; None for one that looks at values while
+    recording.
+    """
     call = Call(case)
-    arrays = [np.ascontiguousarray(call.leaves[i]).reshape(call.leaves[i].shape) for i in call.floating]
+    arrays = [np.array(call.leaves[i], dtype, order="C") for i in call.floating]
     inputs = [placeholder(a.shape, a.dtype) for a in arrays]
     try:
         outputs = outputs_of(call, inputs)

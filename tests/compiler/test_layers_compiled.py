@@ -57,11 +57,11 @@ def test_every_layer_is_in_a_group() -> None:
 class Trained:
     """A layer and its inputs, all of them leaves that are trained: so the inputs' gradients are seen too."""
 
-    def __init__(self, layer: Layer, dtype: str, training: bool) -> None:
+    def __init__(self, layer: Layer, dtype: str, training: bool, device: str) -> None:
         rng = np.random.default_rng(3)
         self.name = f"{layer}{'' if training else ' in eval mode'}"
-        self.model = made(layer, wg, dtype).train(training)
-        self.dtype = dtype
+        self.model = made(layer, wg, dtype).train(training).to(device)
+        self.dtype, self.device = dtype, device
         self.leaves: dict[str, wg.Tensor] = {}
         self.inputs = [self._tensors(drawn(spec, rng, "float32")) for spec in layer.inputs]
         options = {key: drawn(spec, rng, "float32") if callable(spec) else spec for key, spec in layer.options.items()}
@@ -76,8 +76,8 @@ class Trained:
         if isinstance(value, tuple):
             return tuple(self._tensors(part) for part in value)
         if value.dtype.kind != "f":
-            return wg.tensor(value)
-        leaf = wg.tensor(value.astype(self.dtype), requires_grad=True)
+            return wg.tensor(value, device=self.device)
+        leaf = wg.tensor(value.astype(self.dtype), requires_grad=True, device=self.device)
         self.leaves[f"input {len(self.leaves)}"] = leaf
         return leaf
 
@@ -92,9 +92,9 @@ def modes(layer: Layer) -> tuple[bool, ...]:
     return (True, False) if layer.random or "Norm" in layer.name else (True,)
 
 
-def training(some: Sequence[Layer], dtype: str) -> Training:
+def training(some: Sequence[Layer], dtype: str, device: str = "cpu") -> Training:
     wg.manual_seed(5)
-    models = [Trained(layer, dtype, mode) for layer in some for mode in modes(layer)]
+    models = [Trained(layer, dtype, mode, device) for layer in some for mode in modes(layer)]
     leaves = {f"{one.name}: {name}": leaf for one in models for name, leaf in one.leaves.items()}
     buffers = {f"{one.name}: {name}": buffer for one in models for name, buffer in one.model.named_buffers()}
     optimizer = wg.optim.SGD(list(leaves.values()), lr=0.01, momentum=0.9)
@@ -102,7 +102,7 @@ def training(some: Sequence[Layer], dtype: str) -> Training:
     def step() -> dict[str, wg.Tensor]:
         seen = {name: y for one in models for name, y in one.outputs().items()}
         mixtures = [
-            (y * (1.5 + wg.cos(wg.arange(y.size, dtype=y.dtype)).reshape(y.shape))).sum()
+            (y * (1.5 + wg.cos(wg.arange(y.size, dtype=y.dtype, device=device)).reshape(y.shape))).sum()
             for y in seen.values()
             if y.requires_grad
         ]

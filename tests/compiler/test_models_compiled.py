@@ -56,21 +56,22 @@ def test_a_model_dynamically(name: str, dtype: str) -> None:
     assert_compiled_as_interpreted(dynamic, partial(training, name), dtype)
 
 
-def training(name: str, dtype: str) -> Training:
+def training(name: str, dtype: str, device: str = "cpu") -> Training:
     """A model on one batch; its weights are drawn in float32, whatever it computes in."""
     make, shape = MODELS[name]
     wg.manual_seed(4)
     state = {key: value.numpy() for key, value in make(wg.float32).state_dict().items()}
     model = make(getattr(wg, dtype))
     model.load_state_dict({key: v.astype(dtype) if v.dtype.kind == "f" else v for key, v in state.items()})
+    model.to(device)
     optimizer = wg.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-3)
     rng = np.random.default_rng(2)
-    labels = wg.tensor(rng.integers(0, 4, shape[0]))
+    labels = wg.tensor(rng.integers(0, 4, shape[0]), device=device)
     if shape is TOKENS:
-        tokens = wg.tensor(rng.integers(0, SIZES["vocab_size"], shape))
+        tokens = wg.tensor(rng.integers(0, SIZES["vocab_size"], shape), device=device)
         loss_of = lambda: model(tokens[:, :-1], tokens[:, 1:])[1]
     else:
-        x = wg.tensor(rng.normal(size=shape).astype("float32").astype(dtype))
+        x = wg.tensor(rng.normal(size=shape).astype("float32").astype(dtype), device=device)
         loss_of = lambda: wg.cross_entropy(model(x), labels)
 
     def step() -> dict[str, wg.Tensor]:

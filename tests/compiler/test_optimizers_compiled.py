@@ -39,13 +39,13 @@ def test_every_optimizer_is_there() -> None:
     assert public == {name for name, _ in CASES + OURS}
 
 
-def training(dtype: str) -> Training:
+def training(dtype: str, device: str = "cpu") -> Training:
     runs = []
     state = {}
     for case in CASES + OURS:
         name, options = case
         start = values(MATRICES if name == "Muon" else SHAPES, np.float32)
-        parameters = wengert_parameters([array.astype(dtype) for array in start])
+        parameters = wengert_parameters([array.astype(dtype) for array in start], device)
         runs.append((identifier(case), parameters, getattr(wg.optim, name)(parameters, **options)))
         state |= {f"{identifier(case)}: parameter {i}": p for i, p in enumerate(parameters)}
 

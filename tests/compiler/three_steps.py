@@ -26,14 +26,16 @@ class Training(NamedTuple):
     state: dict[str, wg.Tensor]
 
 
-Build = Callable[[str], Training]  # of a dtype: the same training with the same numbers each time
+Build = Callable[..., Training]  # of a dtype, and of a device: the same training with the same numbers each time
 
 
-def assert_compiled_as_interpreted(way: Callable[[Training], dict[str, Array]], build: Build, dtype: str) -> None:
-    """What `way` gives in this dtype is what the references give."""
+def assert_compiled_as_interpreted(
+    way: Callable[[Training], dict[str, Array]], build: Build, dtype: str, device: str = "cpu"
+) -> None:
+    """What `way` gives in this dtype on a device is what the references give."""
     truth = interpreted(build("float64"))
     rough = interpreted(build(dtype)) if dtype == "float32" else truth
-    found = way(build(dtype))
+    found = way(build(dtype, device))
     assert found.keys() == truth.keys()
     for name, expected in truth.items():
         assert np.isfinite(expected).all(), name

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.gpu.harness import has_gpu, run, this_device
+from tests.gpu.harness import run, this_device
 from tests.kernels.test_attention_cuda import CASES, names_of, node_of
 from wengert.backends.cuda import dnn, dnn_attention
 from wengert.dtypes import bfloat16, float16, float32
 from wengert.graph import Node
 from wengert.kernels.attention_cuda import backward, forward
 from wengert.ops.op import picks
-
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="there is no GPU")]
 
 LARGER: list[Any] = [
     (((3, 200, 64),) * 3, None, {"causal": True, "scale": 0.125}),

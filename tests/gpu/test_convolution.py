@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.gpu.harness import has_gpu, prepare, run, this_device
+from tests.gpu.harness import prepare, run, this_device
 from tests.kernels.test_convolution_cuda import FORMS, nodes
 from wengert.dtypes import bfloat16, float16, float32, float64
 from wengert.kernels.convolution_cuda import convolution, works
-
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="there is no GPU")]
 
 LARGER = [
     (3, 64, 72, 1, (14, 14), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gpu.harness import has_gpu, prepare, run, this_device
+from tests.gpu.harness import prepare, run, this_device
 from tests.kernels.test_gemm import product
 from wengert.dtypes import bfloat16, float16, float32, float64, int32
 from wengert.kernels.gemm import Product, Tile, candidates, write
-
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="there is no GPU")]
 
 SIZES = [(128, 256, 128), (100, 300, 300), (257, 130, 65), (33, 17, 5), (8, 8, 2048), (1, 300, 1)]
 

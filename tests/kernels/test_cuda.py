@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 from tests.compiler.test_compiled_ops import CASES, _reference, record
-from tests.gpu.harness import compiled
+from wengert.backends.cuda.compile import cubin
 from tests.kernels.cuda_graphs import CudaGraph, poison
 from tests.kernels.emulator import Emulator, compiler
 from tests.ops.suite import identifier
@@ -213,7 +213,7 @@ def test_kernels_compile(device: Device) -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
     kinds = [(name, dtype) for name in KERNELS for dtype in (wg.float32, wg.bfloat16) if name not in ("entropy",)]
     programs = [CudaGraph(graph_of(*kind), lambda kernel: write(kernel, device)) for kind in kinds]
-    compiled(unit(work for program in programs for work, _ in program.works.values()), device.arch)
+    cubin(unit(work for program in programs for work, _ in program.works.values()), device.arch)
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_kernels_of_every_op_compile(arch: str) -> None:
         parts = record(case)
         if parts is not None:
             works += [work for work, _ in CudaGraph(Graph(parts[0], parts[2], since)).works.values()]
-    compiled(unit(works), arch)
+    cubin(unit(works), arch)
 
 
 # --- exactness ------------------------------------------------------------------------------------------------------

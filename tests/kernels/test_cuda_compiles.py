@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gpu.harness import compiled
+from wengert.backends.cuda.compile import cubin
 from tests.kernels.test_attention_cuda import CASES, node_of
 from tests.kernels.test_gemm import product
 from wengert.dtypes import bfloat16, float16, float32, float64, int32, uint16
@@ -70,11 +70,11 @@ def sources(device: Device) -> list[str]:
 def test_some_kernels_compile(device: Device) -> None:
     """One text in fifteen; the test below takes them all."""
     for source in sources(device)[::15]:
-        compiled(source, device.arch)
+        cubin(source, device.arch)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["75", "80", "86", "89", "90a", "100", "120"])
 def test_every_kernel_compiles(arch: str) -> None:
     for source in sources(replace(H200, arch=arch)):
-        compiled(source, arch)
+        cubin(source, arch)

@@ -70,8 +70,8 @@ def values(shapes: list[tuple[int, ...]], dtype: Any = np.float64, seed: int = 0
     return [np.asarray(generator.normal(size=shape), dtype) for shape in shapes]
 
 
-def wengert_parameters(arrays: list[np.ndarray[Any, Any]]) -> list[wg.Tensor]:
-    return [wg.tensor(array, requires_grad=True) for array in arrays]
+def wengert_parameters(arrays: list[np.ndarray[Any, Any]], device: str = "cpu") -> list[wg.Tensor]:
+    return [wg.tensor(array, requires_grad=True, device=device) for array in arrays]
 
 
 def torch_parameters(arrays: list[np.ndarray[Any, Any]]) -> list[Any]:

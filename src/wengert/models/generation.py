@@ -24,11 +24,13 @@ class KeyValueCache:
     [1.0, 1.0, 0.0, 0.0]
     """
 
-    def __init__(self, layers: int, shape: tuple[int, int, int, int], dtype: Any = None) -> None:
+    def __init__(
+        self, layers: int, shape: tuple[int, int, int, int], dtype: Any = None, device: str | None = None
+    ) -> None:
         self.batch, _, self.length, _ = shape
-        self.keys = [wg.zeros(shape, dtype=dtype) for _ in range(layers)]
-        self.values = [wg.zeros(shape, dtype=dtype) for _ in range(layers)]
-        self.position = wg.tensor(0, wg.int64)
+        self.keys = [wg.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
+        self.values = [wg.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
+        self.position = wg.tensor(0, wg.int64, device=device)
 
     def extend(self, layer: int, positions: wg.Tensor, k: wg.Tensor, v: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
         """Write a layer's keys and values of the tokens at these positions; give those of all."""

@@ -139,7 +139,8 @@ class GPT(nn.Module):
                 f"GPT: {length} tokens are more than the {config.n_positions} positions of the model"
             )
         shape = (batch, config.n_head, length, config.n_embd // config.n_head)
-        return KeyValueCache(config.n_layer, shape, self.transformer.wte.weight.dtype)
+        weight = self.transformer.wte.weight
+        return KeyValueCache(config.n_layer, shape, weight.dtype, weight.device)
 
     def generate(
         self,
@@ -194,7 +195,7 @@ class Transformer(nn.Module):
             raise wg.errors.ShapeError(
                 f"GPT: tokens are (batch, length) with a length of at most {self.n_positions}, not {idx.shape}"
             )
-        positions = wg.arange(idx.shape[1])
+        positions = wg.arange(idx.shape[1], device=idx.device)
         if cache is not None:
             cache.require_room(idx)
             positions = positions + cache.position
@@ -274,7 +275,7 @@ class Attention(nn.Module):
             y = self._attend(q, k, v, None)
         else:
             k, v = cache.extend(layer, positions, k, v)
-            y = self._attend(q, k, v, wg.arange(k.shape[2]) <= wg.expand_dims(positions, 1))
+            y = self._attend(q, k, v, wg.arange(k.shape[2], device=x.device) <= wg.expand_dims(positions, 1))
         y = self.c_proj(wg.swapaxes(y, 1, 2).reshape((batch, length, features)))
         return wg.dropout(y, self.dropout, self.training)
 
@@ -286,7 +287,7 @@ class Attention(nn.Module):
         """Attention to the keys that are `seen`, without that to those up to each query's own place."""
         if not (self.training and self.dropout):
             return wg.scaled_dot_product_attention(q, k, v, seen, is_causal=seen is None)
-        seen = wg.tril(wg.ones((q.shape[2], k.shape[2]), dtype=wg.bool)) if seen is None else seen
+        seen = wg.tril(wg.ones((q.shape[2], k.shape[2]), dtype=wg.bool, device=q.device)) if seen is None else seen
         scores = (q @ k.mT) * (1 / math.sqrt(q.shape[-1]))
         return wg.dropout(wg.softmax(wg.where(seen, scores, -math.inf)), self.dropout) @ v
 

@@ -14,7 +14,8 @@ from wengert.nn.module import Module
 def _hidden_by(mask: wg.Tensor, dtype: Any) -> wg.Tensor:
     """A mask as numbers to add to scores: minus infinity where a boolean one is true."""
     if wg.isdtype(mask.dtype, "bool"):
-        return wg.where(mask, wg.tensor(-math.inf, dtype), wg.tensor(0.0, dtype))
+        hidden = wg.tensor(-math.inf, dtype, device=mask.device)
+        return wg.where(mask, hidden, wg.zeros_like(hidden))
     return mask.to(dtype)
 
 
@@ -148,7 +149,7 @@ class MultiheadAttention(Module):
         q, k, v = self._by_head(q), *self._with_extra_keys(k, v)
         added = k.shape[2] - keys
         masks = self._masks(key_padding_mask, attn_mask, batch, queries, keys)
-        masks += [_later(queries, keys)] if is_causal else []
+        masks += [_later(queries, keys, query.device)] if is_causal else []
         mask = _joined([wg.pad(m, (0, added), value=False) if added else m for m in masks], q.dtype)
         dropping = self.training and self.dropout > 0
         if need_weights or dropping:
@@ -232,9 +233,9 @@ class MultiheadAttention(Module):
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, batch_first={self.batch_first}"
 
 
-def _later(queries: int, keys: int) -> wg.Tensor:
+def _later(queries: int, keys: int, device: str) -> wg.Tensor:
     """A boolean mask, true where a key comes after its query."""
-    return wg.expand_dims(wg.arange(queries), 1) < wg.arange(keys)
+    return wg.expand_dims(wg.arange(queries, device=device), 1) < wg.arange(keys, device=device)
 
 
 def _looked(q: wg.Tensor, k: wg.Tensor, mask: wg.Tensor | None) -> wg.Tensor:
@@ -278,8 +279,8 @@ class RotaryEmbedding(Module):
                 f"RotaryEmbedding: the input is (..., length, {self.dim}); its shape is {x.shape}"
             )
         dtype = wg.result_type(x.dtype, wg.float32)
-        positions = wg.arange(x.shape[-2]) if positions is None else wg.asarray(positions)
-        rates = wg.pow(self.base, wg.arange(0, self.dim, 2, dtype=dtype) / -float(self.dim))
+        positions = wg.arange(x.shape[-2], device=x.device) if positions is None else wg.asarray(positions)
+        rates = wg.pow(self.base, wg.arange(0, self.dim, 2, dtype=dtype, device=x.device) / -float(self.dim))
         angles = wg.expand_dims(positions.to(dtype), -1) * rates
         cos, sin = wg.cos(angles), wg.sin(angles)
         wide = x.to(dtype)

@@ -102,7 +102,7 @@ class _Cell(Module):
 
     def _zeros(self, input: wg.Tensor) -> wg.Tensor:
         dtype = wg.result_type(input, self.weight_ih)
-        return wg.zeros((*input.shape[:-1], self.hidden_size), dtype=dtype)
+        return wg.zeros((*input.shape[:-1], self.hidden_size), dtype=dtype, device=input.device)
 
     def count_flops(self, inputs: tuple[wg.Tensor, ...], output: Any) -> int:
         """Both matrix products."""

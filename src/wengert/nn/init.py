@@ -100,7 +100,7 @@ def eye_(tensor: wg.Tensor) -> wg.Tensor:
     """The identity matrix."""
     if tensor.ndim != 2:
         raise wg.errors.ShapeError(f"eye_ takes a matrix, not shape {tensor.shape}")
-    return tensor.assign(wg.eye(*tensor.shape, dtype=tensor.dtype))
+    return tensor.assign(wg.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: wg.Tensor, groups: int = 1) -> wg.Tensor:
@@ -110,8 +110,8 @@ def dirac_(tensor: wg.Tensor, groups: int = 1) -> wg.Tensor:
     outputs, inputs, *kernel = tensor.shape
     if outputs % groups:
         raise wg.errors.ShapeError(f"dirac_: {outputs} output channels do not divide into {groups} groups")
-    channels = wg.eye(outputs // groups, inputs, dtype=tensor.dtype)
-    centre = wg.zeros(kernel, dtype=tensor.dtype)
+    channels = wg.eye(outputs // groups, inputs, dtype=tensor.dtype, device=tensor.device)
+    centre = wg.zeros(kernel, dtype=tensor.dtype, device=tensor.device)
     centre[tuple(size // 2 for size in kernel)] = 1
     spread = wg.tile(channels, (groups, 1)).reshape((outputs, inputs, *[1] * len(kernel)))
     return tensor.assign(spread * centre)

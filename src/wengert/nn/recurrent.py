@@ -94,9 +94,9 @@ class _Recurrent(Module):
         """The initial state of one layer and direction."""
         return hx[index]
 
-    def _zeros(self, batch: int, dtype: Any) -> Any:
+    def _zeros(self, batch: int, dtype: Any, device: str) -> Any:
         count = self.num_layers * (2 if self.bidirectional else 1)
-        return wg.zeros((count, batch, self.proj_size or self.hidden_size), dtype=dtype)
+        return wg.zeros((count, batch, self.proj_size or self.hidden_size), dtype=dtype, device=device)
 
     def forward(self, input: wg.Tensor, hx: Any = None) -> tuple[wg.Tensor, Any]:
         """The last layer's outputs at every step and the final state of every layer and direction.
@@ -118,7 +118,7 @@ class _Recurrent(Module):
 
     def _run(self, x: wg.Tensor, hx: Any) -> tuple[wg.Tensor, Any]:
         dtype = wg.result_type(x, self.weight_ih_l0)
-        zeros = self._zeros(x.shape[1], dtype)
+        zeros = self._zeros(x.shape[1], dtype, x.device)
         hx = zeros if hx is None else hx
         self._check_state(hx, zeros)
         states: list[Any] = []
@@ -242,9 +242,9 @@ class LSTM(_Recurrent):
         projection = self._parameter("weight_hr", layer, direction)
         return lstm_step(*self._recurrent(layer, direction), None if projection is None else projection.T)
 
-    def _zeros(self, batch: int, dtype: Any) -> Any:
-        h = super()._zeros(batch, dtype)
-        return h, wg.zeros((*h.shape[:2], self.hidden_size), dtype=dtype)
+    def _zeros(self, batch: int, dtype: Any, device: str) -> Any:
+        h = super()._zeros(batch, dtype, device)
+        return h, wg.zeros((*h.shape[:2], self.hidden_size), dtype=dtype, device=device)
 
     def _unpack(self, hx: Any, index: int) -> Any:
         return hx[0][index], hx[1][index]

@@ -104,10 +104,11 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
 
 
 def _full(shape: Shape, value: Any, dtype: np.dtype[Any] | None, device: Any, name: str) -> Node:
-    device = check_device(device, name)
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
-        return _constant(value, shape, dtype or scalar_dtype(value), device)
+        return _constant(value, shape, dtype or scalar_dtype(value), check_device(device, name))
     node = as_node(value)
+    if device is not None or node.owner is None:
+        node = to_device(node, check_device(device, name))
     if node.shape != ():
         raise ShapeError(f"{name}: the fill value is one number, not a value of shape {node.shape}; see broadcast_to")
     return broadcast_to(cast(node, dtype or node.dtype), shape)

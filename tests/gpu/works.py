@@ -1,0 +1,167 @@
+"""Works in small, one of every kernel text: of the op suite, of random graphs, and of the kernels written by hand.
+
+Needs no GPU but its figures. `every_work()` leaves out works all of whose kernels came before.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import wengert as wg
+from tests.compiler.fuzz import joined
+from tests.compiler.test_compiled_ops import CASES, record
+from tests.compiler.wide_graphs import wide_graph
+from tests.kernels.test_attention_cuda import CASES as ATTENTIONS
+from tests.kernels.test_attention_cuda import names_of, node_of
+from tests.kernels.test_convolution_cuda import FORMS, nodes
+from tests.kernels.test_gemm import product
+from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.program import ERROR_FLAG, Program, Step
+from wengert.compiler.fuse import storage
+from wengert.compiler.passes import optimize
+from wengert.dtypes import bfloat16, float16, float32, float64, int32
+from wengert.graph import Graph, Node, now
+from wengert.kernels import attention_cuda, convolution_cuda, gemm
+from wengert.kernels.launch import Device, Work
+from wengert.ops.core import to_device
+from wengert.ops.op import picks
+
+UNIT = 60  # cases of the op suite to a program
+GRAPHS = 10  # random graphs to a program
+Array = np.ndarray[Any, Any]
+
+
+class Item(NamedTuple):
+    """A work with its buffers: what is in those it reads, how large the others are."""
+
+    name: str
+    work: Work
+    given: dict[str, Array]
+    empty: dict[str, int]
+
+
+class Planned(Program):
+    """A program with no library in it, planned and not compiled."""
+
+    def _connect(self) -> None:
+        pass
+
+    def _vendor(self, node: Node, reads: list[Node]) -> Step | None:
+        return None
+
+
+def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
+    """A work of every kernel text; of the op suite and the kernels by hand one in `every`, and so many random graphs."""
+    device = opened("cuda:0").figures
+    found = itertools.chain(
+        itertools.islice(of_gemm(device), 0, None, every),
+        itertools.islice(of_convolutions(device), 0, None, every),
+        of_attention(device),
+        of_ops(CASES[::every], float64),
+        of_ops(CASES[::every], float32),
+        of_random_graphs(range(graphs)),
+    )
+    seen: set[tuple[str, str]] = set()
+    for item in found:
+        kernels = {(launch.source, launch.entry) for launch in item.work.launches}
+        if kernels - seen:
+            seen |= kernels
+            yield item
+
+
+# --- of graphs ------------------------------------------------------------------------------------------------------
+
+
+def of_ops(cases: Sequence[Any], dtype: Any) -> Iterator[Item]:
+    """The op suite, forward and backward."""
+    for start in range(0, len(cases), UNIT):
+        wg.synchronize()
+        since = now()
+        parts = [p for p in (record(case, dtype) for case in cases[start : start + UNIT]) if p is not None]
+        inputs = [node for nodes, _, _ in parts for node in nodes]
+        outputs = [to_device(node, "cuda:0") for _, _, nodes in parts for node in nodes]
+        yield from of_program(Planned(Graph(inputs, outputs, since)))
+
+
+def of_random_graphs(seeds: Sequence[int]) -> Iterator[Item]:
+    """Graphs as the compiler is fuzzed with."""
+    for start in range(0, len(seeds), GRAPHS):
+        graph = joined([wide_graph(seed) for seed in seeds[start : start + GRAPHS]]).graph
+        graph, _ = optimize(graph)
+        moved = [to_device(node, "cuda:0") for node in graph.outputs]
+        yield from of_program(Planned(Graph(graph.inputs, moved, nodes=[*graph.nodes, *moved])))
+
+
+def of_program(program: Program) -> Iterator[Item]:
+    """The works of a program's steps, on random numbers."""
+    for step in program.steps:
+        if step.work is None or not step.work.launches:
+            continue
+        reads = {storage(node) for node in step.reads}
+        read = {name: node for name, node in step.buffers.items() if node in reads}
+        rest = {name: node for name, node in step.buffers.items() if node not in reads}
+        given = {name: numbers(node.shape, node.dtype) for name, node in read.items()}
+        if any(ERROR_FLAG in launch.arguments for launch in step.work.launches):
+            given[ERROR_FLAG] = np.zeros(1, np.int32)
+        empty = {name: node.size * node.dtype.itemsize for name, node in rest.items()}
+        yield Item(",".join(node.op.name for node in step.writes), step.work, given, empty)
+
+
+def numbers(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Random ones, the integers small enough to be indices."""
+    rng = np.random.default_rng(0)
+    if dtype == np.bool_ or np.dtype(dtype).kind in "iu":
+        return rng.integers(0, 2, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+# --- by hand --------------------------------------------------------------------------------------------------------
+
+
+def of_gemm(device: Device) -> Iterator[Item]:
+    """Matrix products: every tile of one layout, and every rung of the others."""
+    for dtype, tf32 in ((float32, False), (float32, True), (bfloat16, False), (float16, False), (float64, False)):
+        for turned in itertools.product((False, True), repeat=2):
+            p = product((136, 72, 80), turned, dtype, tf32=tf32).normal()
+            tiles = [tile for tile in gemm.candidates(p, device) if tile.split <= 2]
+            if any(turned):
+                tiles = list({(tile.rung, tile.split): tile for tile in tiles}.values())
+            a, b = ((80, 136) if turned[0] else (136, 80)), ((72, 80) if turned[1] else (80, 72))
+            given = {"a": numbers(a, dtype), "b": numbers(b, dtype)}
+            for tile in tiles:
+                yield Item(f"{p} {tile}", gemm.write(p, tile, device), given, {"c": 136 * 72 * dtype.itemsize})
+    odd = product((33, 17, 5), (False, True), int32)
+    for work in gemm.matmul(odd, device):
+        yield Item(f"{odd}", work, {"a": numbers((33, 5), int32), "b": numbers((17, 5), int32)}, {"c": 33 * 17 * 4})
+
+
+def of_convolutions(device: Device) -> Iterator[Item]:
+    """Convolutions and their transposes, by every kernel that can do them."""
+    for form, (dtype, tf32) in itertools.product(FORMS, ((float32, False), (float32, True), (bfloat16, False))):
+        for node in nodes(form, dtype):
+            found = convolution_cuda.convolution(node, tf32=tf32)
+            assert found is not None
+            given = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
+            for work in convolution_cuda.works(found, "a", "b", "c", device)[:4]:
+                yield Item(f"{node.op.name} {form}", work, given, {"c": node.size * node.dtype.itemsize})
+
+
+def of_attention(device: Device) -> Iterator[Item]:
+    """Attention, forward and backward."""
+    wide: list[Any] = [(((2, 70, 128),) * 3, None, {"causal": True, "scale": 0.1})]
+    for case, dtype in itertools.product(ATTENTIONS + wide, (float32, bfloat16, float16)):
+        y, back = node_of(case, dtype)
+        results = picks(back)
+        for results_of, make in (
+            ([y], lambda named: attention_cuda.forward(y, named, device)),
+            (results, lambda named: attention_cuda.backward(back, named, device, dict(enumerate(results)))),
+        ):
+            given: dict[str, Array] = {}
+            work = make(names_of(y, given))
+            assert work is not None
+            empty = {f"n{x.serial}": x.size * x.dtype.itemsize for x in results_of}
+            yield Item(f"attention {case} {dtype}", work, given, empty)
