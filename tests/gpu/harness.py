@@ -41,9 +41,7 @@ def submit(launch: Launch, addresses: Mapping[str, int], stream: Any = None) -> 
         if isinstance(name, str):
             arguments.set(i, addresses[name])
     shape = (*launch.grid, *launch.block, launch.shared)
-    check(
-        driver.cu.cuLaunchKernel(function, *shape, driver.stream if stream is None else stream, arguments.pointer, 0)
-    )
+    check(driver.cu.cuLaunchKernel(function, *shape, driver.stream if stream is None else stream, arguments.pointer, 0))
 
 
 @contextmanager

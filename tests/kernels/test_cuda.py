@@ -11,10 +11,10 @@ import pytest
 
 import wengert as wg
 from tests.compiler.test_compiled_ops import CASES, _reference, record
-from wengert.backends.cuda.compile import cubin
 from tests.kernels.cuda_graphs import CudaGraph, poison
 from tests.kernels.emulator import Emulator, compiler
 from tests.ops.suite import identifier
+from wengert.backends.cuda.compile import cubin
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, now
 from wengert.kernels.cuda import signature, write, write_many

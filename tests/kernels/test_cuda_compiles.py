@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wengert.backends.cuda.compile import cubin
 from tests.kernels.test_attention_cuda import CASES, node_of
 from tests.kernels.test_gemm import product
+from wengert.backends.cuda.compile import cubin
 from wengert.dtypes import bfloat16, float16, float32, float64, int32, uint16
 from wengert.kernels import attention_cuda
 from wengert.kernels.convolution_cuda import Convolution, Form, works
