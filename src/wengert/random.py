@@ -137,7 +137,7 @@ def _source(generator: Generator | None) -> Generator:
 
 
 def _made(node: Node, device: str | None, *parameters: Any) -> Tensor:
-    """The Tensor of random numbers on a device, else on that of their parameters: a generator's bits are the same on all."""
+    """The Tensor of random numbers on a device, else where their parameters are: the bits are the same on all."""
     if device is None:
         device = next((p.device for p in parameters if isinstance(p, Node) and p.owner is not None), None)
     return Tensor(to_device(node, check_device(device, "random numbers")))

@@ -55,7 +55,7 @@ class Planned(Program):
 
 
 def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
-    """A work of every kernel text; of the op suite and the kernels by hand one in `every`, and so many random graphs."""
+    """A work of every kernel text of so many random graphs, and of one in `every` of the op suite and those by hand."""
     device = opened("cuda:0").figures
     found = itertools.chain(
         itertools.islice(of_gemm(device), 0, None, every),
@@ -155,13 +155,11 @@ def of_attention(device: Device) -> Iterator[Item]:
     wide: list[Any] = [(((2, 70, 128),) * 3, None, {"causal": True, "scale": 0.1})]
     for case, dtype in itertools.product(ATTENTIONS + wide, (float32, bfloat16, float16)):
         y, back = node_of(case, dtype)
-        results = picks(back)
-        for results_of, make in (
-            ([y], lambda named: attention_cuda.forward(y, named, device)),
-            (results, lambda named: attention_cuda.backward(back, named, device, dict(enumerate(results)))),
-        ):
-            given: dict[str, Array] = {}
-            work = make(names_of(y, given))
+        results, given = picks(back), dict[str, Array]()
+        named = names_of(y, given)
+        forward = attention_cuda.forward(y, named, device)
+        backward = attention_cuda.backward(back, named, device, dict(enumerate(results)))
+        for work, made in ((forward, [y]), (backward, results)):
             assert work is not None
-            empty = {f"n{x.serial}": x.size * x.dtype.itemsize for x in results_of}
+            empty = {f"n{x.serial}": x.size * x.dtype.itemsize for x in made}
             yield Item(f"attention {case} {dtype}", work, given, empty)
