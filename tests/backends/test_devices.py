@@ -29,7 +29,7 @@ def _gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A GPU that does nothing."""
     monkeypatch.setattr(driver, "_open", {GPU: IdleDriver()})
     monkeypatch.setattr(devices, "_opened", {GPU})
-    monkeypatch.setattr(interpret, "_computed", lambda node, device: zeros(node))
+    monkeypatch.setattr(interpret, "_computed", lambda node, *_: zeros(node))
     yield
     wg.synchronize()
 
