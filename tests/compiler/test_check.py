@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.compiler.fuzz import _joined
+from tests.compiler.fuzz import joined
 from tests.compiler.wide_graphs import wide_graph
 from wengert.backends.checked import Checked
 from wengert.backends.toolchain import compiler
@@ -33,7 +33,7 @@ def checking() -> Iterator[None]:
 
 @pytest.mark.parametrize("block", range(4))
 def test_right_kernels_are_not_accused(block: int) -> None:
-    whole = _joined([wide_graph(seed) for seed in range(5000 + 10 * block, 5010 + 10 * block)])
+    whole = joined([wide_graph(seed) for seed in range(5000 + 10 * block, 5010 + 10 * block)])
     graph, reports = optimize(whole.graph)
     results = Checked(graph, reports)(whole.arrays)
     assert len(results) == len(whole.expected)
