@@ -440,7 +440,7 @@ FAULTS = [
     Fault("simplify: a transpose is dropped", rule(m.PERMUTE, lambda n: n.sources[0]), turned, "check"),
     Fault("cse: attributes do not count", attribute(cse, "_attributes", lambda attrs: None), several_sums, "check"),
     Fault("cse: x - y is y - x", attribute(cse, "COMMUTATIVE", {e.subtract}), differences, "check"),
-    Fault("merge: products in another order", attribute(merge, "joined", _fewer), products, "check"),
+    Fault("merge: products in another order", attribute(merge, "_joined", _fewer), products, "check"),
     Fault("turn: operands stay in their order", around(turn, "_turned", lambda nodes, _: [
           *nodes[:2], MATMUL(nodes[1], nodes[0])]), turned_product, "check"),
     Fault("layout: axes keep their names", axes_not_renamed, summed_channels, "check"),
