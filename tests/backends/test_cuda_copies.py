@@ -97,7 +97,7 @@ def test_a_profile_has_a_row_for_each_kernel(compiled: bool, tmp_path: Path) -> 
     product = next(row for name, row in rows.items() if name.startswith("matmul"))
     assert product.flops >= 3 * 2 * 8**3 and product.half == 0 and product.moved >= 3 * 2 * 8 * 8 * 8
     assert all("test_cuda_copies.py" in line for line in p.rows("line"))
-    assert "ceiling: 1.0 GB/s" in p.table()
+    assert "ceiling: 1.0 GB/s" in p.table() and "cuda:0: tensors hold" in p.table()
     told = json.loads(p.trace(tmp_path / "trace.json").read_text())["traceEvents"]
     names = {event["tid"]: event["args"]["name"] for event in told if event["ph"] == "M"}
     shown = [names[event["tid"]] for event in told if event["ph"] == "X"]

@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
+from wengert import cuda
+from wengert.backends.cuda.driver import opened_names
 from wengert.graph import Node, describe_type
 from wengert.location import describe
 from wengert.runtime.explain import bytes_text, size_of, timeline
@@ -21,6 +23,7 @@ class Memory:
     def __init__(self) -> None:
         self.peak = 0
         self.at_peak: list[Holder] = []
+        self.gpus: dict[str, cuda.Memory] = {}  # as they were at the end
         self._live: dict[int, tuple[ref[Any], Holder]] = {}
         self._now = 0
         self._programs: WeakKeyDictionary[Any, list[Holder]] = WeakKeyDictionary()
@@ -47,6 +50,10 @@ class Memory:
             self._programs[program] = [*made, *(fullest.values if fullest is not None else [])]
         self._look(self._programs[program])
 
+    def look_at_gpus(self) -> None:
+        """See what the GPUs in use hold."""
+        self.gpus = {name: cuda.memory(name) for name in opened_names()}
+
     def _look(self, more: Any) -> None:
         total = self._now + sum(size for size, _, _ in more)
         if total > self.peak:
@@ -58,6 +65,9 @@ class Memory:
         """The peak, and the largest values at it."""
         lines = [f"memory: at most {bytes_text(self.peak)} at once; of this"]
         largest = sorted(self.at_peak, reverse=True)[:top]
-        return "\n".join(
-            [*lines, *[f"  {bytes_text(size):>10}  {what}  {where[:80]}" for size, what, where in largest]]
-        )
+        lines += [f"  {bytes_text(size):>10}  {what}  {where[:80]}" for size, what, where in largest]
+        for name, held in self.gpus.items():
+            most = f"{bytes_text(held.peak)} at most, {bytes_text(held.arena)} for programs to work in"
+            lines.append(f"{name}: tensors hold {bytes_text(held.live)}, {most}; by line")
+            lines += [f"  {bytes_text(size):>10}  {line}" for line, size in held.by_line[:top]]
+        return "\n".join(lines)

@@ -99,6 +99,7 @@ class Profile:
         if exception[0] is None:
             flush()  # what was recorded inside is computed inside
             self._marks.read()
+            self.memory.look_at_gpus()
         self.seconds += perf_counter() - self._start
         watch.observer = None
         self._stack.close()

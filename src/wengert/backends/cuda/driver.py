@@ -459,6 +459,11 @@ def all_opened() -> list[Any]:
     return list(_open.values())
 
 
+def opened_names() -> list[str]:
+    """The names of all devices in use."""
+    return list(_open)
+
+
 def make(index: int) -> Any:
     """A driver of this GPU. Tests put another in its place."""
     return Driver(index)
