@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -102,6 +102,10 @@ class EmulatedDriver:
     def mark(self) -> EmulatedMark:
         """Now."""
         return EmulatedMark()
+
+    def gathered(self) -> Any:
+        """All begins at once."""
+        return nullcontext()
 
     def allocate_aside(self, size: int) -> int:
         """As any other memory."""

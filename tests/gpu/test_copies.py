@@ -48,16 +48,15 @@ def test_a_batch_is_copied_while_the_one_before_is_worked_on(tmp_path: Path) -> 
     @wg.compile
     def step(x: wg.Tensor) -> wg.Tensor:
         y = x.to(wg.bfloat16)
-        for _ in range(8):
+        for _ in range(100):
             y = wg.tanh(y @ weight)
         return y.sum()
 
     batches, size = 12, 1024
     images = np.random.default_rng(0).integers(0, 2, (batches * size, 4096)).astype(np.uint8)
     loader = DataLoader(ArrayDataset(images), size, device="cuda")
-    for _ in range(2):
-        for (x,) in loader:
-            step(x)
+    for (x,) in loader:
+        step(x)
     wg.cuda.synchronize()
     with wg.profile() as profile:
         for (x,) in loader:
@@ -69,7 +68,7 @@ def test_a_batch_is_copied_while_the_one_before_is_worked_on(tmp_path: Path) -> 
     steps = [(kernels[i][0], kernels[i + each - 1][1]) for i in range(0, len(kernels), each)]
     within = [any(a <= start and stop <= b for a, b in steps) for start, stop in copies]
     assert sum(within[2:]) >= batches - 3, (steps, copies)  # the first two come before any step
-    assert profile.computing < profile.seconds
+    assert profile.computing <= profile.seconds
 
 
 def test_the_kernels_of_a_profile_add_up() -> None:

@@ -77,6 +77,18 @@ def test_time_belongs_to_modules_forward_and_backward(compiled):
     assert {"Sequential.0", "Sequential.2"} <= set(p.rows("module"))
 
 
+def test_modules_of_what_was_recorded_before_are_known():
+    model = wg.nn.Sequential(wg.nn.Linear(8, 16), wg.nn.Tanh(), wg.nn.Linear(16, 4))
+    forward = wg.compile(lambda x: model(x).sum())
+    x = wg.ones((3, 8))
+    forward(x)
+    profile = Profile()
+    for _ in range(2):
+        with profile:
+            forward(x).item()
+    assert {"Sequential.0", "Sequential.2"} <= set(profile.rows("module"))
+
+
 def test_the_largest_values_at_the_peak_are_named():
     with wg.profile() as p:
         x = wg.ones((256, 256)) * 2.0

@@ -12,7 +12,7 @@ from wengert import cuda
 from wengert.backends.cuda.driver import opened_names
 from wengert.graph import Node, describe_type
 from wengert.location import describe
-from wengert.runtime.explain import bytes_text, size_of, timeline
+from wengert.runtime.explain import bytes_text, fullest, size_of
 
 Holder = tuple[int, str, str]  # bytes, what, the line
 
@@ -45,9 +45,9 @@ class Memory:
     def ran(self, program: Any) -> None:
         """A compiled program runs: its outputs, and what is alive in its arena when that is fullest."""
         if program not in self._programs:
-            fullest = max(timeline(program), key=lambda moment: moment.live, default=None)
+            peak = fullest(program)
             made = [(size_of(n), f"{n.op.name} {describe_type(n)}", describe(n.location)) for n in program.made]
-            self._programs[program] = [*made, *(fullest.values if fullest is not None else [])]
+            self._programs[program] = [*made, *(peak.values if peak is not None else [])]
         self._look(self._programs[program])
 
     def look_at_gpus(self) -> None:

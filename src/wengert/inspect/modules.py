@@ -31,8 +31,9 @@ class Modules:
         self._located: dict[int, tuple[Location, Path]] = {}  # by the identity of a location, which passes hand on
 
     def remember(self, ended: Iterable[Called]) -> None:
-        """Take over calls that have ended already, as far as their modules are still there."""
-        known = sorted(ended, key=lambda call: (call.first, -call.last))
+        """Take over calls that have ended already, later ones than are known, as far as their modules are there."""
+        later = [call for call in ended if call.first > self._changes[-1]]
+        known = sorted(later, key=lambda call: (call.first, -call.last))
         around: list[tuple[int, Module, Path]] = []  # the calls under way: their ends, modules and paths
         for first, last, reference in known:
             self._end_calls(around, first)

@@ -28,6 +28,7 @@ from wengert.inspect.modules import Modules
 from wengert.inspect.passes import inside
 from wengert.inspect.table import Row, table
 from wengert.location import Location, describe
+from wengert.nn.hooks import calls
 from wengert.reference import watch
 from wengert.runtime.explain import bytes_text, flops, moved_by, size_of
 from wengert.runtime.profile import described, timed_calls
@@ -90,6 +91,7 @@ class Profile:
             raise ArgumentError("profile: another profile is going on; end it first")
         flush()
         self._marks.begin()
+        self._modules.remember(calls)
         self._stack.enter_context(self._modules.watching())
         watch.observer = self
         self._start = perf_counter()
@@ -168,7 +170,7 @@ class Profile:
             modules = self._modules.modules_in(report.graph.nodes)
         found = []
         for i, (group, step) in enumerate(zip(program.plan.groups, program.steps)):
-            root = group.roots[-1]
+            root = group.roots[0 if group.opaque else -1]
             names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
             key = Key(names, described(group, step), modules.get(root, ()), root.location, device)
             found.append((key, _counts(moved_by(step), inside(program, i))))

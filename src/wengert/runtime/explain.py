@@ -7,11 +7,11 @@ never of guesses: kernels, bytes between memory and kernels, floating-point oper
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wengert.backends.cpu import Program, Step
-from wengert.compiler.memory import lives
+from wengert.compiler.memory import Life, lives
 from wengert.errors import ArgumentError
 from wengert.graph import Graph, Node, as_python
 from wengert.location import describe, source_line
@@ -288,12 +288,19 @@ class Timeline(list[Moment]):
 def timeline(program: Program) -> Timeline:
     """Memory step by step: how much is live, and what it is."""
     alive = lives(_in_arena(program))
-    moments = Timeline()
-    for number in range(len(program.steps)):
-        held = [node for node, life in alive.items() if life.first <= number <= life.last]
-        values = [(size_of(n), f"{n.op.name} {_shapes(n)}", _line(n)) for n in held]
-        moments.append(Moment(number, sum(v[0] for v in values), sorted(values, reverse=True)))
-    return moments
+    return Timeline(_moment(number, alive) for number in range(len(program.steps)))
+
+
+def fullest(program: Program) -> Moment | None:
+    """The step at which most is live; None where there is no step."""
+    live = _live_bytes(_in_arena(program))
+    return _moment(live.index(max(live)), lives(_in_arena(program))) if live else None
+
+
+def _moment(number: int, alive: Mapping[Node, Life]) -> Moment:
+    held = [node for node, life in alive.items() if life.first <= number <= life.last]
+    values = [(size_of(n), f"{n.op.name} {_shapes(n)}", _line(n)) for n in held]
+    return Moment(number, sum(v[0] for v in values), sorted(values, reverse=True))
 
 
 def _line(node: Node) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -119,6 +120,7 @@ class Driver:
         self.arena_size = 0
         self.flag = 0
         self.functions: dict[tuple[str, str], Any] = {}
+        self._gates = itertools.count(1)
 
     def make_current(self) -> None:
         """Have this thread's calls go to this GPU."""
@@ -252,6 +254,26 @@ class Driver:
         check(self.cu.cuEventRecord(event, self.stream))
         check(self.cu.cuStreamWaitEvent(self.cu.CUstream(stream), event, 0))
         check(self.cu.cuEventDestroy(event))
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Inside, what is put on the stream does not begin before all of it is there: marks are then not apart by the
+        host's time. A few hundred launches at most, of kernels that are loaded.
+        """
+        address, number = self._gate, next(self._gates)
+        at_least = self.cu.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
+        check(self.cu.cuStreamWaitValue32(self.stream, address, number, int(at_least)))
+        try:
+            yield
+        finally:
+            ctypes.c_uint32.from_address(address).value = number
+
+    @functools.cached_property
+    def _gate(self) -> int:
+        """The address of a number that streams wait for, which begins at 0."""
+        address = self.pinned(4)
+        ctypes.c_uint32.from_address(address).value = 0
+        return address
 
     # --- copies aside ---------------------------------------------------------------------------------------------
 

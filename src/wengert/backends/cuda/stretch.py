@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import groupby
 from typing import Any
 
 from wengert.backends.cuda.driver import Arguments
 from wengert.kernels.launch import Launch
+
+GATHERED = 64  # steps that are given to the device at once when they are timed
 
 
 class Call:
@@ -67,12 +70,16 @@ class Stretch:
 
     def run_marked(self) -> list[tuple[int, Any, Any]]:
         """Launch everything one by one; the program's steps by number, with marks of their beginning and end."""
+        self.runs += 1
+        steps = [(step, list(calls)) for step, calls in groupby(self.calls, lambda call: call.step)]
         found = []
-        for step, calls in groupby(self.calls, lambda call: call.step):
-            start = self.driver.mark()
-            for call in calls:
-                call.enqueue(self.driver)
-            found.append((step, start, self.driver.mark()))
+        for first in range(0, len(steps), GATHERED):
+            with self.driver.gathered() if self.runs > 1 else nullcontext():  # loading a kernel may wait for the device
+                for step, calls in steps[first : first + GATHERED]:
+                    start = self.driver.mark()
+                    for call in calls:
+                        call.enqueue(self.driver)
+                    found.append((step, start, self.driver.mark()))
         return found
 
     def _launch(self, recording: Any) -> None:
