@@ -20,7 +20,7 @@ import numpy as np
 from launching import Harness, checked, driver, this_device
 
 import wengert as wg
-from wengert.backends.cpu import inlines
+from wengert.backends.plan import inlines
 from wengert.compiler.fuse import fuse, storage
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, Node, now

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.kernels.emulator import Emulator
-from wengert.backends.cpu import inlines
+from wengert.backends.plan import inlines
 from wengert.compiler.fuse import Group, fuse, storage
 from wengert.graph import Graph, Node
 from wengert.kernels import opaque

@@ -52,7 +52,7 @@ class Checked(Program):
             for node in (node for node in step.writes if not isinstance(node.dtype, tuple)):
                 self.sums[node] = _sum(self._view(node, table))
             if number == len(self.steps) - 1:
-                self._require_unchanged(self.outputs, table, "the program returns")
+                self._require_unchanged(map(storage, self.graph.outputs), table, "the program returns")
 
         return run
 

@@ -18,6 +18,7 @@ from weakref import finalize
 import numpy as np
 
 from wengert.backends.blas import blas, single_threaded
+from wengert.backends.plan import buffers, inlines, lowered, picks
 from wengert.backends.recycle import recycler
 from wengert.backends.regions import region_text, regions
 from wengert.backends.toolchain import close_with, load
@@ -26,16 +27,11 @@ from wengert.compiler.failure import fallible
 from wengert.compiler.fuse import Group, Plan, fuse, storage
 from wengert.compiler.memory import lives, place
 from wengert.compiler.passes import Report
-from wengert.compiler.places import MOVEMENT
 from wengert.compiler.schedule import schedule
-from wengert.dtypes import COMPLEX
 from wengert.errors import OutOfRangeError
 from wengert.graph import Graph, Node
 from wengert.kernels import opaque
 from wengert.kernels.c import Function, write, write_rows
-from wengert.kernels.expressions import c_expression
-from wengert.kernels.loops import Kernel
-from wengert.kernels.lower import lower
 from wengert.kernels.threads import thread_count
 from wengert.reference import apply_here, watch
 
@@ -53,20 +49,6 @@ int wg_error;  // set by a kernel that met an index out of range
 """
 
 NOTHING: Mapping[int, np.ndarray[Any, Any]] = {}
-
-
-def inlines(node: Node) -> bool:
-    """Whether a value is an expression in a loop."""
-    name = node.op.name
-    if node.dtype in COMPLEX or isinstance(node.dtype, tuple):
-        return False
-    if name in MOVEMENT or name in ("literal", "iota"):
-        return True
-    if name == "random_bits":
-        return node.sources[0].ndim == 1 and node.sources[1].ndim == 0
-    if not node.sources or any(isinstance(s.dtype, tuple) for s in node.sources):
-        return False
-    return c_expression(node.op, node.sources[-1].dtype, ["a", "b", "c"][: len(node.sources)], node.attrs) is not None
 
 
 class Step(NamedTuple):
@@ -110,7 +92,8 @@ class Program:
         self.last_fallible = max(fallible(self.plan, inlines), default=-1)
         self.taken = donations(graph, self.plan, replaced, self.last_fallible)
         self._name_buffers()
-        self._find_picks()
+        self.picks = picks(graph)
+        self.in_c: set[Node] = set()  # what has several results, made in C
         self.steps = [self._step(group) for group in self.plan.groups]
         together = regions(self.steps, self.taken, self.overwriting)
         self.regions = together if not self.apart else [[step] for step in self.steps]
@@ -130,24 +113,11 @@ class Program:
     # --- buffers --------------------------------------------------------------------------------------------------
 
     def _name_buffers(self) -> None:
-        self.external: list[Node] = list(self.graph.inputs)
-        self.constants = [node for node in self._constants() if node not in set(self.external)]
-        self.outputs = list(dict.fromkeys(storage(node) for node in self.graph.outputs))
-        own = {node for group in self.plan.groups for node in group.stored}
-        self.made = [node for node in self.outputs if node in own and node not in set(self.external)]
-        self.made = [node for node in self.made if node not in self.taken]
-        table = [*self.external, *self.constants, *self.made]
-        self.slots = {node: i for i, node in enumerate(table)}
-        self.slots.update((node, self.slots[source]) for node, source in self.taken.items())
+        self.external, self.constants, self.made, self.slots = buffers(self.graph, self.plan, self.taken)
         first = {storage(node): k for k, node in reversed(list(enumerate(self.graph.outputs)))}
         self.made_as = [first[node] for node in self.made]
         late = {root for group in self.plan.groups[self.last_fallible + 1 :] for root in group.stored}
         self.overwriting = {*self.taken, *[node for node in self.made if node in late]}
-
-    def _constants(self) -> list[Node]:
-        nodes = {s: None for node in self.graph.nodes for s in node.sources if isinstance(s.buffer, np.ndarray)}
-        nodes.update((n, None) for n in self.graph.outputs if isinstance(n.buffer, np.ndarray))
-        return list(nodes)
 
     def pointer(self, node: Node | None) -> str:
         """The C expression for the memory a value lies in."""
@@ -170,12 +140,13 @@ class Program:
         node = group.roots[0]
         if node.op.name == "pick":
             return self._pick_step(node, reads)
-        results = self.picks.get(node, [])
+        picked = self.picks.get(node, {})
+        results = [picked.get(i) for i in range(len(node.shape))] if isinstance(node.dtype, tuple) else []
         call = opaque.call(node, self.pointer, results)
         if call is None:
             return Step(None, node, reads, [node])
         self.in_c.add(node)
-        writes = [pick for pick in results if pick is not None] if isinstance(node.dtype, tuple) else [node]
+        writes = list(picked.values()) if isinstance(node.dtype, tuple) else [node]
         return Step(call.text, None, reads, writes, call.scratch)
 
     def _pick_step(self, node: Node, reads: list[Node]) -> Step:
@@ -184,28 +155,16 @@ class Program:
         if several not in self.in_c:
             return Step(None, node, reads, [node])
         first = self.picks[several][index]
-        assert first is not None
         if first is node:
             return Step("", None, [], [])
         text = f"memcpy({self.pointer(node)}, {self.pointer(first)}, {node.size * node.dtype.itemsize}L);"
         return Step(text, None, [first], [node])
 
-    def _find_picks(self) -> None:
-        """For every node with several results the first node that picks each; None where nobody does."""
-        self.picks: dict[Node, list[Node | None]] = {}
-        self.in_c: set[Node] = set()
-        for group in self.plan.groups:
-            for node in group.stored:
-                if node.op.name == "pick":
-                    found = self.picks.setdefault(node.sources[0], [None] * len(node.sources[0].shape))
-                    index = node.attrs["index"]
-                    found[index] = node if found[index] is None else found[index]
-
     def _product_step(self, group: Group, reads: list[Node]) -> Step:
         """A matrix product with its epilogue: row by row if the rows are one loop, else one after the other."""
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
-        kernel, by_name = self._lowered(rest)
+        kernel, by_name = lowered(rest, self.plan, self.taken)
         function = write_rows(kernel, f"i{len(group.space) - 1}")
         if function is None:
             step, call = self._loop_step(rest, reads), opaque.matmul(node, self.pointer)
@@ -220,22 +179,9 @@ class Program:
         return f"{name}({', '.join([*arguments, *more])});"
 
     def _loop_step(self, group: Group, reads: list[Node]) -> Step:
-        kernel, by_name = self._lowered(group)
+        kernel, by_name = lowered(group, self.plan, self.taken)
         function = write(kernel)
         return Step(self._called(function, by_name), None, reads, list(group.stored), function=function)
-
-    def _lowered(self, group: Group) -> tuple[Kernel, dict[str, Node]]:
-        """The kernel of a loop group, and what its buffers are."""
-        by_name: dict[str, Node] = {}
-
-        def buffer_of(node: Node) -> str:
-            place = storage(node)
-            place = self.taken.get(place, place)
-            by_name[f"n{place.serial}"] = place
-            return f"n{place.serial}"
-
-        roots = self.plan.roots
-        return lower(group, "kernel", lambda n: n not in roots and inlines(n), buffer_of), by_name
 
     # --- memory ---------------------------------------------------------------------------------------------------
 

@@ -9,66 +9,30 @@ from the second on every stretch is replayed whole. Addresses that differ from t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.backends.cpu import inlines
-from wengert.backends.cuda import blas, dnn, dnn_attention
+from wengert.backends.cuda.candidates import Candidates, Step, is_hosted
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, unchecked, upload, upload_into
 from wengert.backends.cuda.stretch import Call, Stretch, VendorCall
+from wengert.backends.plan import buffers, inlines, picks
 from wengert.compiler.donate import donations
-from wengert.compiler.fuse import Group, Plan, fuse, storage
+from wengert.compiler.fuse import Plan, fuse, storage
 from wengert.compiler.memory import lives, place
 from wengert.compiler.passes import Report
 from wengert.graph import Graph, Node
 from wengert.kernels import device_ops
-from wengert.kernels.convolution_form import is_convolution
-from wengert.kernels.cuda import write
-from wengert.kernels.epilogue import epilogue
-from wengert.kernels.launch import TensorMap, Work
-from wengert.kernels.loops import Kernel
-from wengert.kernels.lower import lower
-from wengert.kernels.opaque import is_even, product
+from wengert.kernels.launch import TensorMap
 from wengert.location import describe
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
 ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
-
-
-class Step(NamedTuple):
-    """A part of a program: launches or a library's call, or a node for the host; and what it reads and writes."""
-
-    work: Work | None
-    node: Node | None
-    buffers: Mapping[str, Node]  # by the names that the work uses
-    reads: list[Node]
-    writes: list[Node]
-    vendor: Any = None  # a library's candidate, which takes the buffers in their order
-
-    @property
-    def workspace(self) -> Mapping[str, int]:
-        """Its temporaries: names and bytes."""
-        if self.vendor is not None:
-            return {"workspace": self.vendor.workspace} if self.vendor.workspace else {}
-        return {} if self.work is None else self.work.workspace
-
-    @property
-    def does_nothing(self) -> bool:
-        """Whether its value is in its place already."""
-        return self.work is not None and not self.work.launches
-
-    @property
-    def carrier(self) -> str:
-        """Who carries it out, if it is not a kernel of ours."""
-        if self.vendor is not None:
-            return str(self.vendor.name)
-        return "its reference on the host" if self.node is not None else ""
 
 
 class Program:
@@ -89,15 +53,16 @@ class Program:
         self.graph = graph
         self.driver = opened(self.device)
         self.figures = replace(self.driver.figures, tf32=tf32)
-        self._find_picks()
+        self.picks = picks(graph)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
         self.plan: Plan = fuse(graph, inlines, self._operands, device_ops.absorbs)
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
-        self._name_buffers()
+        self.external, self.constants, self.made, self.slots = buffers(graph, self.plan, self.taken)
         self._plan_results()
-        self.steps = [self._step(group) for group in self.plan.groups]
+        candidates = Candidates(self.plan, self.taken, self.picks, self.device, self.figures)
+        self.steps = [candidates.step(group) for group in self.plan.groups]
         start = perf_counter()
         self._place_memory()
         self.seconds["memory"] = perf_counter() - start
@@ -127,128 +92,7 @@ class Program:
         return node.sources if self._is_hosted(node) else device_ops.operands(node)
 
     def _is_hosted(self, node: Node) -> bool:
-        return not device_ops.has_work(node) and self._vendor(node, []) is None
-
-    def _name_buffers(self) -> None:
-        self.external = list(self.graph.inputs)
-        known = set(self.external)
-        self.constants = [node for node in self.graph.captured() if node not in known]
-        self.outputs = list(dict.fromkeys(storage(node) for node in self.graph.outputs))
-        own = {node for group in self.plan.groups for node in group.stored}
-        self.made = [n for n in self.outputs if n in own and n not in known and n not in self.taken]
-        table = [*self.external, *self.constants, *self.made]
-        self.slots = {node: i for i, node in enumerate(table)}
-        self.slots.update((node, self.slots[source]) for node, source in self.taken.items())
-
-    def _find_picks(self) -> None:
-        """For every node with several results the nodes that pick each."""
-        self.picks: dict[Node, dict[int, Node]] = {}
-        for node in self.graph.nodes:
-            if node.op.name == "pick":
-                self.picks.setdefault(node.sources[0], {}).setdefault(node.attrs["index"], node)
-
-    # --- steps ----------------------------------------------------------------------------------------------------
-
-    def _step(self, group: Group) -> Step:
-        own = set(group.roots)
-        reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
-        if not group.opaque:
-            return self._loops(group, reads)
-        if group.epilogue:
-            return self._product(group, reads)
-        node = group.roots[0]
-        if node.op.name == "pick" and not self._is_hosted(node.sources[0]):
-            return self._pick(node)
-        vendor = self._vendor(node, reads)
-        if vendor is not None:
-            return vendor
-        if self._is_hosted(node):
-            return Step(None, node, {}, reads, [node])
-        names: dict[str, Node] = {}
-        results = self.picks.get(node, {})
-        work = device_ops.work(node, self._naming(names), self.figures, results)
-        writes = list(results.values()) if isinstance(node.dtype, tuple) else [node]
-        return Step(work, None, names, reads, writes)
-
-    def _product(self, group: Group, reads: list[Node]) -> Step:
-        """A matrix product with what takes its sums, in one kernel or in two."""
-        node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
-        rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
-        kernel, names = self._lowered(rest)
-        p = product(node)
-        named = self._naming(names)
-        taken = epilogue(kernel, named(node), node.dtype, p.m, p.n, stored=node in group.stored)
-        if taken is not None:
-            works = [device_ops.matmul(node, named, self.figures, taken)]
-        else:
-            works = [device_ops.matmul(node, named, self.figures), write(kernel, self.figures)]
-        launches = tuple(launch for work in works for launch in work.launches)
-        workspace = {name: size for work in works for name, size in work.workspace.items()}
-        writes = list(group.stored)
-        if taken is None and node not in group.stored:
-            workspace[named(node)] = node.size * node.dtype.itemsize
-            del names[named(node)]
-        return Step(Work(launches, workspace), None, names, reads, writes)
-
-    def _vendor(self, node: Node, reads: list[Node]) -> Step | None:
-        """A library's way to carry out an op, if there is one."""
-        found: Sequence[Any] = ()
-        operands = node.sources
-        if node.op.name == "matmul" and node.size and is_even(node):
-            p = product(node)
-            operands, found = (
-                (p.x, p.y),
-                blas.candidates(blas.shape_of(p, node.dtype, self.figures.tf32), self.driver.index),
-            )
-        elif is_convolution(node):
-            shape = dnn.shape_of(node, self.figures.tf32)
-            found = dnn.candidates(shape, self.device) if shape is not None else ()
-        elif node.op.name in dnn_attention.ATTENTIONS:
-            return self._vendor_attention(node, reads)
-        if not found:
-            return None
-        buffers = {name: storage(x) for name, x in zip("xyz", (*operands, node))}
-        return Step(None, None, buffers, reads, [node], found[0])
-
-    def _vendor_attention(self, node: Node, reads: list[Node]) -> Step | None:
-        shape = dnn_attention.shape_of(node)
-        found = dnn_attention.candidates(shape, self.device) if shape is not None else ()
-        picked = self.picks.get(node, {})
-        results = [picked[i] for i in sorted(picked)] if isinstance(node.dtype, tuple) else [node]
-        if not found or (isinstance(node.dtype, tuple) and len(results) < len(node.dtype)):
-            return None
-        values = [*dnn_attention.operands(node), *results]
-        buffers = {f"value{i}": storage(x) for i, x in enumerate(values)}
-        return Step(None, None, buffers, reads, results, found[0])
-
-    def _pick(self, node: Node) -> Step:
-        """One result of several: it is in its place already, or is copied from the first that picked it."""
-        first = self.picks[node.sources[0]][node.attrs["index"]]
-        if first is node:
-            return Step(Work(()), None, {}, [], [])
-        names = {"from": first, "to": node}
-        return Step(device_ops.copy("from", "to", node, self.figures), None, names, [first], [node])
-
-    def _loops(self, group: Group, reads: list[Node]) -> Step:
-        kernel, names = self._lowered(group)
-        return Step(write(kernel, self.figures), None, names, reads, list(group.stored))
-
-    def _lowered(self, group: Group) -> tuple[Kernel, dict[str, Node]]:
-        """The kernel of a loop group, and what its buffers are."""
-        names: dict[str, Node] = {}
-        roots = self.plan.roots
-        return lower(group, "kernel", lambda n: n not in roots and inlines(n), self._naming(names)), names
-
-    def _naming(self, names: dict[str, Node]) -> Callable[[Node], str]:
-        """What names the memory a value lies in, and notes it."""
-
-        def name(node: Node) -> str:
-            owner = storage(node)
-            owner = self.taken.get(owner, owner)
-            names[f"n{owner.serial}"] = owner
-            return f"n{owner.serial}"
-
-        return name
+        return is_hosted(node, self.device, self.figures)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -299,14 +143,15 @@ class Program:
         self.fixed: dict[int, DeviceArray] = {}  # by slot: where a library finds what lies elsewhere at every call
 
     def _bind_vendor(self, number: int, step: Step, arena: int, stretch: Stretch) -> None:
-        workspace = arena + self.offsets[number, "workspace"] if step.workspace else 0
-        call = VendorCall(step.vendor, len(step.buffers), workspace, number)
+        workspace = arena + self.offsets[number, "workspace"] if step.vendor.workspace else 0
+        call = VendorCall(step.vendor, len(step.operands), workspace, number)
         stretch.calls.append(call)
-        for position, node in enumerate(step.buffers.values()):
+        for position, name in enumerate(step.operands):
+            node = step.buffers.get(name)
             if node in self.slots:
                 self.users.setdefault(self.slots[node], []).append((stretch, call, position))
             else:
-                call.pointers[position] = arena + self.offsets[node]
+                call.pointers[position] = arena + self.offsets[(number, name) if node is None else node]
 
     def _bind(self, call: Call, number: int, step: Step, arena: int, stretch: Stretch) -> None:
         for position, given in enumerate(call.launch.arguments):
@@ -349,14 +194,12 @@ class Program:
             where = next((describe(node.location) for node in step.writes if node.location), "")
             if step.node is not None:
                 lines.append(f"  {step.node.op.name}: on the host, by its reference  {where}")
-            elif step.vendor is not None:
+            if step.vendor is not None:
                 lines.append(f"  {step.writes[0].op.name}: {step.vendor.name}  {where}")
-            else:
-                assert step.work is not None
-                lines += [
-                    f"  {launch.entry} {launch.grid} x {launch.block}: {launch.why}  {where}"
-                    for launch in step.work.launches
-                ]
+            lines += [
+                f"  {launch.entry} {launch.grid} x {launch.block}: {launch.why}  {where}"
+                for launch in (step.work.launches if step.work else ())
+            ]
         return "\n".join(lines)
 
     # --- running --------------------------------------------------------------------------------------------------
