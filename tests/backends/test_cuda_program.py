@@ -244,7 +244,8 @@ def test_explain_names_launches_and_what_the_host_computes() -> None:
     text = f.explain()
     assert "1 ops on the host: argsort" in text and "elements" in text
     assert "__global__" in f.source() and "__global__" in f.explain("build")
-    assert "def graph" in f.explain("cse")
+    assert "def graph" in f.explain("cse") and "# kernel 0" in f.explain("fuse")
+    assert "peak memory" in text and "arena" in f.explain("memory") and len(f.memory()) > 2
 
 
 def test_a_kernel_of_ones_own() -> None:

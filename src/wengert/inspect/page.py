@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from wengert.inspect import model, passes
 from wengert.inspect.recorded import record
-from wengert.runtime.program import Interpreter, build
+from wengert.runtime.explain import is_compiled
+from wengert.runtime.program import build
 
 if TYPE_CHECKING:
     from wengert.inspect.profile import Profile
@@ -39,7 +40,7 @@ def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = N
     data = model.as_data(recorded)
     if recorded.replay is not None:
         program = build(recorded.replay.graph, recorded.replay.pairs)
-        if not isinstance(program, Interpreter):
+        if is_compiled(program):
             times = profile.times_of(program) if profile is not None else {}
             data["compiler"] = passes.as_data(recorded.replay.graph, program, recorded.observed, times)
     target = Path(path)

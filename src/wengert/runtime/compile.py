@@ -210,7 +210,7 @@ class Compiled:
     def source(self) -> str:
         """The C, or the CUDA C++, of the latest call's program."""
         program: Any = self._newest("source").program
-        return program.source if hasattr(program, "source") else compiled_program(program, "source").source
+        return str(compiled_program(program, "source").source)
 
     def memory(self) -> list[Moment]:
         """Print what is live at each step of the latest call's program; the moments are returned."""

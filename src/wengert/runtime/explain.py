@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wengert.backends.cpu import Program, Step
 from wengert.compiler.memory import Life, lives
 from wengert.errors import ArgumentError
 from wengert.graph import Graph, Node, as_python
@@ -35,32 +34,19 @@ def text_of(graph: Graph, program: Any, name: str | None = None) -> str:
     """What `explain(name)` shows of a program: the table, the graph after a pass, or why groups were not merged."""
     if name == "recorded":
         return IMPORTS + as_python(graph)
-    if hasattr(program, "described"):
-        return _on_gpu(program, name)
-    if not isinstance(program, Program):
+    if not is_compiled(program):
         return _interpreted(graph, name)
-    if name is None:
-        return table(graph, program)
-    return after(program, name)
+    return table(graph, program) if name is None else after(program, name)
 
 
-def _on_gpu(program: Any, name: str | None) -> str:
-    """What `explain(name)` shows of a program on a GPU: passes and launches, the graph after a pass, or the CUDA."""
-    if name is None:
-        passes = "\n".join(str(report) for report in program.reports)
-        return f"{passes}\n\n{program.described()}"
-    if name == "build":
-        return str(program.source)
-    found = [report for report in program.reports if report.name == name]
-    if not found:
-        known = ", ".join(dict.fromkeys(["recorded", *(report.name for report in program.reports), "build"]))
-        raise ArgumentError(f"explain: there is no pass {name!r}; there are {known}")
-    return IMPORTS + as_python(found[-1].graph)
+def is_compiled(program: Any) -> bool:
+    """Whether a program was compiled, for the CPU or a GPU, and not interpreted."""
+    return hasattr(program, "plan")
 
 
-def compiled_program(program: Any, asked: str) -> Program:
+def compiled_program(program: Any, asked: str) -> Any:
     """The program, if it was compiled; an error that says why not otherwise."""
-    if not isinstance(program, Program):
+    if not is_compiled(program):
         raise ArgumentError(f"{asked}: the program is interpreted, {_why_interpreted()}, so there is none to show")
     return program
 
@@ -131,7 +117,7 @@ def _attention_flops(node: Node) -> int:
     return product // 2 if node.attrs["causal"] else product
 
 
-def rows(graph: Graph, program: Program) -> list[Row]:
+def rows(graph: Graph, program: Any) -> list[Row]:
     """The graph as recorded, the passes, then fusion, memory planning and the C compiler."""
     found = [
         Row(name, len(each.nodes), *_counts(each), _peak_unfused(each), seconds)
@@ -146,7 +132,7 @@ def rows(graph: Graph, program: Program) -> list[Row]:
     return found
 
 
-def _after_passes(program: Program) -> list[tuple[str, Graph, float]]:
+def _after_passes(program: Any) -> list[tuple[str, Graph, float]]:
     """The passes in order, with the graph after each; the second of a name is `simplify 2`."""
     times: dict[str, int] = {}
     found = []
@@ -157,7 +143,7 @@ def _after_passes(program: Program) -> list[tuple[str, Graph, float]]:
     return found
 
 
-def kernels_of(program: Program) -> list[Step]:
+def kernels_of(program: Any) -> list[Any]:
     """The steps that do something: a pick whose value is in its place already does not."""
     return [step for step in program.steps if not step.does_nothing]
 
@@ -176,11 +162,11 @@ def _peak_unfused(graph: Graph) -> int:
     return max(_live_bytes(steps), default=0)
 
 
-def _peak(program: Program) -> int:
+def _peak(program: Any) -> int:
     return max(_live_bytes(_in_arena(program)), default=0)
 
 
-def _in_arena(program: Program) -> list[tuple[list[Node], list[Node]]]:
+def _in_arena(program: Any) -> list[tuple[list[Node], list[Node]]]:
     """What each step reads from and writes to the arena."""
     own = program.offsets
     return [([n for n in s.reads if n in own], [n for n in s.writes if n in own]) for s in program.steps]
@@ -198,7 +184,7 @@ def _live_bytes(steps: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[
     return live
 
 
-def moved_by(step: Step) -> int:
+def moved_by(step: Any) -> int:
     """The bytes that a step reads and writes, each value counted once."""
     return sum(size_of(node) for node in (*step.reads, *step.writes))
 
@@ -212,7 +198,7 @@ def bytes_text(count: int) -> str:
     return f"{count:.2f} GB"
 
 
-def table(graph: Graph, program: Program) -> str:
+def table(graph: Graph, program: Any) -> str:
     """The passes as a table. Before `fuse`, kernels, bytes and memory are what an op at a time would take."""
     lines = ["pass        nodes  kernels  bytes moved      MFLOP  peak memory       time"]
     for row in rows(graph, program):
@@ -221,6 +207,8 @@ def table(graph: Graph, program: Program) -> str:
             f"{row.name:<10} {row.nodes:>6} {row.kernels:>8} {bytes_text(row.moved):>12} {row.flops / 1e6:>10.2f} "
             f"{bytes_text(row.peak):>12} {taken}".rstrip()
         )
+    if hasattr(program, "described"):
+        return "\n".join([*lines, "", program.described()])
     references = [step.node.op.name for step in program.steps if step.node is not None and step.node.op.name != "pick"]
     lines.append(f"loop nests in C: {len(program.functions)} (equal kernels are written once)")
     if references:
@@ -231,7 +219,7 @@ def table(graph: Graph, program: Program) -> str:
 # --- a pass ---------------------------------------------------------------------------------------------------------
 
 
-def after(program: Program, name: str) -> str:
+def after(program: Any, name: str) -> str:
     """The graph after a pass as runnable Python; after `fuse`, with the kernel that each value is computed in."""
     graphs = {name: graph for name, graph, _ in _after_passes(program)}
     if name in graphs:
@@ -243,7 +231,7 @@ def after(program: Program, name: str) -> str:
     return others[name](program)
 
 
-def fused(program: Program) -> str:
+def fused(program: Any) -> str:
     """The kernels, and the graph with a note of the kernel each stored value is computed in."""
     parts = []
     notes: dict[Node, str] = {}
@@ -261,7 +249,7 @@ def _shapes(node: Node) -> str:
     return ", ".join(str(list(s)) for s in node.shape) if isinstance(node.dtype, tuple) else str(list(node.shape))
 
 
-def refusals(program: Program) -> str:
+def refusals(program: Any) -> str:
     """Why groups that read each other were not merged into one kernel, each reason once."""
     found = list(dict.fromkeys(program.plan.refusals))
     return "\n".join(found) if found else "no merge of two groups was refused"
@@ -285,13 +273,13 @@ class Timeline(list[Moment]):
         return f"<timeline, {len(self)} steps>"
 
 
-def timeline(program: Program) -> Timeline:
+def timeline(program: Any) -> Timeline:
     """Memory step by step: how much is live, and what it is."""
     alive = lives(_in_arena(program))
     return Timeline(_moment(number, alive) for number in range(len(program.steps)))
 
 
-def fullest(program: Program) -> Moment | None:
+def fullest(program: Any) -> Moment | None:
     """The step at which most is live; None where there is no step."""
     live = _live_bytes(_in_arena(program))
     return _moment(live.index(max(live)), lives(_in_arena(program))) if live else None
@@ -308,7 +296,7 @@ def _line(node: Node) -> str:
     return describe(node.location) + (f": {line}" if line else "")
 
 
-def memory_text(program: Program, top: int = 3) -> str:
+def memory_text(program: Any, top: int = 3) -> str:
     """The timeline as text, with the largest values at its peak."""
     moments = timeline(program)
     if not moments:

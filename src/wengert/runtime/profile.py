@@ -51,9 +51,7 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
     ['matmul [8, 8] by [8, 8]', 'max, sum, multiply over (8, 8)']
     """
     compiled(*args, **kwargs)
-    program: Any = compiled._newest("profile").program
-    if not hasattr(program, "device"):
-        program = compiled_program(program, "profile")
+    program = compiled_program(compiled._newest("profile").program, "profile")
     watcher = watch.observer = _Watcher(program)
     try:
         for _ in range(repeats):
