@@ -5,7 +5,7 @@ forms, the recorded one and the turned one. The walk makes each in the form its 
 reductions, pools, padding and concatenation of turned values are turned themselves, their axes renamed. Where the other
 form is asked for, a turn of the axes stands in between, which a kernel that computes the value takes in as a map of
 indices. Inputs and outputs stay as they are: weights are turned by the kernel that casts them, and their gradients
-are read turned by the one that updates them.
+are read turned by the one that updates them. Convolutions over few channels are folded besides (`fold`).
 
 Numbers stay the same but for the order in which sums over turned values are added up.
 """
@@ -13,13 +13,14 @@ Numbers stay the same but for the order in which sums over turned values are add
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.compiler.constants import number
+from wengert.compiler.fold import Folding, folding
 from wengert.compiler.rewrite import made_by, opaque, over, scope, spend
 from wengert.dtypes import HALF, float32
-from wengert.graph import Graph, Node, Shape, recorded_as
+from wengert.graph import Graph, Node, Shape, now, recorded_as
 from wengert.ops.addressing import ADD_ALONG
 from wengert.ops.channels_last import (
     CONVOLVE_INPUT_LAST,
@@ -83,6 +84,7 @@ class _Turning:
         self.last: dict[Node, Node] = {}
         self.made_last: set[Node] = set()  # those computed in that form
         self.unread: set[Node] = set()  # reshapes of a pool's places, which its derivative reads as they are made
+        self.folded: dict[tuple[Node, Folding], Node] = {}
         self.nodes: list[Node] = []
         self.readers: dict[Node, list[Node]] = {}
         for node in graph.nodes:
@@ -162,11 +164,36 @@ class _Turning:
         return (isinstance(op, Elementwise) or op in _RENAMING) and self._like(node)
 
     def _convolution(self, node: Node) -> bool:
-        made = _CONVOLUTIONS[node.op](*map(self.as_turned, node.sources), **node.attrs)
+        fold = folding(node)
+        made = self._add(self._folded(node, fold) if fold else self._turned(node))
         if node.op is not CONVOLVE_WEIGHT:
-            return self._keep(node, made)
-        self.first[node] = self._permuted(self._add(made), first_order(node.ndim))
+            self.last[node] = made
+            self.made_last.add(node)
+            return True
+        if fold:
+            made = self._added(lambda: fold.unfolded(made))
+        self.first[node] = self._permuted(made, first_order(node.ndim))
         return True
+
+    def _turned(self, node: Node) -> Node:
+        return _CONVOLUTIONS[node.op](*map(self.as_turned, node.sources), **node.attrs)
+
+    def _folded(self, node: Node, fold: Folding) -> Node:
+        """A convolution over few channels, folded."""
+        x, other = map(self.as_turned, node.sources)
+        key = node.sources[0], fold
+        if key not in self.folded:
+            self.folded[key] = self._added(lambda: fold.values(x))
+        if node.op is CONVOLVE_WEIGHT:
+            return CONVOLVE_WEIGHT_LAST(self.folded[key], other, kernel=fold.kernel, **fold.form)
+        return CONVOLVE_LAST(self.folded[key], self._added(lambda: fold.weight(other)), **fold.form)
+
+    def _added(self, record: Callable[[], Node]) -> Node:
+        """What is recorded, with all that it is recorded from."""
+        since = now()
+        made = record()
+        self.nodes += Graph([], [made], since).nodes
+        return made
 
     def _like(self, node: Node) -> bool:
         """The same op over turned sources, with its axes renamed."""

@@ -1,0 +1,104 @@
+"""Folding: a convolution over few channels, as of an image, becomes one over as many as tensor cores take at once.
+
+Under a stride of 2 every 2 x 2 neighbours count as channels of one place: a kernel of 7 x 7 over 3 channels is one of
+4 x 4 over 12, at stride 1. What is left of the last 16 bytes is filled up with zeros. All of it is movement, which the
+kernel that casts the image takes in. Values here have their channels last.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from wengert.graph import Node, Shape
+from wengert.ops.convolve import CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
+from wengert.ops.movement import permute_dims, place, reshape, take_slice
+
+CHUNK = 16  # bytes that are read at once
+MOST = 16  # channels that folding makes
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How a convolution is folded: `factor` neighbours along each axis count as one place."""
+
+    channels: int
+    filled: int  # channels of a place, with those that are zeros
+    factor: Shape
+    ahead: Shape  # zeros before the kernel's first element
+    given: Shape  # the kernel as it was
+    kernel: Shape
+    stride: Shape
+    padding: Pairs
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """The attributes of the folded convolution."""
+        ones = (1,) * len(self.kernel)
+        return {"stride": self.stride, "padding": self.padding, "dilation": ones, "groups": 1}
+
+    def values(self, x: Node) -> Node:
+        """The convolution's input, folded."""
+        return self._filled(self._folded(x))
+
+    def weight(self, weight: Node) -> Node:
+        """Its weight, folded."""
+        whole = tuple(k * s for k, s in zip(self.kernel, self.factor))
+        laid = place(weight, (weight.shape[0], *whole, self.channels), (0, *self.ahead, 0), (1,) * weight.ndim)
+        return self._filled(self._folded(laid))
+
+    def unfolded(self, weight: Node) -> Node:
+        """A folded weight, or its gradient, as it was."""
+        n, outs = len(self.kernel), weight.shape[0]
+        own = take_slice(weight, (0,) * (n + 2), (1,) * (n + 2), (*weight.shape[:-1], self._own))
+        apart = reshape(own, (outs, *self.kernel, *self.factor, self.channels))
+        order = [0, *(axis for i in range(n) for axis in (1 + i, 1 + n + i)), 1 + 2 * n]
+        whole = reshape(
+            permute_dims(apart, order), (outs, *(k * s for k, s in zip(self.kernel, self.factor)), self.channels)
+        )
+        return take_slice(whole, (0, *self.ahead, 0), (1,) * (n + 2), (outs, *self.given, self.channels))
+
+    @property
+    def _own(self) -> int:
+        return self.channels * math.prod(self.factor)
+
+    def _folded(self, x: Node) -> Node:
+        n, sizes = len(self.kernel), tuple(m // s for m, s in zip(x.shape[1:], self.factor))
+        pairs = (number for pair in zip(sizes, self.factor) for number in pair)
+        apart = reshape(x, (x.shape[0], *pairs, self.channels))
+        order = (0, *range(1, 2 * n, 2), *range(2, 2 * n + 1, 2), 2 * n + 1)
+        return reshape(permute_dims(apart, order), (x.shape[0], *sizes, self._own))
+
+    def _filled(self, x: Node) -> Node:
+        return place(x, (*x.shape[:-1], self.filled), (0,) * x.ndim, (1,) * x.ndim)
+
+
+def folding(node: Node) -> Folding | None:
+    """How a convolution, or the gradient by its weight, is folded; None where it has channels enough."""
+    if node.op is CONVOLVE_INPUT:
+        return None
+    x, a = node.sources[0], node.attrs
+    weight, y = (node, node.sources[1]) if node.op is CONVOLVE_WEIGHT else (node.sources[1], node)
+    channels, chunk = x.shape[1], CHUNK // x.dtype.itemsize
+    if channels >= chunk or any(d != 1 for d in a["dilation"]):
+        return None
+    return _by(a["stride"], x, weight, y, a, chunk) or _by((1,) * len(a["stride"]), x, weight, y, a, chunk)
+
+
+def _by(factor: Shape, x: Node, weight: Node, y: Node, a: dict[str, Any], chunk: int) -> Folding | None:
+    """The folding by a factor; None where it does not fit the sizes, or makes too many channels."""
+    sizes, given = x.shape[2:], weight.shape[2:]
+    own = x.shape[1] * math.prod(factor)
+    if own > MOST or any(n % s for n, s in zip(sizes, factor)):
+        return None
+    lows = [low for low, _ in a["padding"]]
+    ahead = tuple(-low % s for low, s in zip(lows, factor))
+    kernel = tuple(-(-(k + e) // s) for k, e, s in zip(given, ahead, factor))
+    stride = tuple(t // s for t, s in zip(a["stride"], factor))
+    first = [(low + e) // s for low, e, s in zip(lows, ahead, factor)]
+    reach = [(n - 1) * t + k for n, t, k in zip(y.shape[2:], stride, kernel)]
+    padding = tuple((low, r - n // s - low) for low, r, n, s in zip(first, reach, sizes, factor))
+    if any(number < 0 for pair in padding for number in pair):
+        return None
+    return Folding(x.shape[1], -(-own // chunk) * chunk, factor, ahead, given, kernel, stride, padding)
