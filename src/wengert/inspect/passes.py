@@ -87,7 +87,7 @@ def inside(program: Any, i: int) -> list[Node]:
         node = stack.pop()
         if node not in found and node in own and (node in group.roots or node not in roots):
             found[node] = None
-            stack += node.sources if not group.opaque or node in group.epilogue else ()
+            stack += () if group.opaque and node is group.roots[0] else node.sources
     return list(found)
 
 
