@@ -6,7 +6,7 @@ Nothing here is needed to compute on a GPU: `x.to("cuda")`, `model.to("cuda")` a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,13 @@ from wengert.ops.core import data
 from wengert.ops.op import Op
 from wengert.tensor import Tensor
 
+if TYPE_CHECKING:
+    from wengert.backends.cuda.copies import Download
+
 __all__ = [
     "Memory",
     "device_count",
+    "download",
     "is_available",
     "kernel",
     "memory",
@@ -79,7 +83,14 @@ class Memory(NamedTuple):
     arena: int
     free: int
     total: int
-    by_line: list[tuple[str, int]]
+    device: str
+
+    @property
+    def by_line(self) -> list[tuple[str, int]]:
+        """The lines of the program that made most of what is held now, with the bytes; it takes a moment to look."""
+        from wengert.backends.cuda.memory import holders
+
+        return holders(self.device)
 
     def __str__(self) -> str:
         names = ("live", "peak", "arena", "free", "total")
@@ -90,12 +101,12 @@ class Memory(NamedTuple):
 def memory(device: str = "cuda") -> Memory:
     """What a GPU's memory holds now, and which lines of the program made it."""
     driver = _driver(device)
-    from wengert.backends.cuda.memory import Usage, holders, usage
+    from wengert.backends.cuda.memory import Usage, usage
 
     name = devices.named(device, "memory")
     used = usage.get(name, Usage())
     free, total = driver.memory_info()
-    return Memory(used.live, used.peak, driver.arena_size, free, total, holders(name))
+    return Memory(used.live, used.peak, driver.arena_size, free, total, name)
 
 
 def transfers() -> dict[str, int]:
@@ -136,6 +147,23 @@ def upload(array: Any, device: str = "cuda") -> Tensor:
         raise DTypeError(f"cuda.upload: an array of dtype {found.dtype} cannot become a tensor")
     there: Any = upload_aside(found, name)
     return Tensor(data(there, name))
+
+
+def download(tensor: Tensor) -> Download:
+    """The elements of a Tensor on a GPU, on their way to the host: `numpy()`, `item()` and `float()` wait for them.
+
+    They wait for what the GPU was given before, and not for what it was given since, as looking at the Tensor would: a
+    loop that looks at the loss of some steps ago keeps the GPU busy.
+
+        losses.append(wg.cuda.download(step(x, y)))
+        print(losses[-10].item())
+    """
+    from wengert.backends.cuda.copies import Download
+    from wengert.runtime.realize import value
+
+    if tensor.device == "cpu":
+        raise DeviceError("cuda.download: this tensor is on the host already")
+    return Download(value(tensor.node))
 
 
 # --- kernels of your own --------------------------------------------------------------------------------------------

@@ -88,6 +88,10 @@ class EmulatedDriver:
         """Copy an array out."""
         ctypes.memmove(array.ctypes.data, pointer, array.nbytes)
 
+    def download_later(self, address: int, pointer: int, size: int) -> None:
+        """Copy at once."""
+        ctypes.memmove(address, pointer, size)
+
     def copy(self, to: int, source: int, size: int) -> None:
         """Copy bytes."""
         ctypes.memmove(to, source, size)

@@ -66,6 +66,26 @@ def test_pinned_memory_is_read_where_it_lies_and_given_back(gpu: EmulatedDriver)
     assert len(gpu.blocks) == held
 
 
+def test_a_download_is_what_the_value_was_then() -> None:
+    x = wg.cuda.upload(np.arange(6.0).reshape(2, 3))
+    before = wg.cuda.transfers()["downloads"]
+    found = wg.cuda.download(x)
+    x.assign(x * 0)
+    assert found.numpy().tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and found.numpy() is found.numpy()
+    assert wg.cuda.transfers()["downloads"] == before + 1
+    assert float(wg.cuda.download(wg.cuda.upload(np.float32(2.5)))) == 2.5
+    assert wg.cuda.download(wg.cuda.upload(np.zeros((0, 2)))).numpy().shape == (0, 2)
+    with pytest.raises(wg.errors.DeviceError, match="on the host already"):
+        wg.cuda.download(wg.ones(2))
+
+
+def test_a_download_tells_of_an_index_out_of_range() -> None:
+    table, rows = wg.cuda.upload(np.ones((4, 3))), wg.cuda.upload(np.array([0, 7]))
+    found = wg.cuda.download(wg.take(table, rows, axis=0))
+    with pytest.raises(wg.errors.OutOfRangeError, match="gather"):
+        found.numpy()
+
+
 @pytest.mark.parametrize("options", [{}, {"prefetch": 0}], ids=str)
 def test_a_loader_gives_the_same_batches_on_a_gpu(options: dict[str, int]) -> None:
     data = ArrayDataset(np.arange(70).reshape(7, 10), np.arange(7))

@@ -23,7 +23,7 @@ class Memory:
     def __init__(self) -> None:
         self.peak = 0
         self.at_peak: list[Holder] = []
-        self.gpus: dict[str, cuda.Memory] = {}  # as they were at the end
+        self.gpus: list[tuple[cuda.Memory, list[tuple[str, int]]]] = []  # as they were at the end, and by line
         self._live: dict[int, tuple[ref[Any], Holder]] = {}
         self._now = 0
         self._programs: WeakKeyDictionary[Any, list[Holder]] = WeakKeyDictionary()
@@ -52,7 +52,8 @@ class Memory:
 
     def look_at_gpus(self) -> None:
         """See what the GPUs in use hold."""
-        self.gpus = {name: cuda.memory(name) for name in opened_names()}
+        found = [cuda.memory(name) for name in opened_names()]
+        self.gpus = [(held, held.by_line) for held in found]
 
     def _look(self, more: Any) -> None:
         total = self._now + sum(size for size, _, _ in more)
@@ -66,8 +67,8 @@ class Memory:
         lines = [f"memory: at most {bytes_text(self.peak)} at once; of this"]
         largest = sorted(self.at_peak, reverse=True)[:top]
         lines += [f"  {bytes_text(size):>10}  {what}  {where[:80]}" for size, what, where in largest]
-        for name, held in self.gpus.items():
+        for held, by_line in self.gpus:
             most = f"{bytes_text(held.peak)} at most, {bytes_text(held.arena)} for programs to work in"
-            lines.append(f"{name}: tensors hold {bytes_text(held.live)}, {most}; by line")
-            lines += [f"  {bytes_text(size):>10}  {line}" for line, size in held.by_line[:top]]
+            lines.append(f"{held.device}: tensors hold {bytes_text(held.live)}, {most}; by line")
+            lines += [f"  {bytes_text(size):>10}  {line}" for line, size in by_line[:top]]
         return "\n".join(lines)

@@ -30,8 +30,7 @@ from wengert.train.steps import Steps
 from wengert.train.task import Task, build
 
 POINTS = 200  # that the course of a run is drawn with
-LOOK_EVERY = {"cpu": 1}  # updates between looks at values; a device is not kept waiting for each
-LOOK_EVERY_ELSEWHERE = 10
+AHEAD = 8  # updates that a GPU is given before the values of the first are looked at
 
 
 class Interrupted(KeyboardInterrupt):
@@ -39,12 +38,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Update(NamedTuple):
-    """An update of the parameters: number, batches, the random state before it, and values not looked at yet."""
+    """An update of the parameters: number, batches, the random state before it, and values on their way."""
 
     step: int
     batches: list[Any]
     random: dict[str, wg.Tensor]
-    values: list[dict[str, wg.Tensor]]
+    values: list[dict[str, Any]]
 
 
 class Run:
@@ -155,12 +154,15 @@ class Run:
         batches = [self._next_batch() for _ in range(self.recipe.accumulate)]
         *first, last = batches
         self.step += 1
-        try:
+        with _errors_at(self.step):
             values = [*(self.steps.accumulate(*batch) for batch in first), self.steps.update(*last)]
-        except (ComputationError, OutOfRangeError) as error:
-            hint = "; are all labels (or tokens) among those of the model?" if "out of range" in error.message else ""
-            raise type(error)(f"step {self.step}: {error.message}{hint}", error.location) from error
-        return Update(self.step, batches, random, values)
+        return Update(self.step, batches, random, [self._on_their_way(each) for each in values])
+
+    def _on_their_way(self, values: dict[str, wg.Tensor]) -> dict[str, Any]:
+        """Values that can be looked at while a GPU goes on with later updates."""
+        if self.recipe.device == "cpu":
+            return values
+        return {name: wg.cuda.download(value) for name, value in values.items()}
 
     def _next_batch(self) -> Any:
         is_rest = self.loader.next_batch >= self.updates_per_epoch * self.recipe.accumulate
@@ -176,8 +178,9 @@ class Run:
     def _looked_at(self, update: Update) -> dict[str, float]:
         """The means of an update's values; raises where they are not finite."""
         values = update.values
-        means = {name: sum(float(part[name]) for part in values) / len(values) for name in values[0]}
-        means["norm"] = float(values[-1]["norm"])
+        with _errors_at(update.step):
+            means = {name: sum(float(part[name]) for part in values) / len(values) for name in values[0]}
+            means["norm"] = float(values[-1]["norm"])
         may_overflow = self.steps.scaler.is_enabled()  # which then skips the update by itself
         if not math.isfinite(means["loss"]) or not (math.isfinite(means["norm"]) or may_overflow):
             self._raise_not_finite(update, means)
@@ -259,30 +262,27 @@ class Run:
         pace = _Pace(self.step)
         window: list[dict[str, float]] = []
         pending: list[Update] = []
-        look_every = LOOK_EVERY.get(self.recipe.device, LOOK_EVERY_ELSEWHERE)
+        ahead = 0 if self.recipe.device == "cpu" else AHEAD
         is_last = False
         while not is_last:
             pending.append(self._recorded_update())
             is_noted = self.step % max(self.total // POINTS, 1) == 0
             is_saved = bool(self.recipe.save_every) and self.step % self.recipe.save_every == 0
             is_last = self.step == self._end_of_epoch or self._asked_to_stop
-            if len(pending) >= look_every or is_noted or is_saved or is_last:
-                looked_at = [self._looked_at(update) for update in pending]
-                self._add_up(looked_at)
-                window += looked_at
-                pending = []
-                screen.show(self._report(pace))
-            if is_noted:
+            while len(pending) > (0 if is_saved or is_last else ahead):
+                window.append(self._looked_at(pending.pop(0)))
+                self._add_up(window[-1])
+            screen.show(self._report(pace))
+            if is_noted and window:
                 self._note(log, "train", _means(window), lr=float(self.optimizer.param_groups[0]["lr"]))
                 window = []
             if is_saved:
                 self.save()
 
-    def _add_up(self, updates: list[dict[str, float]]) -> None:
-        """Add the values of updates to the sums of the epoch."""
-        for values in updates:
-            for name, value in {**values, "updates": 1.0}.items():
-                self.epoch_sums[name] = self.epoch_sums.get(name, 0.0) + value
+    def _add_up(self, values: dict[str, float]) -> None:
+        """Add the values of an update to the sums of the epoch."""
+        for name, value in {**values, "updates": 1.0}.items():
+            self.epoch_sums[name] = self.epoch_sums.get(name, 0.0) + value
 
     def _finish_epoch(self, screen: Any, log: Log) -> None:
         """The evaluation and the checkpoint after an epoch."""
@@ -350,6 +350,16 @@ class Run:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _errors_at(step: int) -> Iterator[None]:
+    """Inside, what goes wrong is told with the number of the step."""
+    try:
+        yield
+    except (ComputationError, OutOfRangeError) as error:
+        hint = "; are all labels (or tokens) among those of the model?" if "out of range" in error.message else ""
+        raise type(error)(f"step {step}: {error.message}{hint}", error.location) from error
 
 
 class _Pace:

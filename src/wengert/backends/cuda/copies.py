@@ -1,7 +1,9 @@
-"""Copies to a GPU that go on beside its work: from pinned memory of the host, on a stream of their own.
+"""Copies that nobody waits for until they are needed, by way of pinned memory of the host.
 
-In: host arrays. Out: arrays on the device, which whatever comes next on its stream waits for; nobody else does. An
-array that does not lie in pinned memory is put there first, in one of a few blocks that are used in turn.
+Up: host arrays become arrays on the device, on a stream of their own beside the work; whatever comes next on the
+device's stream waits for them. An array that does not lie in pinned memory is put there first, in one of a few blocks
+that are used in turn. Down: values of the device are copied when its stream comes to it, and waited for when they are
+looked at, while later work goes on.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from weakref import finalize
 import numpy as np
 
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import Block, DeviceArray, transfers
+from wengert.backends.cuda.memory import Block, DeviceArray, check_indices, transfers
 from wengert.graph import Shape
 from wengert.reference import watch
 
 Array = np.ndarray[Any, Any]
-UNDER_WAY = 8  # copies at most; one more waits for the oldest
+UNDER_WAY = 8  # copies to a device at most; one more waits for the oldest
+KEPT = 32  # blocks that wait for their next use
+FLAG = 16  # bytes in front of a download: the device's note of an index out of range
 
 _ranges: dict[int, int] = {}  # the pinned memory there is: where it begins and ends
 
@@ -69,6 +73,49 @@ def upload_aside(array: Array, device: str) -> DeviceArray:
     return DeviceArray(array.shape, array.dtype, device, block)
 
 
+class Download:
+    """The elements of an array on a GPU, on their way to the host."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self.device, self.shape, self.dtype, self.size = array.device, array.shape, array.dtype, array.nbytes
+        driver = opened(self.device)
+        driver.make_current()
+        self._lane = _lanes.setdefault(self.device, Lane(self.device))
+        with self._lane.lock:
+            self._block = self._lane.block(self.size + FLAG)
+        address = self._block.ctypes.data
+        self._block[:FLAG] = 0
+        if driver.flag:  # whether an index was out of range in what came before
+            driver.download_later(address, driver.flag, 4)
+        if self.size:
+            driver.download_later(address + FLAG, array.pointer, self.size)
+        self._stop = driver.mark()
+        self._found: Array | None = None
+        transfers.downloads += 1
+        transfers.downloaded += self.size
+
+    def numpy(self) -> Array:
+        """The elements, as soon as they are here."""
+        if self._found is None:
+            self._stop.wait()
+            if self._block[:FLAG].any():
+                check_indices(self.device)
+            found = self._block[FLAG : FLAG + self.size].copy().view(self.dtype).reshape(self.shape)
+            found.flags.writeable = False
+            self._found = found
+            with self._lane.lock:
+                self._lane.give_back(self._block)
+            del self._block
+        return self._found
+
+    def item(self) -> Any:
+        """The one element, as Python's number."""
+        return self.numpy().item()
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+
 class Copy(NamedTuple):
     """A copy under way: what it reads, whether that is a block of ours, and when it ends."""
 
@@ -78,7 +125,7 @@ class Copy(NamedTuple):
 
 
 class Lane:
-    """The copies to a GPU: those under way, and pinned blocks for the next."""
+    """The copies to a GPU that are under way, and pinned blocks for the next, either way."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -88,14 +135,21 @@ class Lane:
 
     def staged(self, array: Array) -> Array:
         """The array in a pinned block."""
-        self._settle()
-        fitting = [i for i, block in enumerate(self.blocks) if array.nbytes <= block.nbytes <= 4 * array.nbytes]
-        if fitting:
-            block = self.blocks.pop(fitting[0])
-        else:
-            block = pinned((1 << max(array.nbytes - 1, 0).bit_length(),), np.dtype(np.uint8), self.device)
+        block = self.block(array.nbytes)
         block[: array.nbytes].view(array.dtype).reshape(array.shape)[...] = array
         return block
+
+    def block(self, size: int) -> Array:
+        """A pinned block of so many bytes at least."""
+        self._settle()
+        fitting = [i for i, block in enumerate(self.blocks) if size <= block.nbytes <= 4 * size]
+        if fitting:
+            return self.blocks.pop(fitting[0])
+        return pinned((1 << max(size - 1, 0).bit_length(),), np.dtype(np.uint8), self.device)
+
+    def give_back(self, block: Array) -> None:
+        """Keep a block for the next copy; of many the latest."""
+        self.blocks = [block, *self.blocks[: KEPT - 1]]
 
     def _settle(self) -> None:
         """Take back the blocks that have been read."""
@@ -104,7 +158,7 @@ class Lane:
             copy = waiting.popleft()
             copy.stop.wait()
             if copy.is_block:
-                self.blocks = [copy.source, *self.blocks[: UNDER_WAY - 1]]
+                self.give_back(copy.source)
 
 
 _lanes: dict[str, Lane] = {}

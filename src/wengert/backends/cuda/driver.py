@@ -232,6 +232,10 @@ class Driver:
         check(self.cu.cuMemcpyDtoHAsync(array.ctypes.data, pointer, array.nbytes, self.stream))
         self.synchronize()
 
+    def download_later(self, address: int, pointer: int, size: int) -> None:
+        """Copy from the device to pinned memory of the host when the stream comes to it."""
+        check(self.cu.cuMemcpyDtoHAsync(address, pointer, size, self.stream))
+
     def copy(self, to: int, source: int, size: int) -> None:
         """Copy bytes on the device."""
         check(self.cu.cuMemcpyDtoDAsync(to, source, size, self.stream))

@@ -168,12 +168,17 @@ def download(array: DeviceArray) -> np.ndarray[Any, Any]:
     driver = opened(array.device)
     if made.nbytes:
         driver.download(made, array.pointer)
-    checks = unchecked.pop(array.device, None)
-    if checks and driver.took_error():
-        raise OutOfRangeError(f"an index was out of range on {array.device}, in one of these: {', '.join(checks)}")
+    check_indices(array.device)
     transfers.downloads += 1
     transfers.downloaded += made.nbytes
     return made
+
+
+def check_indices(device: str) -> None:
+    """Raise if an index was out of range since somebody last looked; waits for the device if one may have been."""
+    checks = unchecked.pop(device, None)
+    if checks and opened(device).took_error():
+        raise OutOfRangeError(f"an index was out of range on {device}, in one of these: {', '.join(checks)}")
 
 
 def holders(device: str, top: int = 10) -> list[tuple[str, int]]:
