@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,23 @@ def test_the_kernels_of_a_profile_add_up() -> None:
     assert profile.computing <= profile.seconds
     assert any("test_copies.py" in line for line in profile.rows("line"))
     assert any(name.startswith("ResNet.") for name in profile.rows("module"))
+
+
+def test_a_download_does_not_wait_for_what_came_later() -> None:
+    weight = wg.random.normal((4096, 4096), device="cuda").to(wg.bfloat16)
+
+    @wg.compile
+    def work(x: wg.Tensor) -> wg.Tensor:
+        for _ in range(200):
+            x = wg.tanh(x @ weight)
+        return x
+
+    for _ in range(3):
+        later = work(weight)
+    wg.cuda.synchronize()
+    first = wg.cuda.download(wg.cuda.upload(np.arange(4)) + 1)
+    start = time.perf_counter()
+    later = work(weight)
+    assert first.numpy().tolist() == [1, 2, 3, 4]
+    without, _ = time.perf_counter() - start, later.numpy()
+    assert without < 0.5 * (time.perf_counter() - start)
