@@ -26,6 +26,7 @@ class Marks:
     def begin(self) -> None:
         """Put the first marks, where nothing is under way."""
         for driver in all_opened():
+            driver.make_current()
             driver.synchronize()
             self._origins[driver] = driver.mark(), perf_counter()
 
@@ -41,6 +42,7 @@ class Marks:
         """Wait for the devices, and tell of all pairs."""
         pairs, self._pairs = self._pairs, []
         for driver in self._origins:
+            driver.make_current()
             driver.synchronize()
         for driver, start, stop, note in pairs:
             origin, when = self._origins[driver]

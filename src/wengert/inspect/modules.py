@@ -11,10 +11,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import ref
 
 from wengert.graph import Node, now, recording
 from wengert.location import Backward, Location
-from wengert.nn.hooks import Called, observers
+from wengert.nn.hooks import observers
 from wengert.nn.module import Module
 
 Path = tuple[str, ...]
@@ -30,10 +31,10 @@ class Modules:
         self._stack: list[tuple[Module, Path]] = []
         self._located: dict[int, tuple[Location, Path]] = {}  # by the identity of a location, which passes hand on
 
-    def remember(self, ended: Iterable[Called]) -> None:
+    def remember(self, ended: Iterable[tuple[int, int, ref[Module]]]) -> None:
         """Take over calls that have ended already, later ones than are known, as far as their modules are there."""
-        later = [call for call in ended if call.first > self._changes[-1]]
-        known = sorted(later, key=lambda call: (call.first, -call.last))
+        later = [call for call in ended if call[0] > self._changes[-1]]
+        known = sorted(later, key=lambda call: (call[0], -call[1]))
         around: list[tuple[int, Module, Path]] = []  # the calls under way: their ends, modules and paths
         for first, last, reference in known:
             self._end_calls(around, first)

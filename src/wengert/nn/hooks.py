@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -41,16 +41,10 @@ observers: list[Callable[[Module], AbstractContextManager[None]]] = []
 """What surrounds the forward of every module while something looks on, such as a profile; usually there is none."""
 
 
-class Called(NamedTuple):
-    """A call of a module: the numbers of the nodes recorded in it are from `first` on and below `last`."""
-
-    first: int
-    last: int
-    module: ref[Module]
-
-
-calls: deque[Called] = deque(maxlen=10_000)
-"""The last calls of modules that have ended, for who wants to know where a node was recorded."""
+calls: deque[tuple[int, int, ref[Module]]] = deque(maxlen=10_000)
+"""The last calls of modules that have ended, for who wants to know where a node was recorded: the numbers of the nodes
+recorded in a call are between the first two.
+"""
 
 
 class HookHandle:

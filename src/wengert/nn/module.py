@@ -16,12 +16,13 @@ from weakref import ref
 import wengert as wg
 from wengert.nn import state as _state
 from wengert.nn.errors import name_layer
-from wengert.nn.hooks import Called, Hook, HookHandle, calls, observers
+from wengert.nn.hooks import Hook, HookHandle, calls, observers
 from wengert.nn.parameter import Parameter
 
 M = TypeVar("M", bound="Module")
 
 _NOTHING = object()
+_now = wg.graph.now
 _SPELLINGS = {
     "bfloat16": "to(wg.bfloat16)",
     "cpu": 'to("cpu")',
@@ -59,7 +60,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.__dict__["_called"] = True
-        first = wg.graph.now()
+        first = _now()
         try:
             if observers:
                 return self._call_observed(args, kwargs)
@@ -70,7 +71,7 @@ class Module:
             name_layer(error, self, args, kwargs)
             raise
         finally:
-            calls.append(Called(first, wg.graph.now(), ref(self)))
+            calls.append((first, _now(), ref(self)))
 
     # --- attributes ---------------------------------------------------------------------------------------------
 
