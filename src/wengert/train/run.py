@@ -156,13 +156,7 @@ class Run:
         self.step += 1
         with _errors_at(self.step):
             values = [*(self.steps.accumulate(*batch) for batch in first), self.steps.update(*last)]
-        return Update(self.step, batches, random, [self._on_their_way(each) for each in values])
-
-    def _on_their_way(self, values: dict[str, wg.Tensor]) -> dict[str, Any]:
-        """Values that can be looked at while a GPU goes on with later updates."""
-        if self.recipe.device == "cpu":
-            return values
-        return {name: wg.cuda.download(value) for name, value in values.items()}
+        return Update(self.step, batches, random, [_on_their_way(each) for each in values])
 
     def _next_batch(self) -> Any:
         is_rest = self.loader.next_batch >= self.updates_per_epoch * self.recipe.accumulate
@@ -350,6 +344,11 @@ class Run:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _on_their_way(values: dict[str, wg.Tensor]) -> dict[str, Any]:
+    """Values that can be looked at while a GPU goes on with later updates."""
+    return {name: value if value.device == "cpu" else wg.cuda.download(value) for name, value in values.items()}
 
 
 @contextmanager
