@@ -38,12 +38,16 @@ class Marks:
         if len(self._pairs) >= self.most:
             self.read()
 
-    def read(self) -> None:
-        """Wait for the devices, and tell of all pairs."""
-        pairs, self._pairs = self._pairs, []
+    def wait(self) -> None:
+        """Wait until the devices have come by all marks."""
         for driver in self._origins:
             driver.make_current()
             driver.synchronize()
+
+    def read(self) -> None:
+        """Wait, and tell of all pairs."""
+        self.wait()
+        pairs, self._pairs = self._pairs, []
         for driver, start, stop, note in pairs:
             origin, when = self._origins[driver]
             stop.wait()

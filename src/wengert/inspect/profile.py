@@ -100,11 +100,13 @@ class Profile:
     def __exit__(self, *exception: Any) -> None:
         if exception[0] is None:
             flush()  # what was recorded inside is computed inside
-            self._marks.read()
-            self.memory.look_at_gpus()
+            self._marks.wait()
         self.seconds += perf_counter() - self._start
         watch.observer = None
         self._stack.close()
+        if exception[0] is None:
+            self._marks.read()
+            self.memory.look_at_gpus()
 
     # --- what is told while it runs -----------------------------------------------------------------------------
 
@@ -140,10 +142,18 @@ class Profile:
         if watch.node is not None:  # a program for it alone, and all that are like it
             told = [self._of_node(watch.node, program.device)] * len(program.steps)
         else:
-            told = self._steps[program] = self._steps.get(program) or self._described(program, program.device)
+            told = self._told(program)
         self.memory.ran(program)
         for number, start, stop in steps:
             self._marks.add(program.driver, start, stop, functools.partial(self._ran_step, program, number, told))
+
+    def _told(self, program: Any) -> list[tuple[Key, Counts]]:
+        """What is told of the steps of a program on a GPU."""
+        if program not in self._steps:
+            start = perf_counter()
+            self._steps[program] = self._described(program, program.device)
+            self.built(start, perf_counter())
+        return self._steps[program]
 
     def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
         """Bytes were copied to a GPU."""
