@@ -17,6 +17,8 @@ from wengert import devices
 from wengert.backends.cuda import copies, driver
 from wengert.data import ArrayDataset, DataLoader
 from wengert.inspect import table
+from wengert.inspect.model import as_data
+from wengert.inspect.recorded import record
 from wengert.runtime.profile import profile
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
@@ -145,3 +147,13 @@ def test_the_page_of_a_program_on_a_gpu_has_its_passes_kernels_and_memory(tmp_pa
     assert [kernel["name"].split()[0] for kernel in found["kernels"]] == ["matmul", "sum"]
     assert all("__global__" in k["source"] and k["seconds"] > 0 and k["nodes"] for k in found["kernels"])
     assert [moment["live"] for moment in found["memory"]] == [8 * 8 * 8] * 2
+
+
+def test_the_page_of_a_tensor_on_a_gpu_shows_its_values() -> None:
+    x = wg.tensor(np.arange(1.0, 9.0).reshape(1, 1, 2, 4), device="cuda", requires_grad=True)
+    y = wg.max_pool2d(x, 2).sum()
+    assert y.item() == 14
+    for recorded in (record(y, (), {}), record(lambda x: wg.max_pool2d(x, 2).sum(), (x,), {})):
+        told = as_data(recorded)["forward"]
+        assert told[-1]["value"]["shown"] == ["14"]
+        assert next(node for node in told if node["op"] == "max_pool")["value"]["parts"][0]["max"] == "8"

@@ -180,7 +180,7 @@ def _value(node: Node, values: dict[Node, Value]) -> Value:
     if has_array(node):
         return on_host(node.buffer)
     if type(node.buffer) is tuple:
-        return node.buffer
+        return tuple(map(on_host, node.buffer))
     arrays = []
     for source in node.sources:
         if source not in values:
