@@ -24,7 +24,7 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs wheel bench bench-cpu gpu-check gpu-bench soak soak-shapes fuzz clean
+.PHONY: help demo test test-all lint format docs wheel bench bench-cpu gpu-check gpu-bench gpu-report soak soak-shapes fuzz clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,9 @@ gpu-check: $(TEST_STAMP)  ## run the tests that need a GPU (EXTRAS=cuda,cuda-mat
 
 gpu-bench: $(TEST_STAMP)  ## measure training steps on a GPU beside PyTorch, which must be installed
 	$(BIN)/python benchmarks/gpu.py --json
+
+gpu-report: $(CORE_STAMP)  ## measure ops and models on CPU and GPU: docs/cpu-gpu.html (EXTRAS=cuda,cuda-math)
+	$(BIN)/wengert bench --out docs/cpu-gpu.html
 
 fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on and compare with the references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)

@@ -69,6 +69,21 @@ def _profile(options: argparse.Namespace) -> None:
     commands.profile(options.script, arguments, options.by or ["kernel", "line"], options.top, options.trace)
 
 
+def _tune(options: argparse.Namespace) -> int:
+    if ".py:" in options.target:
+        from wengert.inspect import commands
+
+        commands.tune(options.target, options.inputs, options.seconds)
+        return 0
+    return _train(options)
+
+
+def _bench(options: argparse.Namespace) -> None:
+    from wengert.bench import commands
+
+    commands.bench(options.out, options.seconds, options.only)
+
+
 def _train(options: argparse.Namespace) -> int:
     from wengert.train import commands  # which takes a moment, and is not needed for help
 
@@ -100,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_learn(added("learn", "a guided tour of the ways to a derivative", _learn))
     _add_view(added("view", "a page of a function's graph, its gradient and its kernels", _view))
     _add_profile(added("profile", "run a script and tell where its time and memory go", _profile))
+    _add_tune(added("tune", "choose the kernels of a GPU by timing them", _tune))
+    _add_bench(added("bench", "measure ops and models on the CPU and the GPU, as a page of plots", _bench))
     added("info", "what is installed, what is missing and how to get it", _info)
     return parser
 
@@ -114,6 +131,22 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("inputs", nargs="*", help="example inputs: expressions, with the script's names known")
     parser.add_argument("--out", metavar="FILE", help="the page's file; FUNCTION.html if not given")
     parser.add_argument("--no-open", dest="open", action="store_false", help="write the page and do not open it")
+
+
+def _add_tune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", help="script.py:function, or what `wengert train` takes: a data set or a recipe")
+    parser.add_argument("inputs", nargs="*", help="inputs of the function: expressions, with the script's names known")
+    parser.add_argument("--seconds", type=float, default=30.0, help="the longest it may take (default: %(default)s)")
+    parser.add_argument("--model", help="mlp, convnet, resnet18, gpt")
+    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--dtype", help="float32, float64, bfloat16 or float16")
+    _add_places(parser)
+
+
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("only", nargs="*", help="families of ops, or models; all if none are named")
+    parser.add_argument("--out", metavar="FILE", default="bench.html", help="the page's file (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=280.0, help="about how long (default: %(default)s)")
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
@@ -146,6 +179,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", help="float32, float64, bfloat16 or float16")
     parser.add_argument("--save-every", type=int, help="updates between checkpoints, besides that of every epoch")
     parser.add_argument("--no-compile", dest="compile", action="store_const", const=False, help="run steps dynamically")
+    parser.add_argument("--tune", action="store_const", const=30.0, help="choose the kernels of a GPU by timing them")
     parser.add_argument("--out", help="the folder for the results; runs/DATA-MODEL if not given")
     parser.add_argument("--resume", metavar="PATH", help="go on from a run's folder or a checkpoint")
     _add_places(parser)

@@ -5,7 +5,7 @@ Nothing here is needed to compute on a GPU: `x.to("cuda")`, `model.to("cuda")` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Memory",
+    "choices",
     "device_count",
     "download",
     "is_available",
     "kernel",
     "memory",
     "pinned",
+    "set_choices",
     "stream",
     "synchronize",
     "transfers",
@@ -114,6 +116,20 @@ def transfers() -> dict[str, int]:
     from wengert.backends.cuda.memory import transfers as counted
 
     return dict(vars(counted))
+
+
+def choices(device: str = "cuda") -> dict[str, str]:
+    """Which kernel or library's algorithm was the fastest where `compile(tune=True)` has timed several, by product."""
+    from wengert.backends.cuda.choices import choices_of
+
+    return choices_of(_driver(device)).winners()
+
+
+def set_choices(choices: Mapping[str, str], device: str = "cuda") -> None:
+    """Take these, as `choices` gave them, for the programs built from now on in this process, and no others."""
+    from wengert.backends.cuda.choices import choices_of
+
+    choices_of(_driver(device)).replace(choices)
 
 
 # --- copies beside the work -------------------------------------------------------------------------------------------

@@ -267,7 +267,7 @@ def test_a_kernel_of_ones_own() -> None:
 class FakeLibrary:
     """A library's candidate for x @ y. Captured, it keeps the addresses it was captured with."""
 
-    workspace, name = 0, "fake"
+    workspace, name, works = 0, "fake", True
 
     def __init__(self, shape: tuple[int, int, int]) -> None:
         self.shape = shape
@@ -293,7 +293,7 @@ def test_what_a_library_reads_and_writes_may_move(gpu: EmulatedDriver, monkeypat
     from wengert.kernels import device_ops
 
     monkeypatch.setattr(device_ops, "absorbs", lambda node: False)
-    monkeypatch.setattr(blas, "candidates", lambda s, device, count=1: [FakeLibrary((s.m, s.n, s.k))])
+    monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
 
     def both(x: wg.Tensor, y: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
         product = x @ y

@@ -13,6 +13,7 @@ from typing import Any
 from wengert.errors import ArgumentError
 from wengert.inspect.page import page
 from wengert.inspect.profile import Profile
+from wengert.runtime.compile import Compiled
 
 
 def view(target: str, expressions: Sequence[str], out: str | None, opens: bool) -> Path:
@@ -20,12 +21,7 @@ def view(target: str, expressions: Sequence[str], out: str | None, opens: bool) 
 
     `target` is `script.py:name`; the inputs are expressions, evaluated where the script's names are known.
     """
-    script, _, name = target.rpartition(":")
-    if not script or not name:
-        raise ArgumentError(f"view: {target!r} does not name a function: write script.py:function")
-    names = _run(script, [], "__wengert__")
-    subject = _evaluated(name, names, script)
-    inputs = [_evaluated(text, names, script) for text in expressions]
+    name, subject, inputs = _target(target, expressions, "view")
     try:
         found = page(subject, out or f"{name}.html", *inputs)
     except TypeError as error:  # arguments that do not fit
@@ -34,6 +30,16 @@ def view(target: str, expressions: Sequence[str], out: str | None, opens: bool) 
     if opens:
         webbrowser.open(found.resolve().as_uri())
     return found
+
+
+def tune(target: str, expressions: Sequence[str], seconds: float) -> None:
+    """Compile a function of a script, choosing the kernels for these inputs by timing them, and tell which won."""
+    name, function, inputs = _target(target, expressions, "tune")
+    tuned = Compiled(getattr(function, "__wrapped__", function), tune=seconds)
+    tuned(*inputs)
+    if not hasattr(tuned._newest("tune").program, "tuning"):
+        raise ArgumentError(f"tune: {name} ran on the CPU, where programs have one way; give it tensors on a GPU")
+    tuned.explain("tuning")
 
 
 def profile(script: str, arguments: Sequence[str], by: Sequence[str], top: int, trace: str | None) -> Profile:
@@ -51,6 +57,16 @@ def profile(script: str, arguments: Sequence[str], by: Sequence[str], top: int, 
     return found
 
 
+def _target(target: str, expressions: Sequence[str], command: str) -> tuple[str, Any, list[Any]]:
+    """What `script.py:name` and expressions for its inputs stand for."""
+    script, _, name = target.rpartition(":")
+    if not script or not name:
+        raise ArgumentError(f"{command}: {target!r} does not name a function: write script.py:function")
+    names = _run(script, [], "__wengert__")
+    subject = _evaluated(name, names, script, command)
+    return name, subject, [_evaluated(text, names, script, command) for text in expressions]
+
+
 def _run(script: str, arguments: Sequence[str], name: str) -> dict[str, Any]:
     """Run a script as `python script.py arguments` would; the names it has then."""
     if not Path(script).is_file():
@@ -64,9 +80,9 @@ def _run(script: str, arguments: Sequence[str], name: str) -> dict[str, Any]:
         sys.argv, sys.path[:] = kept
 
 
-def _evaluated(text: str, names: dict[str, Any], script: str) -> Any:
+def _evaluated(text: str, names: dict[str, Any], script: str, command: str) -> Any:
     try:
         return eval(text, names)
     except Exception as error:
         known = ", ".join(sorted(name for name, value in names.items() if callable(value) and not name.startswith("_")))
-        raise ArgumentError(f"view: {text!r} is not in {script} ({error}); there are {known}") from error
+        raise ArgumentError(f"{command}: {text!r} is not in {script} ({error}); there are {known}") from error

@@ -22,18 +22,27 @@ from wengert.kernels.gemm_text import add_up, wgmma
 from wengert.kernels.launch import Device, Launch, Work
 from wengert.kernels.product import HALVES, DType, Matrix, Product, Tile, device_type
 
-__all__ = ["Convolution", "Form", "Plan", "convolution", "works"]
+__all__ = ["Convolution", "Form", "Plan", "convolution", "tiles", "work", "works"]
 
 
 def works(c: Convolution, first: str, second: str, result: str, device: Device) -> list[Work]:
     """Ways to carry out a convolution on the named buffers, the one expected to be fastest first."""
+    return [work(c, first, second, result, device, tile) for tile in tiles(c, device)]
+
+
+def tiles(c: Convolution, device: Device) -> Sequence[Tile | None]:
+    """The tiles that can carry out a convolution, the one expected to be fastest first; None for the way without."""
     f = c.form
     if not (f.positions and f.places and f.ins and f.outs and f.taps):
         return []
-    if c.direct:
-        return [Work((_directly(c, first, second, result),))]
-    plan = Plan(c, device)
-    return [plan.work(tile, first, second, result) for tile in plan.tiles()]
+    return [None] if c.direct else Plan(c, device).tiles()
+
+
+def work(c: Convolution, first: str, second: str, result: str, device: Device, tile: Tile | None) -> Work:
+    """A convolution on the named buffers by a tile."""
+    if tile is None:
+        return Work((_directly(c, first, second, result),))
+    return Plan(c, device).work(tile, first, second, result)
 
 
 def _up(n: int, to: int) -> int:

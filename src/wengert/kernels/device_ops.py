@@ -15,13 +15,13 @@ from wengert.kernels import addressing_cuda as addressing
 from wengert.kernels import attention_cuda, convolution_cuda, gemm, pooling_cuda
 from wengert.kernels.addressing import is_zero
 from wengert.kernels.addressing_cuda import Named, copy
-from wengert.kernels.convolution_form import CONVOLUTIONS, convolution, is_convolution
+from wengert.kernels.convolution_form import convolution, is_convolution
 from wengert.kernels.launch import H200, Device, Launch, Work
 from wengert.kernels.opaque import is_even, product
 from wengert.kernels.pooling_cuda import Windows, windows_of
-from wengert.kernels.product import Epilogue, Matrix, Product
+from wengert.kernels.product import Epilogue, Matrix, Product, Tile
 
-__all__ = ["absorbs", "copy", "has_work", "matmul", "operands", "work"]
+__all__ = ["absorbs", "copy", "has_work", "matmul", "operands", "tiles", "work"]
 
 _WRITING = frozenset(("scatter", "scatter_add", "put_along", "add_along"))
 _POOLS = frozenset(("max_pool", "max_pool_last", "max_pool_back_last", "sum_pool", "sum_pool_last"))
@@ -44,30 +44,47 @@ def absorbs(node: Node) -> bool:
     return p.batch == 1 and p.k > 0 and 2 * p.m * p.n * p.k <= _ABSORBS_UP_TO
 
 
-def matmul(node: Node, named: Named, device: Device, epilogue: Epilogue | None = None) -> Work:
-    """The work of a matrix product, whose sums an epilogue may take."""
+def matmul(
+    node: Node, named: Named, device: Device, epilogue: Epilogue | None = None, tile: Tile | None = None
+) -> Work:
+    """The work of a matrix product, whose sums an epilogue may take; by the best tile if none is given."""
+    if not node.size:
+        return Work(())
+    whole = _whole(node, named, device, epilogue)
+    return gemm.write(whole, tile or _tiles(whole, device)[0], device)
+
+
+def _whole(node: Node, named: Named, device: Device, epilogue: Epilogue | None = None) -> Product:
     p = product(node)
     batch = (p.batch,) if p.batch > 1 else ()
     left = Matrix(named(p.x), p.x.dtype, *((1, p.m) if p.turned_x else (p.k, 1)), (p.step_x,) if batch else ())
     right = Matrix(named(p.y), p.y.dtype, *((1, p.k) if p.turned_y else (p.n, 1)), (p.step_y,) if batch else ())
     result = Matrix(named(node), node.dtype, p.n, 1, (p.m * p.n,) if batch else ())
-    whole = Product(p.m, p.n, p.k, left, right, result, batch, epilogue, device.tf32).normal()
-    if not node.size:
-        return Work(())
-    tile = min(gemm.candidates(whole, device), key=lambda tile: gemm.expected(whole, tile, device))
-    return gemm.write(whole, tile, device)
+    return Product(p.m, p.n, p.k, left, right, result, batch, epilogue, device.tf32).normal()
+
+
+def _tiles(whole: Product, device: Device) -> list[Tile]:
+    return sorted(gemm.candidates(whole, device), key=lambda tile: gemm.expected(whole, tile, device))
+
+
+def tiles(node: Node, device: Device) -> Sequence[Tile | None]:
+    """The tiles by which our kernels can carry out an op, the one expected to be fastest first; None: without one."""
+    if multiplies(node) and node.size:
+        return _tiles(_whole(node, lambda _: "", device), device)
+    found = convolution(node, device.tf32) if is_convolution(node) else None
+    return convolution_cuda.tiles(found, device) if found is not None else [None]
 
 
 # --- the others -----------------------------------------------------------------------------------------------------
 
 
-def _convolve(node: Node, named: Named, device: Device) -> Work | None:
+def _convolve(node: Node, named: Named, device: Device, tile: Tile | None) -> Work | None:
     found = convolution(node, device.tf32)
-    if found is None:
+    if found is None or not has_work(node):
         return None
-    first, second = node.sources
-    works = convolution_cuda.works(found, named(first), named(second), named(node), device)
-    return works[0] if works else None
+    first, second = (named(source) for source in node.sources)
+    tile = tile or convolution_cuda.tiles(found, device)[0]
+    return convolution_cuda.work(found, first, second, named(node), device, tile)
 
 
 def _windows(node: Node) -> Windows | None:
@@ -115,7 +132,6 @@ def _user_kernel(node: Node, named: Named, device: Device) -> Work:
 
 
 _WORKS: dict[str, Callable[[Node, Named, Device], Work | None]] = {
-    **{f"{name}{last}": _convolve for name in CONVOLUTIONS for last in ("", "_last")},
     **dict.fromkeys(("sum_pool", "sum_pool_last"), _sum_pool),
     "max_pool_back_last": _max_pool_back,
     "gather": addressing.gather,
@@ -130,17 +146,21 @@ _WORKS: dict[str, Callable[[Node, Named, Device], Work | None]] = {
 }
 
 
-def work(node: Node, named: Named, device: Device, results: Mapping[int, Node]) -> Work | None:
+def work(
+    node: Node, named: Named, device: Device, results: Mapping[int, Node], tile: Tile | None = None
+) -> Work | None:
     """The work of an op that is no loop, or None where the host computes it.
 
-    `results` are the nodes that pick the results of one that has several, by number.
+    `results` are the nodes that pick the results of one that has several, by number; `tile` is one of `tiles`.
     """
     if node.op.name in ("max_pool", "max_pool_last"):
         return _max_pool(node, named, results)
     if node.op.name == "attention_backward":
         return attention_cuda.backward(node, named, device, results)
     if multiplies(node):
-        return matmul(node, named, device)
+        return matmul(node, named, device, tile=tile)
+    if is_convolution(node):
+        return _convolve(node, named, device, tile)
     rule = _WORKS.get(node.op.name)
     return None if rule is None else rule(node, named, device)
 
@@ -148,7 +168,7 @@ def work(node: Node, named: Named, device: Device, results: Mapping[int, Node]) 
 def has_work(node: Node) -> bool:
     """Whether an op can be carried out on a GPU."""
     if is_convolution(node):
-        return convolution(node) is not None and bool(node.size)
+        return convolution(node) is not None and all(n.size for n in (node, *node.sources))
     if node.op.name in _POOLS:
         return _windows(node) is not None
     return multiplies(node) or work(node, lambda _: "", H200, {}) is not None

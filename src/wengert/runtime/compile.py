@@ -21,23 +21,26 @@ from wengert.runtime.arguments import ARRAY, TENSOR, Call, change, names, take_a
 from wengert.runtime.capture import capture
 from wengert.runtime.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
 from wengert.runtime.guards import Guards
-from wengert.runtime.program import Interpreter, build
+from wengert.runtime.program import Interpreter, Program, build
 from wengert.runtime.replay import Replay
 from wengert.runtime.signature import difference
 
+_TUNING_SECONDS = 30.0
 _MANY_SHAPES = 8  # of one argument: from then on padding would be cheaper
 _MANY_PROGRAMS = 3  # for one key: from then on a recording is built only when it comes back
 _MANY_RECORDINGS = 16  # for reasons other than the arguments, if that is more than every fourth call
 
 
 def compile(
-    function: Callable[..., Any] | None = None, *, check: bool = False, cache: int = 32
+    function: Callable[..., Any] | None = None, *, check: bool = False, cache: int = 32, tune: bool | float = False
 ) -> Compiled | Callable[[Callable[..., Any]], Compiled]:
     """The function as one program: recorded at the first call, replayed at the next ones.
 
     Tensors, NumPy arrays and Python floats among the arguments, in nested containers or not, are inputs; other values
     are static, and another one is recorded anew. Tensors from outside are read and assigned as usual. A value may not
     be looked at inside. `check=True` repeats the recording at every call; `cache` is how many recordings are kept.
+    `tune=True` has the kernels of a program on a GPU chosen by timing them, for 30 seconds at most, or for as many as
+    are given instead; what wins is kept on disk, and used by every later program.
 
     >>> import wengert as wg
     >>> total = wg.tensor(0.0)
@@ -49,8 +52,8 @@ def compile(
     ([2.0, 4.0], 9.0)
     """
     if function is None:
-        return functools.partial(Compiled, check=check, cache=cache)
-    return Compiled(function, check=check, cache=cache)
+        return functools.partial(Compiled, check=check, cache=cache, tune=tune)
+    return Compiled(function, check=check, cache=cache, tune=tune)
 
 
 class Compiled:
@@ -59,14 +62,19 @@ class Compiled:
     `why()` tells why it was recorded, each time; `explain()`, `source()` and `memory()` what was made of it.
     """
 
-    def __init__(self, function: Callable[..., Any], check: bool = False, cache: int = 32) -> None:
+    def __init__(
+        self, function: Callable[..., Any], check: bool = False, cache: int = 32, tune: bool | float = False
+    ) -> None:
         if not callable(function):
             raise ArgumentError(f"compile takes a function, not {function!r}")
         if cache < 1:
             raise ArgumentError(f"compile: the cache holds at least 1 recording, not {cache}")
+        if not isinstance(tune, (bool, int, float)) or tune < 0:
+            raise ArgumentError(f"compile: tune is True, or a number of seconds, not {tune!r}")
         self._function = function
         self._check = check
         self._limit = cache
+        self._tuning = _TUNING_SECONDS if tune is True else float(tune)
         self._replays: dict[tuple[Any, ...], list[Replay]] = {}
         self._latest: tuple[tuple[Any, ...], Replay] | None = None
         self._reasons: list[str] = []
@@ -155,15 +163,18 @@ class Compiled:
         """The known recording that a new one is the same as, brought up to date; or the new one, with its program."""
         if same is None:
             many = len(known) >= _MANY_PROGRAMS
-            made.program = Interpreter(made.graph) if many else build(made.graph, made.pairs)
+            made.program = Interpreter(made.graph) if many else self._built(made)
             return made
         same.guards, same.version = made.guards, made.version
         if made.changes:
             same.calls = 0
         same.changes = made.changes
         if type(same.program) is Interpreter and len(known) > _MANY_PROGRAMS:
-            same.program = build(same.graph, same.pairs)
+            same.program = self._built(same)
         return same
+
+    def _built(self, replay: Replay) -> Program:
+        return build(replay.graph, replay.pairs, self._tuning)
 
     def _capture(self, call: Call, instance: Any) -> Replay:
         function = self._function if instance is None else functools.partial(self._function, instance)
@@ -200,7 +211,8 @@ class Compiled:
 
         Without an argument the table of its passes: nodes, kernels, bytes moved, operations, peak memory, time. With
         the name of a row of that table, such as `recorded`, `cse` or `fuse`, the graph after that pass as Python that
-        runs; `memory` and `build`: the timeline, the C. `refusals`: why groups of values are kernels apart.
+        runs; `memory` and `build`: the timeline, the C. `refusals`: why groups of values are kernels apart. On a GPU
+        `tuning`: which kernels and libraries were chosen by timing them.
         """
         replay = self._newest("explain")
         text = text_of(replay.graph, replay.program, what)

@@ -225,6 +225,8 @@ def after(program: Any, name: str) -> str:
     if name in graphs:
         return IMPORTS + as_python(graphs[name])
     others = {"fuse": fused, "refusals": refusals, "memory": memory_text, "build": lambda program: program.source}
+    if hasattr(program, "tuning"):
+        others["tuning"] = lambda program: program.tuning()
     if name not in others:
         known = ", ".join(["recorded", *graphs, *others])
         raise ArgumentError(f"explain: there is no pass {name!r}; there are {known}")

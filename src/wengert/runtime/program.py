@@ -40,19 +40,20 @@ class Program(Protocol):
         ...
 
 
-def build(graph: Graph, pairs: Sequence[tuple[int, int]] = ()) -> Program:
+def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0) -> Program:
     """The program of a closed graph: optimised and compiled, or interpreted where there is no C compiler.
 
-    `pairs` are inputs and the outputs that take their place, by number: they may share memory.
+    `pairs` are inputs and the outputs that take their place, by number: they may share memory. On a GPU kernels are
+    chosen by timing them, for up to `tuning` seconds.
     """
     start = perf_counter()
-    program = _built(graph, pairs)
+    program = _built(graph, pairs, tuning)
     if watch.observer is not None:
         watch.observer.built(start, perf_counter())
     return program
 
 
-def _built(graph: Graph, pairs: Sequence[tuple[int, int]]) -> Program:
+def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Program:
     on_cuda = on_gpu(graph)
     if not on_cuda and (config.tier == "interpret" or not has_compiler()):
         return Interpreter(graph)
@@ -62,7 +63,7 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]]) -> Program:
     if on_cuda:
         from wengert.backends.cuda.program import Program as CudaProgram
 
-        return CudaProgram(optimized, reports, pairs, tf32=config.tf32)
+        return CudaProgram(optimized, reports, pairs, tf32=config.tf32, tuning=tuning)
     if config.check:
         from wengert.runtime.checking import CheckedProgram  # which needs what records, and so this
 

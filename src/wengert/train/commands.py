@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -79,7 +80,25 @@ def generate(options: Namespace) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[Namespace], int]] = {"train": train, "eval": evaluate, "generate": generate}
+def tune(options: Namespace) -> int:
+    """`wengert tune` of a recipe: the kernels of its steps, chosen by timing them."""
+    recipe = _recipe(options.target, {**_changes(options), "tune": options.seconds, "compile": True})
+    if recipe.device == "cpu":
+        raise ArgumentError("tune: programs on the CPU have one way to run; --device cuda takes a GPU")
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(recipe, folder)
+        try:
+            run.update()
+            run.steps.evaluate(*next(iter(run.tests)))
+        finally:
+            run.loader.close()
+            run.tests.close()
+    for step in (run.steps.update, run.steps.evaluate):
+        step.explain("tuning")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[Namespace], int]] = {"train": train, "eval": evaluate, "generate": generate, "tune": tune}
 
 
 # --- recipes and folders --------------------------------------------------------------------------------------------

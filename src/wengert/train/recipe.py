@@ -44,6 +44,8 @@ class Recipe:
     dtype: str = "float32"
     """float32, float64, or bfloat16 and float16 as mixed precision."""
     compile: bool = True
+    tune: float = 0.0
+    """Seconds in which the kernels of each program on a GPU may be chosen by timing them."""
     clip: float = 0.0
     """The largest norm of the gradients; 0 for any."""
     smoothing: float = 0.0
@@ -76,7 +78,7 @@ class Recipe:
             _check_kind(name, getattr(self, name), kind)
         for name in ("epochs", "batch_size", "accumulate", "keep"):
             _check(name, getattr(self, name), getattr(self, name) >= 1, "from 1 on")
-        for name in ("clip", "patience", "limit", "save_every", "workers"):
+        for name in ("clip", "tune", "patience", "limit", "save_every", "workers"):
             _check(name, getattr(self, name), getattr(self, name) >= 0, "not negative")
         for name in ("smoothing", "validation"):
             _check(name, getattr(self, name), 0 <= getattr(self, name) < 1, "from 0 to below 1")

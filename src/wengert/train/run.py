@@ -72,6 +72,7 @@ class Run:
             accumulated=recipe.accumulate,
             dtype=recipe.dtype,
             compiled=recipe.compile,
+            tune=recipe.tune if state is None else 0.0,  # a run that goes on keeps its choices
         )
         self.loader = DataLoader(
             self.task.train,
@@ -123,6 +124,7 @@ class Run:
             "history": self.history,
             "epoch_sums": self.epoch_sums,
             "tokenizer": None if tokenizer is None else tokenizer.description(),
+            "choices": {} if self.recipe.device == "cpu" else wg.cuda.choices(self.recipe.device),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -132,6 +134,8 @@ class Run:
         self.steps.scaler.load_state_dict(state["scaler"])
         wg.random.default_generator.set_state(state["random"])
         self.loader.load_state_dict(state["order"])
+        if self.recipe.device != "cpu":
+            wg.cuda.set_choices(state.get("choices", {}), self.recipe.device)
         for name in ("step", "evaluated", "waited", "best", "history", "epoch_sums"):
             setattr(self, name, state[name])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import wengert as wg
@@ -32,6 +33,7 @@ class Steps:
         accumulated: int = 1,
         dtype: str = "float32",
         compiled: bool = True,
+        tune: float = 0.0,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -42,7 +44,7 @@ class Steps:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.scaler = optim.GradScaler(enabled=dtype == "float16", device=self.parameters[0].device)
         self.sums = [wg.zeros_like(p) for p in self.parameters] if accumulated > 1 else []
-        made: Callable[[Any], Any] = wg.compile if compiled else (lambda function: function)
+        made: Callable[[Any], Any] = partial(wg.compile, tune=tune) if compiled else (lambda function: function)
         self.update = made(self._update)
         self.accumulate = made(self._accumulate)
         self.evaluate = made(self._evaluate)

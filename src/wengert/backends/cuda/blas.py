@@ -17,6 +17,7 @@ from wengert.dtypes import bfloat16, float16, float32, float64
 from wengert.kernels.opaque import Product
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in
+SUGGESTED = 8  # algorithms that the heuristic is asked for
 DTYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # as CUDA numbers them
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_TF32 = 68, 70, 77
 _DETERMINISTIC = 2 | 4  # partial sums go through memory
@@ -63,6 +64,8 @@ def shape_of(p: Product, result: np.dtype[Any], tf32: bool) -> Shape:
 
 class Matmul:
     """One algorithm of cuBLASLt for one shape."""
+
+    works = True
 
     def __init__(self, shape: Shape, described: Described, algorithm: np.ndarray[Any, Any], number: int) -> None:
         self.shape, self.described, self.algorithm = shape, described, algorithm
@@ -159,13 +162,13 @@ def _layout(dtype: np.dtype[Any], sizes: tuple[int, int]) -> int:
 
 
 @functools.lru_cache(maxsize=1024)
-def candidates(shape: Shape, device: int, count: int = 1) -> list[Matmul]:
+def candidates(shape: Shape, device: int) -> list[Matmul]:
     """The algorithms that cuBLASLt suggests for a product, best first; none where it cannot do it or is not there."""
     if library() is None or shape.dtype not in DTYPES or shape.result not in DTYPES or not shape.k:
         return []
     described = Described(shape, device)
     try:
-        found = described.algorithms(count)
+        found = described.algorithms(SUGGESTED)
     except library().cuBLASLtError:
         return []
     return [Matmul(shape, described, algorithm, i) for i, algorithm in enumerate(found)]

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from wengert.backends.cuda import blas, dnn, dnn_attention
+from wengert.backends.cuda.choices import Choice, choices_of
 from wengert.backends.cuda.driver import opened
 from wengert.backends.plan import lowered, naming
 from wengert.compiler.fuse import Group, Plan, storage
@@ -23,6 +24,7 @@ from wengert.kernels.cuda import write
 from wengert.kernels.epilogue import epilogue
 from wengert.kernels.launch import Device, Work
 from wengert.kernels.opaque import is_even, product
+from wengert.kernels.product import Tile
 
 
 class Step(NamedTuple):
@@ -35,6 +37,7 @@ class Step(NamedTuple):
     writes: list[Node]
     vendor: Any = None  # a library's candidate, which goes before the work
     operands: tuple[str, ...] = ()  # the buffers that it takes, in order
+    choice: Choice | None = None  # why it was taken, if candidates were timed
 
     @property
     def workspace(self) -> Mapping[str, int]:
@@ -57,6 +60,10 @@ class Step(NamedTuple):
         return "its reference on the host" if self.node is not None else ""
 
 
+OWN = 4  # tiles of ours that are worth a try
+SUGGESTED = 8  # ways of a library that are
+
+
 class Candidate(NamedTuple):
     """One way to carry out a group; `make` gives the step, or None where it turns out not to work."""
 
@@ -66,20 +73,30 @@ class Candidate(NamedTuple):
 
 def is_hosted(node: Node, device: str, figures: Device) -> bool:
     """Whether an op is computed on the host: there are no kernels for it, and no library does it."""
-    return not device_ops.has_work(node) and not _vendors(node, device, figures.tf32)
+    vendors = _vendors(node, device, figures.tf32)
+    return not device_ops.has_work(node) and not any(vendor.works for vendor in vendors)
 
 
 def _vendors(node: Node, device: str, tf32: bool) -> Sequence[Any]:
     """What the libraries suggest for an op, best first."""
-    if node.op.name == "matmul" and node.size and is_even(node):
-        return blas.candidates(blas.shape_of(product(node), node.dtype, tf32), opened(device).index)
+    shape = _shape(node, tf32)
+    if shape is None:
+        return ()
+    if node.op.name == "matmul":
+        found: Sequence[Any] = blas.candidates(shape, opened(device).index)
+    else:
+        library: Any = dnn if is_convolution(node) else dnn_attention
+        found = library.candidates(shape, device)
+    return found[:SUGGESTED]
+
+
+def _shape(node: Node, tf32: bool) -> Any:
+    """An op in a library's terms; None where there is none that does it."""
+    if node.op.name == "matmul":
+        return blas.shape_of(product(node), node.dtype, tf32) if node.size and is_even(node) else None
     if is_convolution(node):
-        shape = dnn.shape_of(node, tf32)
-        return dnn.candidates(shape, device) if shape is not None else ()
-    if node.op.name in dnn_attention.ATTENTIONS:
-        attended = dnn_attention.shape_of(node)
-        return dnn_attention.candidates(attended, device) if attended is not None else ()
-    return ()
+        return dnn.shape_of(node, tf32)
+    return dnn_attention.shape_of(node) if node.op.name in dnn_attention.ATTENTIONS else None
 
 
 class Candidates:
@@ -94,12 +111,29 @@ class Candidates:
         figures: Device,
     ) -> None:
         self.plan, self.taken, self.picks = plan, taken, picks
-        self.device, self.figures = device, figures
+        self.device, self.figures, self.driver = device, figures, opened(device)
+        self.choices = choices_of(self.driver)
 
     def step(self, group: Group) -> Step:
-        """The step of a group by the first candidate that works."""
+        """The step of a group: by the candidate that won when they were timed, or else the first that works."""
+        key = self.key(group) if self.choices else None
+        choice = self.choices.get(key) if key is not None else None
+        if key is not None and choice is not None:
+            step = next((candidate.make() for candidate in self.of(group) if candidate.name == choice.winner), None)
+            if step is not None:
+                return step._replace(choice=choice)
+            self.choices.drop(key, choice)
         steps = (candidate.make() for candidate in self.of(group))
         return next(step for step in steps if step is not None)
+
+    def key(self, group: Group) -> str | None:
+        """What a group is, for the choice among its candidates; None where there is nothing to choose."""
+        node = group.roots[0]
+        is_chosen = node.op.name in ("matmul", *dnn_attention.ATTENTIONS) or is_convolution(node)
+        if not group.opaque or not is_chosen or not node.sources[0].size:
+            return None
+        then = ", ".join(dict.fromkeys(each.op.name for each in group.epilogue))
+        return f"{node.op.name} {_about(node, self.figures.tf32)}" + (f" then {then}" if then else "")
 
     def of(self, group: Group) -> Iterator[Candidate]:
         """The ways to carry out a group, the one that is expected to be fastest first."""
@@ -142,7 +176,8 @@ class Candidates:
             for vendor in _vendors(node, self.device, self.figures.tf32):
                 yield Candidate(vendor.name, partial(self._called, vendor, node, reads, results))
         if device_ops.has_work(node):
-            yield Candidate("ours", partial(self._ours, node, reads))
+            for tile in device_ops.tiles(node, self.figures)[:OWN]:
+                yield Candidate(_named(tile), partial(self._ours, node, reads, tile))
 
     def _results(self, node: Node) -> list[Node] | None:
         """The values that an op makes, in order; None where nobody wants one of several."""
@@ -151,38 +186,62 @@ class Candidates:
         picked = self.picks.get(node, {})
         return [picked[i] for i in sorted(picked)] if len(picked) == len(node.dtype) else None
 
-    def _called(self, vendor: Any, node: Node, reads: list[Node], results: list[Node]) -> Step:
+    def _called(self, vendor: Any, node: Node, reads: list[Node], results: list[Node]) -> Step | None:
+        if not vendor.works:
+            return None
         values = [storage(x) for x in (*vendor_operands(node), *results)]
         names = {f"value{i}": value for i, value in enumerate(values)}
         return Step(None, None, names, reads, results, vendor, tuple(names))
 
-    def _ours(self, node: Node, reads: list[Node]) -> Step:
+    def _ours(self, node: Node, reads: list[Node], tile: Tile | None) -> Step:
         names: dict[str, Node] = {}
         results = self.picks.get(node, {})
-        work = device_ops.work(node, naming(names, self.taken), self.figures, results)
+        work = device_ops.work(node, naming(names, self.taken), self.figures, results, tile)
         return Step(work, None, names, reads, list(results.values()) if isinstance(node.dtype, tuple) else [node])
 
     def _products(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
-        """A matrix product with what takes its sums, in one kernel or in two."""
-        yield Candidate("ours", partial(self._product, group, reads))
+        """A matrix product with what takes its sums: in our kernel, or after a library's."""
+        node = group.roots[0]
+        for tile in device_ops.tiles(node, self.figures)[:OWN]:
+            yield Candidate(_named(tile), partial(self._product, group, reads, tile, None))
+        for vendor in _vendors(node, self.device, self.figures.tf32):
+            yield Candidate(f"{vendor.name}, then loops", partial(self._product, group, reads, None, vendor))
 
-    def _product(self, group: Group, reads: list[Node]) -> Step:
+    def _product(self, group: Group, reads: list[Node], tile: Tile | None, vendor: Any) -> Step:
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
         kernel, names = lowered(rest, self.plan, self.taken)
         p, figures = product(node), self.figures
         named = naming(names, self.taken)
-        taken = epilogue(kernel, named(node), node.dtype, p.m, p.n, stored=node in group.stored)
+        made = named(node)
+        operands: tuple[str, ...] = ()
+        taken = epilogue(kernel, made, node.dtype, p.m, p.n, stored=node in group.stored) if vendor is None else None
         if taken is not None:
-            works = [device_ops.matmul(node, named, figures, taken)]
+            works = [device_ops.matmul(node, named, figures, taken, tile)]
+        elif vendor is None:
+            works = [device_ops.matmul(node, named, figures, tile=tile), write(kernel, figures)]
         else:
-            works = [device_ops.matmul(node, named, figures), write(kernel, figures)]
+            works, operands = [write(kernel, figures)], (named(p.x), named(p.y), made)
         launches = tuple(launch for work in works for launch in work.launches)
         workspace = {name: size for work in works for name, size in work.workspace.items()}
         if taken is None and node not in group.stored:
-            workspace[named(node)] = node.size * node.dtype.itemsize
-            del names[named(node)]
-        return Step(Work(launches, workspace), None, names, reads, list(group.stored))
+            workspace[made] = node.size * node.dtype.itemsize
+            del names[made]
+        return Step(Work(launches, workspace), None, names, reads, list(group.stored), vendor, operands)
+
+
+def _named(tile: Tile | None) -> str:
+    return f"ours, {tile}" if tile is not None else "ours"
+
+
+def _about(node: Node, tf32: bool) -> str:
+    """The sizes, places and dtypes of an op that a choice depends on."""
+    shape = _shape(node, tf32)
+    if shape is None:
+        values = " ".join(f"{source.dtype}{list(source.shape)}" for source in (*node.sources, node))
+        return f"{values} {dict(sorted(node.attrs.items()))}"
+    fields = shape._asdict() if hasattr(shape, "_asdict") else vars(shape)
+    return " ".join(f"{name}={value}".replace(" ", "") for name, value in fields.items() if name != "op")
 
 
 def vendor_operands(node: Node) -> Iterable[Node]:

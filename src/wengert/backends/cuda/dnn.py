@@ -82,12 +82,25 @@ def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
 
 
 class Convolution:
-    """One plan of cuDNN for one convolution."""
+    """One plan of cuDNN for one convolution. It is built when it is first asked for."""
 
     def __init__(self, graph: Any, index: int, device: str) -> None:
         self.graph, self.index, self.handle = graph, index, handle(device)
-        self.workspace = int(graph.get_workspace_size_plan_at_index(index))
         self.name = f"cuDNN #{index}"
+
+    @functools.cached_property
+    def works(self) -> bool:
+        """Whether its engine takes these sizes."""
+        try:
+            self.graph.build_plan_at_index(self.index)
+        except Exception:
+            return False
+        return True
+
+    @functools.cached_property
+    def workspace(self) -> int:
+        """The bytes that it works in, once it is built."""
+        return int(self.graph.get_workspace_size_plan_at_index(self.index))
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
         """Put it on the stream: two operands and the result."""
@@ -96,25 +109,16 @@ class Convolution:
 
 
 @functools.lru_cache(maxsize=512)
-def candidates(shape: Shape, device: str, count: int = 1) -> list[Convolution]:
+def candidates(shape: Shape, device: str) -> list[Convolution]:
     """The plans that cuDNN suggests for a convolution, best first; none where it cannot do it or is not there."""
     dnn = library()
     if dnn is None:
         return []
     try:
         graph = _graph(dnn, shape, device)
-        found = []
-        for index in range(graph.get_execution_plan_count()):
-            try:
-                graph.build_plan_at_index(index)
-            except Exception:
-                continue  # this engine does not take these sizes
-            found.append(Convolution(graph, index, device))
-            if len(found) == count:
-                break
-        return found
     except dnn.cudnnGraphNotSupportedError:
         return []
+    return [Convolution(graph, index, device) for index in range(graph.get_execution_plan_count())]
 
 
 def _graph(dnn: Any, shape: Shape, device: str) -> Any:

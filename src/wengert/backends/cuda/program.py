@@ -9,6 +9,7 @@ from the second on every stretch is replayed whole. Addresses that differ from t
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -19,7 +20,8 @@ import numpy as np
 from wengert.backends.cuda.candidates import Candidates, Step, is_hosted
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, unchecked, upload, upload_into
-from wengert.backends.cuda.stretch import Call, Stretch, VendorCall
+from wengert.backends.cuda.stretch import ERROR_FLAG, Call, Stretch, VendorCall
+from wengert.backends.cuda.tuning import tune
 from wengert.backends.plan import buffers, inlines, picks
 from wengert.compiler.donate import donations
 from wengert.compiler.fuse import Plan, fuse, storage
@@ -32,7 +34,6 @@ from wengert.location import describe
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
-ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
 
 
 class Program:
@@ -46,6 +47,7 @@ class Program:
         captures: bool = True,
         device: str | None = None,
         tf32: bool = False,
+        tuning: float = 0.0,  # seconds for timing candidates
     ) -> None:
         self.reports, self.captures = list(reports), captures
         self.device = device or device_of(graph)
@@ -62,6 +64,7 @@ class Program:
         self.external, self.constants, self.made, self.slots = buffers(graph, self.plan, self.taken)
         self._plan_results()
         candidates = Candidates(self.plan, self.taken, self.picks, self.device, self.figures)
+        self.tuned = tune(candidates, self.plan.groups, tuning) if tuning else None
         self.steps = [candidates.step(group) for group in self.plan.groups]
         start = perf_counter()
         self._place_memory()
@@ -190,6 +193,7 @@ class Program:
             f"{len(on_host)} ops on the host{': ' + ', '.join(sorted(set(on_host))) if on_host else ''}; "
             f"{self.arena_size / 1e6:.1f} MB of arena"
         ]
+        lines += [f"  {self.tuned}"] if self.tuned is not None else []
         for step in self.steps:
             where = next((describe(node.location) for node in step.writes if node.location), "")
             if step.node is not None:
@@ -200,7 +204,15 @@ class Program:
                 f"  {launch.entry} {launch.grid} x {launch.block}: {launch.why}  {where}"
                 for launch in (step.work.launches if step.work else ())
             ]
+            lines += [f"    {step.choice}"] if step.choice is not None else []
         return "\n".join(lines)
+
+    def tuning(self) -> str:
+        """Which candidates won: the time of each, against what would have run untimed."""
+        chosen = [step for step in self.steps if step.choice is not None]
+        head = str(self.tuned) if self.tuned is not None else f"{len(chosen)} of {len(self.steps)} steps chosen by time"
+        lines = [f"  {step.writes[0].op.name}: {step.choice.winner}: {step.choice}" for step in chosen if step.choice]
+        return "\n".join([head, *(f"{n} x{line}" for line, n in Counter(lines).items())])
 
     # --- running --------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 from wengert.backends.cuda.driver import Arguments
 from wengert.kernels.launch import Launch
 
+ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
 GATHERED = 64  # steps that are given to the device at once when they are timed
 
 

@@ -1,0 +1,124 @@
+"""Choices: which candidates won when they were timed, kept in a file for every kind of GPU.
+
+A choice stands for a GPU, the versions of the libraries and our kernels' text; where one of them has changed, the file
+is left aside with a warning until candidates are timed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from wengert.backends.cuda import blas, dnn
+from wengert.backends.cuda.compile import headers
+from wengert.backends.toolchain import cache_folder
+
+
+class Choice(NamedTuple):
+    """Who won, the time it took, and that of the candidate that would be taken untimed; of so many that were timed."""
+
+    winner: str
+    seconds: float
+    first: str
+    first_seconds: float
+    tried: int
+
+    def __str__(self) -> str:
+        if not self.tried:
+            return "as it was chosen before"
+        if self.winner == self.first:
+            return f"fastest of {self.tried}, {self.seconds * 1e6:.1f} us"
+        gain = self.first_seconds / self.seconds
+        return f"fastest of {self.tried}, {self.seconds * 1e6:.1f} us, {gain:.2f} times as fast as {self.first}"
+
+
+class Choices:
+    """The choices for one GPU, by what was to be carried out."""
+
+    def __init__(self, machine: Mapping[str, str], path: Path) -> None:
+        self.machine, self.path = dict(machine), path
+        self.found = self._read()
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def get(self, key: str) -> Choice | None:
+        """The choice for this, if candidates were timed."""
+        return self.found.get(key)
+
+    def winners(self) -> dict[str, str]:
+        """The names of those that won."""
+        return {key: choice.winner for key, choice in self.found.items()}
+
+    def drop(self, key: str, choice: Choice) -> None:
+        """Forget a choice that cannot be carried out."""
+        warnings.warn(f"{choice.winner} is no candidate any more for {key}: the first one is taken", stacklevel=2)
+        del self.found[key]
+
+    def keep(self, new: Mapping[str, Choice]) -> None:
+        """Note choices, here and in the file. Others that a process wrote there in the meantime stay."""
+        self.found.update(new)
+        together = {**self._read(), **new}
+        text = json.dumps({"machine": self.machine, "choices": {k: c._asdict() for k, c in together.items()}}, indent=1)
+        handle, name = tempfile.mkstemp(dir=self.path.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.replace(name, self.path)
+
+    def replace(self, choices: Mapping[str, str]) -> None:
+        """Take these winners and no others, in this process."""
+        self.found = {key: Choice(winner, 0.0, winner, 0.0, 0) for key, winner in choices.items()}
+
+    def _read(self) -> dict[str, Choice]:
+        """What the file has for this machine; nothing, with a warning, if it cannot be used."""
+        if not self.path.exists():
+            return {}
+        try:
+            stored = json.loads(self.path.read_text())
+            machine = dict(stored["machine"])
+            found = {str(key): _checked(fields) for key, fields in stored["choices"].items()}
+        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+            warnings.warn(f"{self.path} is no file of tuned choices ({error!r}), and is ignored", stacklevel=2)
+            return {}
+        changed = [f"{k} {machine.get(k)} then, {v} now" for k, v in self.machine.items() if machine.get(k) != v]
+        if changed:
+            warnings.warn(f"{self.path} is ignored, tune again: {', '.join(changed)}", stacklevel=2)
+        return {} if changed else found
+
+
+def _checked(fields: Any) -> Choice:
+    choice = Choice(**fields)
+    if not (isinstance(choice.winner, str) and isinstance(choice.first, str)):
+        raise TypeError("a candidate is named by a string")
+    return choice._replace(seconds=float(choice.seconds), first_seconds=float(choice.first_seconds))
+
+
+def _machine(driver: Any) -> dict[str, str]:
+    """What the times depend on."""
+    kernels = hashlib.sha256("".join(headers().values()).encode()).hexdigest()[:12]
+    found = {"device": driver.name, "kernels": kernels}
+    if blas.library() is not None:
+        found["cuBLASLt"] = str(blas.library().get_version())
+    if dnn.library() is not None:
+        found["cuDNN"] = str(dnn.library().backend_version())
+    return found
+
+
+_loaded: WeakKeyDictionary[Any, Choices] = WeakKeyDictionary()
+
+
+def choices_of(driver: Any) -> Choices:
+    """The choices for a driver's GPU, read from the file once."""
+    found = _loaded.get(driver)
+    if found is None:
+        name = re.sub(r"\W+", "-", driver.name)
+        found = _loaded[driver] = Choices(_machine(driver), cache_folder() / f"tuned-{name}.json")
+    return found

@@ -1,0 +1,30 @@
+"""What `wengert bench` does: measure, and write the page and the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from wengert.bench.cases import OPS
+from wengert.bench.page import page
+from wengert.bench.run import measured
+from wengert.errors import ArgumentError
+
+
+def bench(out: str, seconds: float, only: Sequence[str]) -> Path:
+    """Measure for about so many seconds and write `out`, an HTML page, and beside it the same as JSON."""
+    families = ["models", *dict.fromkeys(op.family for op in OPS)]
+    unknown = [name for name in only if name not in families]
+    if unknown:
+        raise ArgumentError(f"bench: there is no family {unknown[0]!r}; there are {', '.join(families)}")
+    if seconds <= 0:
+        raise ArgumentError(f"bench: it takes some seconds, not {seconds:g}")
+    path = Path(out)
+    report = measured(seconds, only)
+    path.write_text(page(report))
+    path.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
+    if not report["machine"]["gpu"]:
+        print("there is no GPU here: only the CPU was measured")
+    print(f"{path} and {path.with_suffix('.json')}")
+    return path

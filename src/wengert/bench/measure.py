@@ -1,0 +1,151 @@
+"""How things are measured: medians of spans long enough for the clock, what a machine can do at most, what copies cost.
+
+On a GPU calls are asked for without waiting, and the span ends when the device has done them all; the time in which
+they were only asked for is the host's.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import wengert as wg
+from wengert.bench.cases import numbers
+from wengert.runtime.compile import Compiled
+
+SPANS = 5
+LEAST = 2e-3  # seconds that a span takes
+MOST_CALLS = 1000
+QUEUED = 16  # calls that a device can be behind without making the host wait
+
+
+class Time(NamedTuple):
+    """The seconds of a call, and those of the host alone."""
+
+    seconds: float
+    host: float
+
+
+def timed(call: Callable[[], Any], device: str, budget: float = 0.15) -> Time:
+    """How long a call takes, after it was called often enough to be compiled: the median of spans within the budget."""
+    wait = _waiting(device)
+    for _ in range(3):
+        call()
+        wait()
+    start = perf_counter()
+    call()
+    wait()
+    once = max(perf_counter() - start, 1e-7)
+    count = int(min(max(LEAST / once, 1), MOST_CALLS))
+    spans = int(min(max(budget / (once * count), 1), SPANS))
+    found = [_span(call, wait, count) for _ in range(spans)]
+    return Time(statistics.median(found), _asked(call, wait) if device == "gpu" else 0.0)
+
+
+def _span(call: Callable[[], Any], wait: Callable[[], None], count: int) -> float:
+    start = perf_counter()
+    for _ in range(count):
+        call()
+    wait()
+    return (perf_counter() - start) / count
+
+
+def _asked(call: Callable[[], Any], wait: Callable[[], None]) -> float:
+    """The seconds of the host for asking for a call."""
+    start = perf_counter()
+    for _ in range(QUEUED):
+        call()
+    host = (perf_counter() - start) / QUEUED
+    wait()
+    return host
+
+
+def _waiting(device: str) -> Callable[[], None]:
+    return wg.cuda.synchronize if device == "gpu" else lambda: None
+
+
+def placed(array: np.ndarray[Any, Any], device: str) -> wg.Tensor:
+    """An array as a Tensor on a device."""
+    return wg.tensor(array, device="cuda" if device == "gpu" else "cpu")
+
+
+# --- copies ---------------------------------------------------------------------------------------------------------
+
+
+def copied(arrays: list[np.ndarray[Any, Any]], results: list[wg.Tensor]) -> float:
+    """The seconds for bringing arrays to the GPU and results back."""
+    return min(_up(arrays) + _down(results) for _ in range(3))
+
+
+def _up(arrays: list[np.ndarray[Any, Any]]) -> float:
+    wg.cuda.synchronize()
+    start = perf_counter()
+    held = [placed(array, "gpu") for array in arrays]
+    wg.cuda.synchronize()
+    seconds = perf_counter() - start
+    del held
+    return seconds
+
+
+def _down(tensors: list[wg.Tensor]) -> float:
+    wg.cuda.synchronize()
+    start = perf_counter()
+    for tensor in tensors:
+        tensor.numpy()
+    return perf_counter() - start
+
+
+def copies() -> list[dict[str, float]]:
+    """What copies between host and GPU cost, over sizes."""
+    found = []
+    for size in (4, 4096, 1 << 20, 1 << 24, 1 << 28):
+        array = np.ones(size // 4, np.float32)
+        up = min(_up([array]) for _ in range(4))
+        there = placed(array, "gpu")
+        down = min(_down([there]) for _ in range(4))
+        found.append({"bytes": size, "upload": up, "download": down})
+    return found
+
+
+# --- what a machine can do ------------------------------------------------------------------------------------------
+
+
+def launch() -> dict[str, float]:
+    """What a call costs whatever it computes: a program of one small kernel, asked for, and waited for."""
+    step, x = Compiled(lambda x: x + 1.0), placed(np.ones(1, np.float32), "gpu")
+    time = timed(lambda: step(x), "gpu")
+    waited = []
+    for _ in range(100):
+        start = perf_counter()
+        step(x)
+        wg.cuda.synchronize()
+        waited.append(perf_counter() - start)
+    return {"host": time.host, "call": time.seconds, "waited for": statistics.median(waited)}
+
+
+def ceilings(device: str) -> dict[str, float]:
+    """Bytes a second from and to memory, and floating-point operations a second, as measured."""
+    found = {"bandwidth": _bandwidth(device), "float32": _rate(device, 2048 if device == "cpu" else 4096, "float32")}
+    if device == "gpu":
+        found["bfloat16"] = _rate(device, 8192, "bfloat16")
+    return found
+
+
+def _bandwidth(device: str) -> float:
+    x = placed(np.ones(1 << (25 if device == "cpu" else 28), np.float32), device)
+    copy = Compiled(lambda x: x + 1.0)
+    return 8 * x.size / timed(lambda: copy(x), device, 0.5).seconds
+
+
+def _rate(device: str, n: int, dtype: str) -> float:
+    x, y = (placed(numbers(n, n, seed=i), device).to(getattr(wg, dtype)) for i in range(2))
+    multiply = Compiled(wg.matmul)
+    best = timed(lambda: multiply(x, y), device, 0.5).seconds
+    if device == "cpu":
+        a, b = x.numpy(), y.numpy()
+        best = min(best, timed(lambda: a @ b, device, 0.5).seconds)
+    return 2 * n**3 / best

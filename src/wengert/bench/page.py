@@ -1,0 +1,245 @@
+"""The measurements as one page that needs nothing else: what came out in words, plots, tables, and the data itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from wengert.bench.plot import Axes, Curve, bars, seconds, short
+
+HERE = Path(__file__).parent
+Report = dict[str, Any]
+Point = dict[str, Any]
+DEVICES = {"cpu": "CPU", "gpu": "GPU", "python": "plain Python"}
+
+
+def page(report: Report) -> str:
+    """The report as HTML."""
+    has_gpu = bool(report["machine"]["gpu"])
+    title = "CPU against GPU" if has_gpu else "On the CPU"
+    parts = [
+        f"<h1>{title}</h1>",
+        _introduction(report),
+        _ceilings(report),
+        _costs(report) if has_gpu else "",
+        _crossovers(report) if has_gpu else "",
+        _speedups(report) if has_gpu else "",
+        _times(report),
+        _roofline(report),
+        _table(report),
+    ]
+    data = json.dumps(report).replace("</", "<\\/")
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Wengert: {title}</title>
+<style>
+{(HERE / "page.css").read_text()}</style>
+<body>
+{"".join(parts)}
+<script type="application/json" id="data">{data}</script>
+<script>window.wengertReady = true;</script>
+</body>
+</html>
+"""
+
+
+def _introduction(report: Report) -> str:
+    machine = report["machine"]
+    gpu = machine["gpu"] or "no GPU here, so only the CPU was measured"
+    versions = ", ".join(f"{k} {v}" for k, v in machine.items() if k not in ("cpu", "cores", "gpu"))
+    points, left = len(report["points"]), len(report["left out"])
+    out = f"; {left} were left out (the last table says why)" if left else ""
+    return (
+        f"<p>{escape(machine['cpu'])}, {machine['cores']} cores; {escape(gpu)}.<br>"
+        f"<small>{escape(report['date'])}, {escape(versions)}. {points} measurements in {report['seconds']:.0f} seconds"
+        f"{out}. Every time is the median of several spans of calls of a compiled function.</small></p>"
+    )
+
+
+def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    return f'<div class="scroll"><table><tr>{top}</tr>{"".join(f"<tr>{line}</tr>" for line in lines)}</table></div>'
+
+
+def _ceilings(report: Report) -> str:
+    rows = [
+        (
+            DEVICES[device],
+            f"{short(found['bandwidth'])}B/s",
+            f"{short(found['float32'])}FLOP/s",
+            f"{short(found['bfloat16'])}FLOP/s" if "bfloat16" in found else "",
+        )
+        for device, found in report["ceilings"].items()
+    ]
+    return (
+        "<h2>What the machine can do</h2><p>Memory: a large array, read and written once. Arithmetic: a large matrix "
+        "product, the faster of ours and NumPy's on the CPU.</p>" + _rows(["", "memory", "float32", "bfloat16"], rows)
+    )
+
+
+def _costs(report: Report) -> str:
+    cost = report["launch"]
+    rows = [
+        (
+            f"{short(c['bytes'])}B",
+            seconds(c["upload"]),
+            f"{short(c['bytes'] / c['upload'])}B/s",
+            seconds(c["download"]),
+            f"{short(c['bytes'] / c['download'])}B/s",
+        )
+        for c in report["copies"]
+    ]
+    return (
+        "<h2>What a launch and a copy cost</h2>"
+        f"<p>A program of one small kernel takes {seconds(cost['host'])} of the host to be asked for, "
+        f"{seconds(cost['call'])} each in a row, and {seconds(cost['waited for'])} if it is waited for. "
+        "No GPU is faster than that, however little there is to compute.</p>"
+        + _rows(["copied", "up", "", "down", ""], rows)
+    )
+
+
+def _crossovers(report: Report) -> str:
+    def size(found: float | None) -> str:
+        return short(found) if found is not None else "not in these sizes"
+
+    rows = [
+        (c["case"], c["pass"], c["unit"], size(c["staying"]), size(c["copied"]) if c["copied"] is not None else "-")
+        for c in report["crossovers"]
+    ]
+    head = ["", "pass", "size counts", "GPU is faster from", "copied there and back every time"]
+    return (
+        "<h2>Where the GPU starts to pay</h2><p>The size from which on the GPU is faster, read off between the sizes "
+        "that were measured. The last column adds the copies of all operands and results to every call; for models, "
+        "whose values stay where they are, it is left out.</p>" + _rows(head, rows)
+    )
+
+
+def _speedups(report: Report) -> str:
+    found = sorted(report["crossovers"], key=lambda c: -c["speedup"])
+    rows = [
+        (f"{c['case']}, {c['pass']}", c["speedup"], f"{c['case']}, {c['pass']}, at {short(c['at'])} {c['unit']}")
+        for c in found
+    ]
+    return f"<h2>How much faster, at the largest size that both did</h2>{bars(rows)}" if rows else ""
+
+
+# --- plots ----------------------------------------------------------------------------------------------------------
+
+
+def _times(report: Report) -> str:
+    names = list(dict.fromkeys(point["case"] for point in report["points"]))
+    marks = {(c["case"], c["pass"]): c["staying"] for c in report["crossovers"]}
+    key = (
+        '<p class="key"><b class="cpu">CPU</b>, <b class="gpu">GPU</b>, <b class="python">plain Python</b>: forward, '
+        "a full line; forward and backward, or a step of training, a dashed one; forward on the GPU with its copies, a "
+        "dotted one. The faint upright line is where the GPU starts to pay. Hover over a point for its figures.</p>"
+    )
+    panels = [
+        _panel([p for p in report["points"] if p["case"] == name], marks.get((name, "forward"))) for name in names
+    ]
+    return f'<h2>Times over sizes</h2>{key}<div class="panels">{"".join(panels)}</div>'
+
+
+def _panel(points: Sequence[Point], crossing: float | None) -> str:
+    curves = []
+    for device in dict.fromkeys(p["device"] for p in points):
+        for name in dict.fromkeys(p["pass"] for p in points):
+            own = [p for p in points if (p["device"], p["pass"]) == (device, name)]
+            kind = device if name == "forward" else f"{device} both"
+            curves.append(Curve(kind, [(p["size"], p["seconds"], _said(p)) for p in own]))
+    moved = [p for p in points if p.get("copies") and p["pass"] == "forward"]
+    curves.append(Curve("gpu copied", [(p["size"], p["seconds"] + p["copies"], _said(p)) for p in moved]))
+    drawn = [(x, y) for curve in curves for x, y, _ in curve.points]
+    axes = Axes(points[0]["case"], points[0]["unit"], drawn, seconds)
+    if crossing is not None:
+        axes.mark(crossing, "gpu", f"the GPU is faster from {short(crossing)} on")
+    for curve in curves:
+        if curve.points:
+            axes.add(curve)
+    return axes.svg()
+
+
+def _said(p: Point) -> str:
+    """A point in words."""
+    said = f"{DEVICES[p['device']]}, {p['pass']}, {short(p['size'])} {p['unit']}: {seconds(p['seconds'])}"
+    if p.get("host"):
+        said += f", of the host {seconds(p['host'])}"
+    if p.get("copies"):
+        said += f", copies {seconds(p['copies'])}"
+    if p.get("bytes"):
+        said += f"; {short(p['bytes'] / p['seconds'])}B/s, {short(p['flops'] / p['seconds'])}FLOP/s"
+    return said
+
+
+def _roofline(report: Report) -> str:
+    """Operations a second over operations for a byte, under what memory and arithmetic allow."""
+    largest: dict[tuple[str, str, str], Point] = {}
+    for p in report["points"]:
+        if p.get("flops") and p["pass"] == "forward":
+            largest[p["case"], p["pass"], p["device"]] = p
+    dots = [(p["flops"] / p["bytes"], p["flops"] / p["seconds"], p) for p in largest.values()]
+    if not dots:
+        return ""
+    left, right = min(x for x, _, _ in dots) / 2, max(x for x, _, _ in dots) * 2
+    roofs = []
+    for device, found in report["ceilings"].items():
+        for kind in ("float32", "bfloat16"):
+            if kind in found:
+                knee = found[kind] / found["bandwidth"]
+                xs = sorted({left, min(max(knee, left), right), right})
+                roof = [(x, min(found[kind], x * found["bandwidth"]), "") for x in xs]
+                roofs.append((f"{device} roof", f"{DEVICES[device]}, {kind}", roof))
+    around = [(x, y) for x, y, _ in dots] + [(x, y) for _, _, roof in roofs for x, y, _ in roof]
+    axes = Axes("", "floating-point operations for a byte of operands and results", around, _rate, 1060, 480)
+    for kind, words, roof in roofs:
+        axes.add(Curve(kind, roof))
+        axes.text(roof[-1][0], roof[-1][1] * 1.25, words, kind.split()[0])
+    for x, y, p in dots:
+        axes.add(Curve(p["device"], [(x, y, f"{p['case']}: {_said(p)}")], line=False))
+        axes.text(x, y, p["case"], p["device"])
+    return (
+        "<h2>Against the ceilings</h2><p>Forward passes at the largest size. What is below the slope waits for memory, "
+        "what is below the flat for arithmetic; the distance to the line is what is left to win. Ops that the caches "
+        f"serve can be above it.</p>{axes.svg()}"
+    )
+
+
+def _rate(number: float) -> str:
+    return f"{short(number)}"
+
+
+def _table(report: Report) -> str:
+    def cells(p: Point) -> list[str]:
+        ceiling = report["ceilings"].get(p["device"], {})
+        moved = p["bytes"] / p["seconds"] if p.get("bytes") else 0.0
+        done = p["flops"] / p["seconds"] if p.get("flops") else 0.0
+        top = ceiling.get("bfloat16" if "bfloat16" in p["case"] else "float32", 0.0)
+        return [
+            p["case"],
+            p["pass"],
+            DEVICES[p["device"]],
+            f"{short(p['size'])} {p['unit']}",
+            seconds(p["seconds"]),
+            seconds(p["host"]) if p.get("host") else "",
+            seconds(p["copies"]) if p.get("copies") else "",
+            f"{short(moved)}B/s" if moved else "",
+            f"{moved / ceiling['bandwidth']:.0%}" if moved and ceiling else "",
+            f"{short(done)}FLOP/s" if done else "",
+            f"{done / top:.0%}" if done and top else "",
+        ]
+
+    head = ["", "pass", "on", "size", "time", "host", "copies", "memory", "of its", "arithmetic", "of its"]
+    left = [(p["case"], DEVICES[p["device"]], f"{short(p['size'])} {p['unit']}", p["why"]) for p in report["left out"]]
+    rest = f"<details><summary>what was left out</summary>{_rows(['', 'on', 'size', 'why'], left)}</details>"
+    return (
+        "<h2>Everything</h2><p>Bytes are those of operands and results, each once; what a kernel moves besides counts "
+        "against it. The share is that of what the machine can do.</p>"
+        f"<details><summary>{len(report['points'])} rows</summary>{_rows(head, map(cells, report['points']))}</details>"
+        + (rest if left else "")
+    )

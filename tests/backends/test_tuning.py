@@ -1,0 +1,198 @@
+"""Choosing by measurement, on an emulated GPU with a library of the test's own and a clock that says who is fast."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.backends.emulated import EmulatedDriver
+from tests.backends.test_cuda_program import EMULATED, FakeLibrary, gpu  # noqa: F401
+from tests.kernels.emulator import compiler
+from wengert.backends.cuda import blas, choices, tuning
+from wengert.kernels import device_ops
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
+
+
+class Named(FakeLibrary):
+    """One of a library's algorithms."""
+
+    def __init__(self, shape: tuple[int, int, int], name: str) -> None:
+        super().__init__(shape)
+        self.name = name
+
+
+@pytest.fixture(autouse=True)
+def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A library with three algorithms for a product, and a cache of the test's own."""
+    monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
+    monkeypatch.setattr(choices, "_loaded", {})
+    monkeypatch.setattr(device_ops, "absorbs", lambda node: False)
+    names = ("lib #0", "lib #1", "lib #2")
+    monkeypatch.setattr(blas, "candidates", lambda s, device: [Named((s.m, s.n, s.k), name) for name in names])
+    return
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """The seconds that each candidate takes, by the first words of its name; 1 if none are given."""
+    seconds: dict[str, float] = {}
+
+    def timed(bench: tuning.Bench, steps: dict[str, tuning.Step]) -> dict[str, float]:
+        for step in steps.values():
+            bench.repeated(step)  # they all run
+        return {name: next((s for k, s in seconds.items() if name.startswith(k)), 1.0) for name in steps}
+
+    monkeypatch.setattr(tuning, "timed", timed)
+    return seconds
+
+
+def operands() -> tuple[wg.Tensor, wg.Tensor]:
+    rng = np.random.default_rng(0)
+    arrays = rng.normal(size=(5, 7)), rng.normal(size=(7, 3))
+    x, y = (wg.tensor(a.astype(np.float32), device="cuda") for a in arrays)
+    return x, y
+
+
+def explained(compiled: wg.Compiled) -> str:
+    return str(compiled.explain())
+
+
+def test_the_winner_runs_and_is_kept_for_later_programs(clock: dict[str, float], tmp_path: Path) -> None:
+    clock["lib #2"] = 0.5
+    x, y = operands()
+    tuned = wg.compile(lambda x, y: x @ y, tune=True)
+    np.testing.assert_allclose(tuned(x, y).numpy(), x.numpy() @ y.numpy(), rtol=1e-5)
+    text = explained(tuned)
+    assert "matmul: lib #2" in text and "2.00 times as fast as lib #0" in text
+    assert "1 timed, 0 known before" in text and "tuning took" in text
+
+    later = wg.compile(lambda x, y: (x @ y) * 1)
+    later(x, y)
+    assert "matmul: lib #2" in explained(later) and "tuning took" not in explained(later)
+
+    (file,) = (tmp_path / "wengert").glob("tuned-*.json")
+    stored = json.loads(file.read_text())
+    assert stored["machine"]["device"] == "emulated"
+    (key,) = stored["choices"]
+    assert key.startswith("matmul") and "m=5" in key and "dtype=float32" in key
+
+
+def test_our_kernel_may_win(clock: dict[str, float]) -> None:
+    clock["ours, small 16x16"] = 0.25
+    x, y = operands()
+    tuned = wg.compile(lambda x, y: x @ y, tune=True)
+    np.testing.assert_allclose(tuned(x, y).numpy(), x.numpy() @ y.numpy(), rtol=1e-5)
+    assert "4.00 times as fast as lib #0" in explained(tuned) and "lib #0\n" not in explained(tuned)
+
+
+def test_a_library_may_win_where_our_kernel_takes_the_sums_in(
+    clock: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_ops, "absorbs", lambda node: True)
+    clock["lib #1"] = 0.5
+    x, y = operands()
+    tuned = wg.compile(lambda x, y: wg.relu(x @ y) + 1, tune=True)
+    for _ in range(3):
+        np.testing.assert_allclose(tuned(x, y).numpy(), np.maximum(x.numpy() @ y.numpy(), 0) + 1, rtol=1e-5)
+    assert "lib #1" in explained(tuned) and "times as fast as ours" in explained(tuned)
+
+
+def test_a_close_race_leaves_the_first(clock: dict[str, float]) -> None:
+    clock["lib #1"] = 0.98
+    tuned = wg.compile(lambda x, y: x @ y, tune=True)
+    tuned(*operands())
+    assert "matmul: lib #0" in explained(tuned)
+
+
+def test_without_tuning_or_a_choice_the_first_runs(clock: dict[str, float]) -> None:
+    plain = wg.compile(lambda x, y: x @ y)
+    plain(*operands())
+    assert "matmul: lib #0" in explained(plain) and "fastest" not in explained(plain)
+
+
+def test_time_that_is_up_leaves_the_rest_untimed(clock: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(1000))
+    monkeypatch.setattr(tuning, "perf_counter", lambda: float(next(times)))
+    clock["lib #1"] = 0.5
+
+    def two(x: wg.Tensor, y: wg.Tensor) -> wg.Tensor:
+        return (x @ y) @ (y.T @ y)
+
+    tuned = wg.compile(two, tune=2)
+    tuned(*operands())
+    assert "1 timed" in explained(tuned) and "2 left for want of time" in explained(tuned)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"machine": {}, "choices": {"matmul": 3}}', "\0"])
+def test_a_bad_file_is_ignored_with_a_warning(content: str, clock: dict[str, float], tmp_path: Path) -> None:
+    folder = tmp_path / "wengert"
+    folder.mkdir()
+    (folder / "tuned-emulated.json").write_text(content)
+    plain = wg.compile(lambda x, y: x @ y)
+    with pytest.warns(UserWarning, match="no file of tuned choices"):
+        plain(*operands())
+    assert "matmul: lib #0" in explained(plain)
+
+
+def test_choices_of_other_versions_are_ignored_with_a_warning(clock: dict[str, float], tmp_path: Path) -> None:
+    clock["lib #2"] = 0.5
+    wg.compile(lambda x, y: x @ y, tune=True)(*operands())
+    (file,) = (tmp_path / "wengert").glob("tuned-*.json")
+    file.write_text(file.read_text().replace('"kernels": "', '"kernels": "other'))
+    choices._loaded.clear()
+    plain = wg.compile(lambda x, y: x @ y)
+    with pytest.warns(UserWarning, match="tune again: kernels other"):
+        plain(*operands())
+    assert "matmul: lib #0" in explained(plain)
+
+
+def test_a_winner_that_is_gone_gives_way_to_the_first(clock: dict[str, float]) -> None:
+    clock["lib #2"] = 0.5
+    wg.compile(lambda x, y: x @ y, tune=True)(*operands())
+    found = choices.choices_of(EMULATED)
+    found.replace(dict.fromkeys(found.found, "lib #9"))
+    plain = wg.compile(lambda x, y: x @ y)
+    with pytest.warns(UserWarning, match="lib #9 is no candidate"):
+        plain(*operands())
+    assert "matmul: lib #0" in explained(plain)
+
+
+def test_candidates_are_timed_in_turn_and_those_far_behind_once(gpu: EmulatedDriver) -> None:  # noqa: F811
+    order: list[str] = []
+
+    class Recording:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def replay(self) -> None:
+            order.append(self.name)
+
+    class Bench:
+        class driver:
+            @staticmethod
+            def time(work: Recording) -> float:
+                work()
+                return {"a": 2.0, "b": 1.0, "c": 9.0}[order[-1]]
+
+        @staticmethod
+        def repeated(name: str) -> tuple[Recording, int]:
+            return Recording(name), 2
+
+    assert tuning.timed(Bench, {n: n for n in "abc"}) == {"a": 1.0, "b": 0.5, "c": 4.5}  # type: ignore[arg-type]
+    assert order == [*"abc", *"ab" * (tuning.ROUNDS - 1)]
+
+
+@pytest.mark.parametrize("tune", [-1, "yes", None])
+def test_tune_is_true_or_seconds(tune: object) -> None:
+    with pytest.raises(wg.errors.ArgumentError, match="tune is True, or a number of seconds"):
+        wg.compile(lambda x: x, tune=tune)  # type: ignore[arg-type]
+
+
+def test_on_the_cpu_there_is_nothing_to_choose() -> None:
+    assert wg.compile(lambda x: x @ x, tune=True)(wg.ones((2, 2))).tolist() == [[2.0, 2.0], [2.0, 2.0]]
