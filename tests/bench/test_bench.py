@@ -1,0 +1,147 @@
+"""`wengert bench`: what it measures, how it reads the measurements, and its page."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.inspect.browser import CHROMIUM, Browser
+from wengert.bench import commands, run
+from wengert.bench.cases import MODELS, OPS
+from wengert.bench.measure import Time
+from wengert.bench.page import page
+from wengert.errors import ArgumentError
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is called once, nothing is compiled, and all takes a millisecond."""
+
+    def once(call: Any, device: str, budget: float = 0.0) -> Time:
+        call()
+        return Time(1e-3, 0.0)
+
+    monkeypatch.setattr(wg.config, "tier", "interpret")
+    monkeypatch.setattr(run, "timed", once)
+    monkeypatch.setattr(run, "ceilings", lambda device: {"bandwidth": 1e10, "float32": 1e11})
+
+
+def report(gpu: bool) -> dict[str, Any]:
+    """A report as a machine might give it: the GPU is slow to start and quick to grow."""
+    sizes = (10, 1000, 100_000)
+    points = []
+    for device in ("cpu", "gpu") if gpu else ("cpu",):
+        for size in sizes:
+            for name, factor in (("forward", 1), ("forward + backward", 3)):
+                seconds = factor * (size * 1e-8 if device == "cpu" else 1e-5 + size * 1e-10)
+                point = {"case": "sum <all>", "family": "reduce", "unit": "elements", "size": size, "device": device}
+                point |= {"pass": name, "seconds": seconds, "host": 1e-6, "bytes": 4.0 * size, "flops": float(size)}
+                points.append({**point, "copies": 1e-4} if device == "gpu" else point)
+    points.append({**points[0], "case": "MLP", "device": "python", "bytes": 0, "flops": 0})
+    ceilings = {"cpu": {"bandwidth": 1e10, "float32": 1e11}}
+    if gpu:
+        ceilings["gpu"] = {"bandwidth": 1e12, "float32": 1e13, "bfloat16": 1e14}
+    return {
+        "date": "2026-01-01",
+        "seconds": 1.0,
+        "machine": {"cpu": "a CPU", "cores": 2, "gpu": "a GPU" if gpu else None, "numpy": "2"},
+        "ceilings": ceilings,
+        "launch": {"host": 1e-6, "call": 2e-6, "waited for": 1e-5} if gpu else None,
+        "copies": [{"bytes": 4096, "upload": 1e-5, "download": 1e-5}] if gpu else [],
+        "points": points,
+        "left out": [{"case": "sum", "unit": "elements", "size": 9, "device": "cpu", "why": "the time was up"}],
+        "crossovers": run.crossovers(points),
+    }
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_every_op_has_a_derivative_and_says_what_it_moves(op: Any, quick: None) -> None:
+    forward, both = run.of_op(op, op.sizes[0], "cpu")
+    assert forward["pass"] == "forward" and both["pass"] == "forward + backward"
+    _, arrays = op.make(op.sizes[0])
+    size = wg.bfloat16.itemsize if op.dtype == "bfloat16" else 4
+    assert forward["bytes"] >= sum(a.size * (size if a.dtype == np.float32 else 8) for a in arrays)
+    assert math.isfinite(both["flops"])
+
+
+@pytest.mark.parametrize("model", MODELS[:3], ids=lambda model: model.name)
+def test_models_take_their_steps(model: Any, quick: None) -> None:
+    for device in model.devices[:-1]:
+        forward, train = run.of_model(model, 1, device)
+        assert (forward["pass"], train["pass"]) == ("forward", "training step")
+
+
+def test_plain_python_learns_as_the_tensors_do() -> None:
+    _, train = MODELS[0].make(4, "python")
+    losses = [train().data for _ in range(3)]
+    assert losses[2] < losses[0]
+
+
+def test_where_the_gpu_starts_to_pay() -> None:
+    found = {c["pass"]: c for c in report(True)["crossovers"] if c["case"] == "sum <all>"}
+    forward = found["forward"]
+    assert 500 < forward["staying"] < 3000  # 1e-5 s are 1,000 elements of the CPU's time
+    assert 5000 < forward["copied"] < 30_000
+    assert forward["at"] == 100_000 and 45 < forward["speedup"] < 51
+
+
+def test_sizes_that_take_too_long_are_left_out_and_said_so() -> None:
+    case = OPS[0]._replace(sizes=(1, 10, 100, 1000))
+    points = list(run._until(case, "cpu", math.inf, lambda case, size, device: iter([{"seconds": 1e-3 * size**2}])))
+    assert [p["size"] for p in points if "seconds" in p] == [1, 10]
+    assert [(p["size"], p["why"]) for p in points if "why" in p] == [
+        (100, "a call would take too long"),
+        (1000, "a call would take too long"),
+    ]
+    late = list(run._until(case, "cpu", 0.0, lambda case, size, device: iter([{"seconds": 1e-3}])))
+    assert [p.get("why") for p in late] == [None, *["the time was up"] * 3]
+
+
+def test_without_a_gpu_the_cpu_is_reported_and_that_is_said(
+    quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = commands.bench(str(tmp_path / "bench.html"), 5.0, ["reduce"])
+    said = capsys.readouterr().out
+    stored = json.loads(path.with_suffix(".json").read_text())
+    assert {p["device"] for p in stored["points"]} == {"cpu"} and stored["machine"]["gpu"] is None
+    assert "there is no GPU here" in said and "no GPU here" in path.read_text()
+    assert "Where the GPU starts to pay" not in path.read_text()
+
+
+def test_bad_options_are_told() -> None:
+    with pytest.raises(ArgumentError, match="no family 'nothing'; there are models, elementwise"):
+        commands.bench("x.html", 5.0, ["nothing"])
+    with pytest.raises(ArgumentError, match="some seconds, not 0"):
+        commands.bench("x.html", 0.0, [])
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_the_page_needs_nothing_else_and_its_words_are_safe(gpu: bool) -> None:
+    text = page(report(gpu))
+    assert "http://" not in text and "https://" not in text and " src=" not in text
+    assert "sum &lt;all&gt;" in text and "<all>" not in text.split('id="data"')[0]
+    assert ("Where the GPU starts to pay" in text) is gpu
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_in_a_browser(scheme: str, tmp_path: Path) -> None:
+    path = tmp_path / "bench.html"
+    path.write_text(page(report(True)))
+    browser = Browser(tmp_path / "profile")
+    try:
+        browser.open(path, scheme)
+        assert browser.errors == []
+        assert browser.count_of("svg") == 4  # two panels, speedups, rooflines
+        ink, paper = (browser.value(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+        dark = sum(int(n) for n in paper[4:-1].split(",")[:3]) < 200
+        assert ink != paper and dark is (scheme == "dark")
+        assert browser.value("document.documentElement.scrollWidth <= innerWidth") is True
+    finally:
+        browser.close()
