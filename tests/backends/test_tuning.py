@@ -14,6 +14,7 @@ from tests.backends.emulated import EmulatedDriver
 from tests.backends.test_cuda_program import EMULATED, FakeLibrary, gpu  # noqa: F401
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas, candidates, choices, tuning
+from wengert.cli import main
 from wengert.kernels import device_ops
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
@@ -187,6 +188,38 @@ def test_candidates_are_timed_in_turn_and_those_far_behind_once(gpu: EmulatedDri
 
     assert tuning.timed(Bench, {n: n for n in "abc"}) == {"a": 1.0, "b": 0.5, "c": 4.5}  # type: ignore[arg-type]
     assert order == [*"abc", *"ab" * (tuning.ROUNDS - 1)]
+
+
+def test_a_candidate_that_does_not_run_after_all_is_left_out() -> None:
+    class Refusing(Named):
+        def enqueue(self, stream: int, pointers: list[int], workspace: int) -> None:
+            if self.name == "lib #1":
+                raise RuntimeError("not with these operands")
+            super().enqueue(stream, pointers, workspace)
+
+    found = [Refusing((5, 3, 7), f"lib #{i}") for i in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blas, "candidates", lambda s, device: found)
+        tuned = wg.compile(lambda x, y: x @ y, tune=True)
+        tuned(*operands())
+    assert "fastest of 3" in explained(tuned)  # two of the library's and one of ours
+
+
+def test_the_command_tunes_a_function_of_a_script(
+    clock: dict[str, float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import wengert as wg\nx = wg.ones((5, 7), device='cuda')\n@wg.compile\ndef square(x):\n    return x @ x.T\n"
+    )
+    clock["lib #1"] = 0.5
+    assert main(["tune", f"{script}:square", "x"]) == 0
+    said = capsys.readouterr().out
+    assert "1 timed" in said and "matmul: lib #1: fastest of 4" in said
+    assert main(["tune", f"{script}:square", "wg.ones((2, 2))"]) == 1
+    assert "square ran on the CPU" in capsys.readouterr().err
+    assert main(["tune", "digits", "--model", "mlp"]) == 1
+    assert "--device cuda takes a GPU" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("tune", [-1, "yes", None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -277,3 +278,16 @@ def test_a_run_that_may_stop_early_holds_back_a_tenth(tmp_path, file):
     assert Run(Recipe(data=file), tmp_path).task.validation is None
     with pytest.raises(ArgumentError, match="a file's data\\(\\) gives a third data set"):
         Run(Recipe(data=file, validation=0.1), tmp_path)
+
+
+def test_a_checkpoint_carries_the_choices_of_its_run(tmp_path, file, monkeypatch):
+    run = Run(recipe_of(file), tmp_path)
+    assert run.state()["choices"] == {}  # on the CPU there are none
+    monkeypatch.setattr(run, "recipe", dataclasses.replace(run.recipe, device="cuda"))
+    monkeypatch.setattr(wg.cuda, "choices", lambda device: {"matmul": device})
+    state = run.state()
+    assert state["choices"] == {"matmul": "cuda"}
+    taken = []
+    monkeypatch.setattr(wg.cuda, "set_choices", lambda choices, device: taken.append((choices, device)))
+    run.load(state)
+    assert taken == [({"matmul": "cuda"}, "cuda")]

@@ -8,6 +8,7 @@ other is faster by more than a margin.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -84,23 +85,28 @@ def _weight(group: Group) -> int:
 
 
 def _winner(driver: Any, steps: dict[str, Step]) -> Choice | None:
-    """Who wins; None where there is no memory to time them in."""
+    """Who wins; None where there is no memory to time them in, or the first does not run."""
     try:
         with Bench(driver, steps.values()) as bench:
             times = timed(bench, steps)
     except OutOfMemoryError:
         return None
     first = next(iter(steps))
+    if first not in times:
+        return None
     winner = min(times, key=lambda name: times[name])
     if times[winner] > (1 - MARGIN) * times[first]:
         winner = first
-    return Choice(winner, times[winner], first, times[first], len(steps))
+    return Choice(winner, times[winner], first, times[first], len(times))
 
 
 def timed(bench: Bench, steps: dict[str, Step]) -> dict[str, float]:
-    """The median seconds of each step, timed in turn; those far behind are timed once."""
-    ready = {name: bench.repeated(step) for name, step in steps.items()}
-    times: dict[str, list[float]] = {name: [] for name in steps}
+    """The median seconds of each step that runs, timed in turn; those far behind are timed once."""
+    ready: dict[str, tuple[Any, int]] = {}
+    for name, step in steps.items():
+        with suppress(Exception):  # a library's way to say that it does not take these operands after all
+            ready[name] = bench.repeated(step)
+    times: dict[str, list[float]] = {name: [] for name in ready}
     first = next(iter(steps))
     for _ in range(ROUNDS):
         best = min((span[0] for span in times.values() if span), default=float("inf"))
