@@ -31,6 +31,7 @@ class Op(NamedTuple):
     make: Callable[[int], tuple[Callable[..., Any], list[Array]]]
     dtype: str = "float32"
     devices: Sequence[str] = BOTH
+    has_derivative: bool = True
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:
@@ -138,6 +139,7 @@ OPS = (
         "rows of 1024",
         ROWS[:4],
         lambda n: (lambda x: wg.real(wg.fft.fft(x)), [numbers(n, 1024)]),
+        has_derivative=False,
     ),
 )
 

@@ -85,7 +85,7 @@ def _expected(times: Sequence[float], sizes: Sequence[int], size: int) -> float:
 
 
 def of_op(case: Op, size: int, device: str) -> Iterator[Point]:
-    """An op forward, and forward and backward."""
+    """An op forward, and, if it has a derivative, forward and backward."""
     function, arrays = case.make(size)
     dtype = getattr(wg, case.dtype)
     tensors = [placed(a, device).to(dtype) if a.dtype == np.float32 else placed(a, device) for a in arrays]
@@ -94,6 +94,8 @@ def of_op(case: Op, size: int, device: str) -> Iterator[Point]:
     result = forward(*tensors)
     moving = copied(arrays, [result]) if device == "gpu" else 0.0
     yield {"pass": "forward", **_point(timed(lambda: forward(*tensors), device), forward.graph()), "copies": moving}
+    if not case.has_derivative:
+        return
 
     def both(g: wg.Tensor, *inputs: wg.Tensor) -> Any:
         floats, rest = inputs[:count], inputs[count:]
