@@ -63,7 +63,7 @@ def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
     if observer is not None:
         observer.ran_op(node, result, start, perf_counter())
     if _checks_nans:
-        _check_nans(node, arrays, result)
+        check_nans(node, arrays, result)
     return result
 
 
@@ -104,7 +104,8 @@ def is_checking_nans() -> bool:
     return _checks_nans
 
 
-def _check_nans(node: Node, arrays: Sequence[Any], result: Any) -> None:
+def check_nans(node: Node, arrays: Sequence[Any], result: Any) -> None:
+    """Raise if a node's result has a NaN that the arrays it was made from do not have."""
     parts = result if type(result) is tuple else (result,)
     nans = sum(int(np.isnan(p).sum()) for p in parts if p.dtype.kind in "fcV")
     if not nans or any(_has_nan(array) for array in arrays):

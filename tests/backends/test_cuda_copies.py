@@ -149,6 +149,18 @@ def test_the_page_of_a_program_on_a_gpu_has_its_passes_kernels_and_memory(tmp_pa
     assert [moment["live"] for moment in found["memory"]] == [8 * 8 * 8] * 2
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_op_that_makes_the_first_nan_is_named(compiled: bool) -> None:
+    def root(x: wg.Tensor) -> wg.Tensor:
+        return wg.sqrt(x).sum() * 2
+
+    function = wg.compile(root) if compiled else root
+    with wg.debug_nans():
+        assert function(wg.tensor([4.0, 9.0], wg.float64, device="cuda")).item() == 10
+        with pytest.raises(wg.errors.NaNError, match=r"sqrt made 1 NaN of 2 elements from inputs in \[-4, 9\]"):
+            function(wg.tensor([-4.0, 9.0], wg.float64, device="cuda")).item()
+
+
 def test_the_page_of_a_tensor_on_a_gpu_shows_its_values() -> None:
     x = wg.tensor(np.arange(1.0, 9.0).reshape(1, 1, 2, 4), device="cuda", requires_grad=True)
     y = wg.max_pool2d(x, 2).sum()

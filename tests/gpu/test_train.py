@@ -49,3 +49,35 @@ def test_batches_come_to_the_device(tmp_path: Path) -> None:
     data = wg.data.ArrayDataset(np.arange(8.0, dtype=np.float32))
     (batch,) = next(iter(wg.data.DataLoader(data, 4, device="cuda")))
     assert batch.device == "cuda:0" and batch.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+OWN = """
+import numpy as np
+import wengert as wg
+
+def data():
+    x = np.linspace(1, 3, 640, dtype=np.float32).reshape(160, 4)
+    x[93] = -1
+    return wg.data.ArrayDataset(x, np.arange(160) % 3), wg.data.ArrayDataset(x, np.arange(160) % CLASSES)
+
+def model():
+    return wg.nn.Linear(4, 3)
+
+def objective(model, x, y):
+    return {"loss": wg.cross_entropy(model(x), y, reduction="none") + 0.0 * wg.log(x[:, 0])}
+"""
+
+
+def test_a_nan_is_told_with_its_step_and_op(tmp_path: Path) -> None:
+    (tmp_path / "with_a_log.py").write_text(OWN.replace("CLASSES", "3"))
+    run = Run(Recipe(data=str(tmp_path / "with_a_log.py"), device="cuda", batch_size=10), tmp_path / "out")
+    with pytest.raises(wg.errors.NaNError, match=r"step \d+: the loss is nan: log made 1 NaN of 10 elements"):
+        run.train()
+
+
+def test_a_label_out_of_range_is_told_with_its_step(tmp_path: Path) -> None:
+    text = OWN.replace("x[93] = -1", "").replace("np.arange(160) % 3", "np.arange(160) % 5")
+    (tmp_path / "with_labels.py").write_text(text.replace("CLASSES", "3"))
+    run = Run(Recipe(data=str(tmp_path / "with_labels.py"), device="cuda", batch_size=10), tmp_path / "out")
+    with pytest.raises(wg.errors.OutOfRangeError, match=r"step \d+: (.|\n)*are all labels"):
+        run.train()

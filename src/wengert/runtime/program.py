@@ -21,7 +21,7 @@ from wengert.compiler.passes import optimize
 from wengert.graph import Graph, Node
 from wengert.reference import apply_here, watch
 from wengert.runtime.config import config
-from wengert.runtime.machines import on_gpu
+from wengert.runtime.machines import moved, on_gpu, on_host
 
 Array = np.ndarray[Any, Any]
 
@@ -86,7 +86,10 @@ def has_compiler() -> bool:
 
 
 class Interpreter:
-    """A program that applies the references one by one and lets go of every array after its last use."""
+    """A program that applies the references one by one and lets go of every array after its last use.
+
+    It computes on the host; what belongs on a GPU comes from there and goes back.
+    """
 
     def __init__(self, graph: Graph) -> None:
         places: dict[Node, int] = {}
@@ -96,11 +99,11 @@ class Interpreter:
         self.inputs = [places[node] for node in graph.inputs]
         for node in graph.captured():
             places[node] = len(places)
-            self.constants.append(node.buffer)
+            self.constants.append(on_host(node.buffer))
         self.first_constant = len(places) - len(self.constants)
         for node in graph.nodes:
             places[node] = len(places)
-        self.outputs = [places[node] for node in graph.outputs]
+        self.outputs = [(places[node], node.device) for node in graph.outputs]
         self.size = len(places)
         last = {node: node for node in graph.nodes}
         last.update((source, node) for node in graph.nodes for source in node.sources)
@@ -120,11 +123,11 @@ class Interpreter:
         """The arrays of the outputs. Nothing is overwritten."""
         values: list[Any] = [None] * self.size
         for place, array in zip(self.inputs, arrays):
-            values[place] = array
+            values[place] = on_host(array)
         values[self.first_constant : self.first_constant + len(self.constants)] = self.constants
         with np.errstate(all="ignore"):
             for node, place, sources, ends in self.steps:
                 values[place] = apply_here(node, [values[source] for source in sources])
                 for end in ends:
                     values[end] = None
-        return [values[place] for place in self.outputs]
+        return [values[place] if device == "cpu" else moved(values[place], device) for place, device in self.outputs]

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.cuda.memory import DeviceArray, upload
+from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
 from wengert.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
 from wengert.ops.movement import RESHAPE
 from wengert.ops.op import pick
-from wengert.reference import watch
+from wengert.reference import check_nans, is_checking_nans, watch
 
 BOUND = 4096  # programs kept; the one not used for longest goes first
 _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
@@ -43,6 +43,8 @@ def run(
             watch.node = node
             try:
                 node.buffer = _computed(node, device, tf32)
+                if is_checking_nans():
+                    check_nans(node, [_on_host(source) for source in node.sources], _on_host(node))
             except Exception as error:
                 node.buffer = failure(error, node)
             watch.node = None
@@ -50,6 +52,15 @@ def run(
             uses[source] -= 1
             if not uses[source] and source in computed and source not in keep:
                 source.buffer = None
+
+
+def _on_host(node: Node) -> Any:
+    """The value of a node for NumPy to look at."""
+    if node.op is LITERAL:
+        return np.asarray(node.attrs["value"], node.dtype)
+    parts = node.buffer if type(node.buffer) is tuple else (node.buffer,)
+    found = tuple(download(part) if type(part) is DeviceArray else part for part in parts)
+    return found if type(node.buffer) is tuple else found[0]
 
 
 def _computed(node: Node, device: str, tf32: bool) -> Any:
