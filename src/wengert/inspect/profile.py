@@ -127,12 +127,8 @@ class Profile:
             return program.calls
         if program not in self._calls:
             start = perf_counter()
-            told = self._described(program, "cpu")
-
-            def note(number: int, start: float, stop: float) -> None:
-                self._ran_step(program, number, told, start, stop)
-
-            self._calls[program] = timed_calls(program, note)
+            told, times = self._described(program, "cpu"), self._times.setdefault(program.source, {})
+            self._calls[program] = timed_calls(program, functools.partial(self._ran_step, told, times))
             self.built(start, perf_counter())
         self.memory.ran(program)
         return self._calls[program]
@@ -144,8 +140,9 @@ class Profile:
         else:
             told = self._told(program)
         self.memory.ran(program)
+        times = self._times.setdefault(program.source, {})
         for number, start, stop in steps:
-            self._marks.add(program.driver, start, stop, functools.partial(self._ran_step, program, number, told))
+            self._marks.add(program.driver, start, stop, functools.partial(self._ran_step, told, times, number))
 
     def _told(self, program: Any) -> list[tuple[Key, Counts]]:
         """What is told of the steps of a program on a GPU."""
@@ -164,8 +161,10 @@ class Profile:
 
         self._marks.add(driver, start, stop, note)
 
-    def _ran_step(self, program: Any, number: int, told: list[tuple[Key, Counts]], start: float, stop: float) -> None:
-        self._times.setdefault(program.source, {}).setdefault(number, []).append(stop - start)
+    def _ran_step(
+        self, told: list[tuple[Key, Counts]], times: dict[int, list[float]], number: int, start: float, stop: float
+    ) -> None:
+        times.setdefault(number, []).append(stop - start)
         self._add(*told[number], start, stop)
 
     def built(self, start: float, stop: float) -> None:
