@@ -211,9 +211,10 @@ def run_memory(rows: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def write(found: dict[str, Any], rounds: int, name: str) -> Path:
-    """Keep the results as JSON, with what they were measured on."""
+    """Keep the results as JSON, with what they were measured on; the day's other rows stay."""
     path = Path(__file__).parent / "results" / f"{name}-{time.strftime('%Y-%m-%d')}.json"
     path.parent.mkdir(exist_ok=True)
+    earlier = json.loads(path.read_text())["results"] if path.exists() else {}
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for package in ("wengert", "numpy", "torch"):
         try:
@@ -221,7 +222,7 @@ def write(found: dict[str, Any], rounds: int, name: str) -> Path:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
     machine = {"processor": _processor(), "cores": len(os.sched_getaffinity(0)), "compiler": _compiler()}
-    report = {"unit": "s, bytes", "rounds": rounds, "versions": versions, **machine, "results": found}
+    report = {"unit": "s, bytes", "rounds": rounds, "versions": versions, **machine, "results": earlier | found}
     path.write_text(json.dumps(report, indent=2) + "\n")
     return path
 

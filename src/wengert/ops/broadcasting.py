@@ -14,7 +14,7 @@ def broadcast(a: Shape, b: Shape, name: str) -> Shape:
     found = _broadcasts.get((a, b))
     if found is None:
         found = _broadcast(a, b, name)
-        if len(_broadcasts) >= 4096:
+        if len(_broadcasts) >= 1024:
             _broadcasts.clear()
         _broadcasts[a, b] = found
     return found
