@@ -27,7 +27,8 @@ def _shape(query: Node, key: Node, value: Node, mask: Node | None, lead: Sequenc
     """The struct, and the bytes of scratch."""
     queries, features, keys, values = query.shape[-2], query.shape[-1], key.shape[-2], value.shape[-1]
     itemsize = query.dtype.itemsize
-    block = min(queries, max(8, min(64, _SCORES // (keys * itemsize))))
+    most = 32 if node.attrs["causal"] else 64  # a causal block works out scores up to its last query's for all
+    block = min(queries, max(8, min(most, _SCORES // (keys * itemsize))))
     fields: dict[str, object] = {
         "heads": math.prod(lead),
         "queries": queries,
@@ -48,8 +49,18 @@ def _shape(query: Node, key: Node, value: Node, mask: Node | None, lead: Sequenc
         fields["mask_kind"] = 1 if mask.dtype == bool_ else 2
         fields["mask_row"] = 0 if mask.shape[-2] == 1 else mask.shape[-1]
         fields["mask_column"] = 0 if mask.shape[-1] == 1 else 1
+    scores = _lines(keys * block, itemsize)
+    turned = _lines(keys, itemsize) * (features + values)
+    plain = (_lines(features, itemsize) + _lines(values, itemsize)) * (keys + block)
+    scratch = 2 * scores + turned + plain
+    fields |= {"scores": scores // itemsize, "each": scratch}
     text = ", ".join(f".{name} = {value}" for name, value in fields.items())
-    return f"&(wg_attention){{{text}}}", 2 * block * keys * itemsize * thread_count()
+    return f"&(wg_attention){{{text}}}", scratch * thread_count()
+
+
+def _lines(elements: int, itemsize: int) -> int:
+    """The bytes of so many elements, up to a whole line of the cache."""
+    return -(-elements * itemsize // 64) * 64
 
 
 def _fits(x: Node, lead: Sequence[int], *sources: Node) -> bool:

@@ -36,7 +36,11 @@ HEADERS = {
     "attention_forward": "attention.h",
     "attention_backward": "attention.h",
 }
-NEEDS = {"winograd.h": ("matmul.h",), "winograd_weight.h": ("matmul.h", "winograd.h")}  # what headers come after
+NEEDS = {  # what headers come after
+    "attention.h": ("matmul.h",),
+    "winograd.h": ("matmul.h",),
+    "winograd_weight.h": ("matmul.h", "winograd.h"),
+}
 _CALLED = re.compile(rf"\bwg_({'|'.join(HEADERS)})(?:_([fi]\d+))?\(")
 
 

@@ -98,57 +98,78 @@ INLINE void NAMED(wg_transpose)(VECTOR *x)
     }
 }
 
-// packed[panel][p][column] = b[p][column], 0 beyond the last column; `turned`: b lies as (n, k).
+// packed[panel][p][column] = b[p][column] for p in [from, until), 0 beyond the last column; `turned`: b lies as (n, k).
+static void NAMED(wg_pack_panel)(const REAL *b, REAL *packed, long n, long k, int turned, long panel, long from, long until)
+{
+    long vectors = (n + WIDTH - 1) / WIDTH, panels = (vectors + WG_TILE_WIDE - 1) / WG_TILE_WIDE;
+    long start = wg_part(panel, panels, vectors), wide = wg_part(panel + 1, panels, vectors) - start;
+    REAL *to = packed + start * WIDTH * k;
+    for (long j = 0; j < wide; j++) {
+        long column = (start + j) * WIDTH, some = n - column < WIDTH ? n - column : WIDTH;
+        NAMED(mask) there = NAMED(mask_of)(0, some);
+        if (!turned)
+            for (long p = from; p < until; p++)
+                *(VECTOR *)(to + (p * wide + j) * WIDTH) = NAMED(load_part)(b + p * n + column, there);
+        else
+            for (long p = from; p < until; p += WIDTH) {
+                VECTOR x[WIDTH];
+                long rest = until - p < WIDTH ? until - p : WIDTH;
+                NAMED(mask) part = NAMED(mask_of)(0, rest);
+                UNROLLED for (long i = 0; i < WIDTH; i++)
+                    x[i] = i < some ? NAMED(load_part)(b + (column + i) * k + p, part) : (VECTOR){0};
+                NAMED(wg_transpose)(x);
+                UNROLLED for (long i = 0; i < WIDTH; i++)
+                    if (i < rest) *(VECTOR *)(to + ((p + i) * wide + j) * WIDTH) = x[i];
+            }
+    }
+}
+
+// All of b, by all threads of a region.
 static void NAMED(wg_product_pack)(const REAL *b, REAL *packed, long n, long k, int turned)
 {
     long vectors = (n + WIDTH - 1) / WIDTH, panels = (vectors + WG_TILE_WIDE - 1) / WG_TILE_WIDE;
     long blocks = (k + 63) / 64;
 #pragma omp for schedule(dynamic) collapse(2)
     for (long panel = 0; panel < panels; panel++)
-        for (long block = 0; block < blocks; block++) {
+        for (long block = 0; block < blocks; block++)
+            NAMED(wg_pack_panel)(b, packed, n, k, turned, panel, block * 64, block * 64 + 64 < k ? block * 64 + 64 : k);
+}
+
+// All of b, by the thread that asks.
+static void NAMED(wg_pack_alone)(const REAL *b, REAL *packed, long n, long k, int turned)
+{
+    long vectors = (n + WIDTH - 1) / WIDTH, panels = (vectors + WG_TILE_WIDE - 1) / WG_TILE_WIDE;
+    for (long panel = 0; panel < panels; panel++) NAMED(wg_pack_panel)(b, packed, n, k, turned, panel, 0, k);
+}
+
+// `rows` rows of c (+)= a @ b, from the first `depth` rows of a packed b (k, n), as far as the panels with the first
+// `columns` columns go. Elements of a lie `row` and `step` apart, rows of c `line`.
+static void NAMED(wg_product_part)(const REAL *a, long row, long step, const REAL *packed, long n, long k, REAL *c, long line,
+                                   long rows, long columns, long depth, int more)
+{
+    long vectors = (n + WIDTH - 1) / WIDTH, panels = (vectors + WG_TILE_WIDE - 1) / WG_TILE_WIDE;
+    long tiles = (rows + WG_TILE_TALL - 1) / WG_TILE_TALL;
+    long rest = n - (vectors - 1) * WIDTH;
+    for (long p = 0; p < depth; p += WG_DEPTH) {
+        long steps = depth - p < WG_DEPTH ? depth - p : WG_DEPTH;
+        for (long panel = 0; panel < panels; panel++) {
             long start = wg_part(panel, panels, vectors), wide = wg_part(panel + 1, panels, vectors) - start;
-            long from = block * 64, until = from + 64 < k ? from + 64 : k;
-            REAL *to = packed + start * WIDTH * k;
-            for (long j = 0; j < wide; j++) {
-                long column = (start + j) * WIDTH, some = n - column < WIDTH ? n - column : WIDTH;
-                NAMED(mask) there = NAMED(mask_of)(0, some);
-                if (!turned)
-                    for (long p = from; p < until; p++)
-                        *(VECTOR *)(to + (p * wide + j) * WIDTH) = NAMED(load_part)(b + p * n + column, there);
-                else
-                    for (long p = from; p < until; p += WIDTH) {
-                        VECTOR x[WIDTH];
-                        long rest = until - p < WIDTH ? until - p : WIDTH;
-                        NAMED(mask) part = NAMED(mask_of)(0, rest);
-                        UNROLLED for (long i = 0; i < WIDTH; i++)
-                            x[i] = i < some ? NAMED(load_part)(b + (column + i) * k + p, part) : (VECTOR){0};
-                        NAMED(wg_transpose)(x);
-                        UNROLLED for (long i = 0; i < WIDTH; i++)
-                            if (i < rest) *(VECTOR *)(to + ((p + i) * wide + j) * WIDTH) = x[i];
-                    }
+            if (start * WIDTH >= columns) break;
+            NAMED(mask) part = NAMED(mask_of)(0, panel + 1 < panels ? WIDTH : rest);
+            for (long tile = 0; tile < tiles; tile++) {
+                long i = wg_part(tile, tiles, rows), tall = wg_part(tile + 1, tiles, rows) - i;
+                NAMED(wg_product_tile_of)
+                (a + i * row + p * step, row, step, packed + (start * k + p * wide) * WIDTH, c + i * line + start * WIDTH, line,
+                 steps, more || p > 0, part, tall, wide);
             }
         }
+    }
 }
 
 // Rows `first` to `last` of c = a @ b from the packed b; `turned`: a lies as (k, m).
 static void NAMED(wg_product_rows)(const REAL *a, const REAL *packed, REAL *c, long m, long n, long k, int turned, long first,
                                    long last)
 {
-    long row = turned ? 1 : k, step = turned ? m : 1, rows = last - first;
-    long vectors = (n + WIDTH - 1) / WIDTH, panels = (vectors + WG_TILE_WIDE - 1) / WG_TILE_WIDE;
-    long tiles = (rows + WG_TILE_TALL - 1) / WG_TILE_TALL;
-    long rest = n - (vectors - 1) * WIDTH;
-    for (long p = 0; p < k; p += WG_DEPTH) {
-        long depth = k - p < WG_DEPTH ? k - p : WG_DEPTH;
-        for (long panel = 0; panel < panels; panel++) {
-            long start = wg_part(panel, panels, vectors), wide = wg_part(panel + 1, panels, vectors) - start;
-            NAMED(mask) part = NAMED(mask_of)(0, panel + 1 < panels ? WIDTH : rest);
-            for (long tile = 0; tile < tiles; tile++) {
-                long i = first + wg_part(tile, tiles, rows), tall = first + wg_part(tile + 1, tiles, rows) - i;
-                NAMED(wg_product_tile_of)
-                (a + i * row + p * step, row, step, packed + (start * k + p * wide) * WIDTH, c + i * n + start * WIDTH, n, depth,
-                 p > 0, part, tall, wide);
-            }
-        }
-    }
+    long row = turned ? 1 : k, step = turned ? m : 1;
+    NAMED(wg_product_part)(a + first * row, row, step, packed, n, k, c + first * n, n, last - first, n, k, 0);
 }
