@@ -8,8 +8,10 @@ what nobody asks for is let go after a while.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
+import os
 import threading
 from collections import deque
 from sys import getrefcount
@@ -121,6 +123,13 @@ def _mapped(size: int) -> Memory:
 
 recycler = Recycler()
 """What the results of all programs lie on."""
+
+
+def give_back() -> None:
+    """Let the C library return to the system what was freed: small arrays it keeps, as much as were in use at once."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def is_sole_base(array: Array) -> bool:

@@ -24,7 +24,7 @@ from wengert.ops.op import Op
 
 Pairs = tuple[tuple[int, int], ...]
 
-_BLOCK = 1 << 21  # elements of unfolded input made at a time: larger blocks leave the cache and gain nothing
+_BLOCK = 1 << 21  # elements made at a time: larger blocks leave the cache and gain nothing
 
 
 def extent(size: int, dilation: int) -> int:
@@ -60,15 +60,25 @@ def windows_of(x: Any, kernel: Shape, stride: Shape, dilation: Shape, positions:
 
 
 def _columns(
-    x: Any, kernel: Shape, positions: Shape, stride: Shape, dilation: Shape, groups: int, cells_last: bool
+    x: Any,
+    kernel: Shape,
+    positions: Shape,
+    stride: Shape,
+    dilation: Shape,
+    groups: int,
+    cells_last: bool,
+    made: int = 0,
 ) -> Iterator[tuple[slice, Any]]:
-    """The unfolded input a block of the batch at a time: (images, groups, C / groups * taps, cells), or cells first."""
+    """The unfolded input a block of the batch at a time: (images, groups, C / groups * taps, cells), or cells first.
+
+    `made` is how many elements are made of each image.
+    """
     n, batch, cells, taps = len(kernel), x.shape[0], math.prod(positions), math.prod(kernel)
     windows = windows_of(x, kernel, stride, dilation, positions)
     windows = windows.reshape(batch, groups, -1, *positions, *kernel) if groups > 1 else windows[:, None]
     rows = windows.shape[2] * taps
     over, within = range(3, 3 + n), range(3 + n, 3 + 2 * n)
-    block = max(1, _BLOCK // (x.shape[1] * taps * cells))
+    block = max(1, _BLOCK // max(made, x.shape[1] * taps * cells))
     for start in range(0, batch, block):
         part = windows[start : start + block]
         if cells_last:
@@ -132,7 +142,7 @@ def _convolve_weight(x: Any, y: Any, kernel: Shape, stride: Shape, padding: Pair
     if total.size and y.size:
         rows = y.reshape(batch, groups, outs // groups, cells)
         x = _padded(x, padding)
-        for block, columns in _columns(x, kernel, tuple(positions), stride, dilation, groups, True):
+        for block, columns in _columns(x, kernel, tuple(positions), stride, dilation, groups, True, total.size):
             total += np.matmul(rows[block], columns.transpose(0, 1, 3, 2)).sum(0)
     return total.reshape(outs, ins, *kernel)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.backends.recycle import give_back
 from wengert.errors import CompilerError
 from wengert.graph import Graph, Node, has_array, now, recorded_as, recording
 from wengert.ops.core import LITERAL, placeholder
@@ -55,6 +56,7 @@ def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
     if structure.seen <= (STEP_AFTER if is_step else LOOK_AFTER) and config.tier != "compile":
         return False
     if structure.program is None:
+        give_back()  # what interpreting it took
         structure.program = build(_apart(Graph(leaves, kept, 0)))
     if isinstance(structure.program, Interpreter):
         return False
