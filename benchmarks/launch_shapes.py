@@ -103,14 +103,14 @@ def kernels_of(graph: Graph) -> list[tuple[Kernel, dict[str, Node]]]:
     """The loop kernels of a graph, and what their buffers are."""
     plan = fuse(graph, inlines, opaque.operands)
     found = []
-    for group in plan.groups:
+    for part in [part for group in plan.groups for part in group.parts()]:
         by_name: dict[str, Node] = {}
 
         def buffer_of(node: Node, by_name: dict[str, Node] = by_name) -> str:
             by_name[f"n{storage(node).serial}"] = storage(node)
             return f"n{storage(node).serial}"
 
-        found.append((lower(group, "kernel", lambda n: n not in plan.roots and inlines(n), buffer_of), by_name))
+        found.append((lower(part, "kernel", plan.inlined, buffer_of), by_name))
     return found
 
 

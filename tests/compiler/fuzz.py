@@ -102,7 +102,9 @@ def joined(samples: Sequence[Sample]) -> Sample:
 
 def _compiled(sample: Sample, off: Sequence[str]) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     graph, reports = optimize(sample.graph, off=off)
-    with patch.object(c, "WORTH_THREADS", 2_000):  # so that small graphs have parallel loops, regions and parts too
+    with patch.object(
+        c.text, "WORTH_THREADS", 2_000
+    ):  # so that small graphs have parallel loops, regions and parts too
         return Program(graph, reports)
 
 

@@ -112,8 +112,8 @@ def around(where: Any, name: str, change: Callable[..., Any]) -> Callable[[Patch
 
 def text(old: str, new: str) -> Callable[[Patch], None]:
     """The C has something else in a line."""
-    line = c._Writer.line
-    return lambda patch: patch.setattr(c._Writer, "line", lambda self, text: line(self, re.sub(old, new, text)))
+    line = c.text.Writer.line
+    return lambda patch: patch.setattr(c.text.Writer, "line", lambda self, text: line(self, re.sub(old, new, text)))
 
 
 def rematerialised_from(wrong: Callable[[Node], Node]) -> Callable[[Patch], None]:
@@ -164,7 +164,7 @@ def call_is_zeros(name: str) -> Callable[[Patch], None]:
 
 def ungathered(kind: str) -> Callable[[Patch], None]:
     """A reduction stays at what it starts from."""
-    return around(c._Writer, "_accumulation", lambda lines, self, total, *a: [] if total.kind == kind else lines)
+    return around(c.text.Writer, "_accumulation", lambda lines, self, total, *a: [] if total.kind == kind else lines)
 
 
 def overlapping(alive: Any, sizes: Any) -> tuple[dict[Any, int], int]:
@@ -187,7 +187,7 @@ def guards(change: Callable[[str], str]) -> Callable[[Patch], None]:
     original = lower.guard_text
 
     def apply(patch: Patch) -> None:
-        for module in (c, lower):
+        for module in (c.text, lower):
             patch.setattr(module, "guard_text", lambda guard: change(original(guard)))
 
     return apply
@@ -495,9 +495,9 @@ FAULTS = [
     # the C
     Fault("c: a step of a loop is dropped", text(r"(for \(long i\w+ = 0; i\w+ < \d+)", r"\1 - 1"), pointwise, "check"),
     Fault("c: a step of a row is dropped", text(r"(for \(long i1 = 0; i1 < \d+)", r"\1 - 1"), softmax, "check"),
-    Fault("c: sums begin at 1", lambda patch: patch.setitem(c._START, "sum", "1"), softmax, "check"),
-    Fault("c: maxima begin at 0", around(c._Writer, "_start", lambda t, self, total: "0"), extreme, "check"),
-    Fault("c: maxima are minima", around(c, "_combine", lambda t, target, kind, v: t.replace(">", "<")), extreme,
+    Fault("c: sums begin at 1", lambda patch: patch.setitem(c.text.START, "sum", "1"), softmax, "check"),
+    Fault("c: maxima begin at 0", around(c.text.Writer, "_start", lambda t, self, total: "0"), extreme, "check"),
+    Fault("c: maxima are minima", around(c.text.Writer, "_combine", lambda t, *a: t.replace(">", "<")), extreme,
           "check"),
     Fault("c: maxima do not see NaN", text(r"= NAN", "= 0"), not_a_number, "check"),
     Fault("c: the first maximum is the last", text(r"(v\d+) > (\w+_best)", r"\1 >= 0 * \2"), position, "check"),
@@ -509,7 +509,7 @@ FAULTS = [
     Fault("c: blocks of lanes at one place", text(r"long start = block \* \d+L;", "long start = 0;"), wide_columns,
           "check"),
     Fault("c: most parts are left out", text(r"part < 32;", "part < 3;"), large_total, "check"),
-    Fault("c: half precision is cut off", attribute(c, "narrowed", lambda dtype, v: f"(uint16_t)({v})"
+    Fault("c: half precision is cut off", attribute(c.text, "narrowed", lambda dtype, v: f"(uint16_t)({v})"
           if dtype in HALF else v), halves, "check"),
     *[Fault(f"c: {kind}: nothing is gathered", ungathered(kind), reduced(kind), "check") for kind in (
         "sum", "prod", "max", "min", "all", "any", "argmax", "argmin")],

@@ -43,8 +43,8 @@ def test_graphs_are_wide() -> None:
 
 def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a maximum that starts from 0, a graph fails that is cut down to a few nodes around the maximum."""
-    start = c._Writer._start
-    monkeypatch.setattr(c._Writer, "_start", lambda self, total: "0" if total.kind == "max" else start(self, total))
+    start = c.text.Writer._start
+    monkeypatch.setattr(c.text.Writer, "_start", lambda self, total: "0" if total.kind == "max" else start(self, total))
     seeds = [s for s in range(60) if any(n.op.name == "max" for n in wide_graph(s).graph.nodes)]
     failure = next(f for seed in seeds for f in fuzz.check_unit([seed], ()))
     small = fuzz.minimised(failure)

@@ -99,18 +99,27 @@ def test_sums_over_images_work_along_memory() -> None:
     assert "for (long i1 = 0; i1 < 16; i1++)" in source and "_lanes" not in source
 
 
-@pytest.mark.parametrize("settings", [{"ignore_index": None}, {"reduction": "sum"}])
+@pytest.mark.parametrize("settings", [{}, {"label_smoothing": 0.1}])
 def test_cross_entropy_with_gradient_is_two_kernels(settings: dict[str, Any]) -> None:
-    """Row by row both ways, and the sum over the rows."""
-    found = groups(partial(cross_entropy, **settings), ROWS, [64])
-    assert [group.space for group in found] == [ROWS, (64,)]
-    assert [len(group.roots) for group in found] == [4, 2 if "ignore_index" in settings else 1]
+    """How many rows count; then row by row both ways, and the sum over the rows."""
+    count, rows = groups(partial(cross_entropy, **settings), ROWS, [64])
+    assert (count.space, rows.space) == ((64,), ROWS)
+    assert rows.closing is not None and rows.closing.space == (64,)
 
 
-def test_cross_entropy_that_may_ignore_rows_counts_them_first() -> None:
-    """A kernel more: the mean and its gradient are over the rows that count. Class weights take a gather besides."""
-    found = groups(cross_entropy, ROWS, [64])
-    assert [group.space for group in found] == [(64,), ROWS, (64,)]
+@pytest.mark.parametrize("settings", [{"ignore_index": None}, {"reduction": "sum"}])
+def test_cross_entropy_that_does_not_count_rows_is_one_kernel(settings: dict[str, Any]) -> None:
+    assert [group.space for group in groups(partial(cross_entropy, **settings), ROWS, [64])] == [ROWS]
+
+
+def test_cross_entropy_with_class_weights_passes_over_the_scores_once() -> None:
+    """The weights of the targets are gathered and added up before."""
+
+    def weighted(x: Any, targets: Any, weight: Any) -> Any:
+        return cross_entropy(x, targets, weight=weight)
+
+    *before, rows = groups(weighted, ROWS, [64], (256,))
+    assert rows.space == ROWS and ROWS not in [group.space for group in before]
 
 
 @needs_compiler

@@ -14,7 +14,7 @@ from wengert.graph import Graph, Node
 from wengert.kernels import opaque
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.text import ERROR
-from wengert.kernels.launch import H200, Work
+from wengert.kernels.launch import H200, Work, in_turn
 from wengert.kernels.loops import Kernel
 from wengert.kernels.lower import lower
 
@@ -32,9 +32,10 @@ class CudaGraph:
         self.kernels: list[Kernel] = []
         for group in self.plan.groups:
             if not group.opaque:
-                kernel, by_name = self._lowered(group)
-                self.kernels.append(kernel)
-                self.works[group.number] = writer(kernel), by_name
+                lowered = [self._lowered(part) for part in group.parts()]
+                self.kernels += [kernel for kernel, _ in lowered]
+                names = {name: node for _, by_name in lowered for name, node in by_name.items()}
+                self.works[group.number] = in_turn([writer(kernel) for kernel, _ in lowered]), names
 
     def _lowered(self, group: Group) -> tuple[Kernel, dict[str, Node]]:
         by_name: dict[str, Node] = {}
@@ -43,8 +44,7 @@ class CudaGraph:
             place = storage(node)
             return by_name.setdefault(f"n{place.serial}", place) and f"n{place.serial}"
 
-        roots = self.plan.roots
-        return lower(group, "kernel", lambda n: n not in roots and inlines(n), buffer_of), by_name
+        return lower(group, "kernel", self.plan.inlined, buffer_of), by_name
 
     def run(self, arrays: Sequence[Array], emulator: Emulator | None = None, reverse: bool = False) -> list[Array]:
         """The outputs, computed from arrays for the inputs."""

@@ -78,7 +78,12 @@ def naming(names: dict[str, Node], taken: Mapping[Node, Node]) -> Callable[[Node
 
 
 def lowered(group: Group, plan: Plan, taken: Mapping[Node, Node]) -> tuple[Kernel, dict[str, Node]]:
-    """The kernel of a loop group, and what its buffers are."""
+    """The kernel of a loop group that is one nest, and what its buffers are."""
     names: dict[str, Node] = {}
-    roots = plan.roots
-    return lower(group, "kernel", lambda n: n not in roots and inlines(n), naming(names, taken)), names
+    return lower(group, "kernel", plan.inlined, naming(names, taken)), names
+
+
+def loops(group: Group, plan: Plan, taken: Mapping[Node, Node]) -> tuple[list[Kernel], dict[str, Node]]:
+    """The kernels of a loop group, to run one after the other, and what their buffers are."""
+    found = [lowered(part, plan, taken) for part in group.parts()]
+    return [kernel for kernel, _ in found], {name: node for _, names in found for name, node in names.items()}

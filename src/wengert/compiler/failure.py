@@ -7,7 +7,7 @@ backward pass of an embedding adds rows at the places that the forward pass has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from wengert.compiler.fuse import Group, Plan, storage
 from wengert.graph import Node
@@ -26,14 +26,14 @@ _ADDRESSING = {"gather": 1, "take_along": 1, "scatter": 2, "scatter_add": 2, "pu
 Check = tuple[Node, int]  # an array of indices, and the size of the axis that they name elements of
 
 
-def fallible(plan: Plan, inlines: Callable[[Node], bool]) -> list[int]:
+def fallible(plan: Plan) -> list[int]:
     """The numbers of the groups that may raise, in order."""
     found, checked = [], set[Check]()
     for number, group in enumerate(plan.groups):
         opaque = group.roots[0] if group.opaque else None
         if opaque is not None and opaque.op.name not in _SAFE and opaque.op.name not in _ADDRESSING:
             found.append(number)
-        checks = {*_checks_inside(group, plan, inlines), *([] if opaque is None else _checks_of(opaque))}
+        checks = {*_checks_inside(group, plan), *([] if opaque is None else _checks_of(opaque))}
         if not checks <= checked:
             found.append(number)
             checked |= checks
@@ -48,13 +48,13 @@ def _checks_of(node: Node) -> list[Check]:
     return [(storage(index), size) for index, size in zip(indices, node.sources[0].shape[axis:])]
 
 
-def _checks_inside(group: Group, plan: Plan, inlines: Callable[[Node], bool]) -> Iterable[Check]:
+def _checks_inside(group: Group, plan: Plan) -> Iterable[Check]:
     """What the expressions of a group check."""
     agenda, seen = list(group.roots), set(group.roots)
     while agenda:
         node = agenda.pop()
         if node.op.name == "checked_index":
             yield storage(node.sources[0]), node.attrs["size"]
-        new = [s for s in node.sources if s not in seen and s not in plan.roots and inlines(s)]
+        new = [s for s in node.sources if s not in seen and s in plan.inlined]
         seen.update(new)
         agenda += new

@@ -12,11 +12,11 @@ reason that `explain` can print.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from wengert.compiler.index import Loop, variable
+from wengert.compiler.index import ZERO, variable
 from wengert.compiler.needs import Needs
 from wengert.compiler.places import MOVEMENT, Place, broadcast_place, everywhere, loops_of, moved_place
 from wengert.graph import Graph, Node, Shape
@@ -67,6 +67,7 @@ class Group:
     reads: list[Read] = field(default_factory=list)
     stored: list[Node] = field(default_factory=list)  # the roots that somebody outside reads
     epilogue: list[Node] = field(default_factory=list)  # of an opaque op: the elementwise roots on its result
+    closing: Group | None = None  # those roots that are totals of its rows, made after all of them
 
     @property
     def reduces(self) -> bool:
@@ -78,16 +79,26 @@ class Group:
         """Whether it makes single numbers, from everything it works on."""
         return not self.opaque and len(self.axes) == len(self.space)
 
+    def parts(self) -> list[Group]:
+        """The group as loops that follow each other: its rows, and the totals of these."""
+        if self.closing is None:
+            return [self]
+        stored = [root for root in self.stored if root in self.closing.roots]
+        rows = [root for root in self.roots if root not in self.closing.roots]
+        kept = [root for root in self.stored if root in rows]
+        return [replace(self, roots=rows, stored=kept, closing=None), replace(self.closing, stored=stored)]
+
     def __repr__(self) -> str:
         names = ", ".join(root.op.name for root in self.roots)
         return f"<group {self.number}: {names} over {self.space} reducing {self.axes}>"
 
 
 class Plan(NamedTuple):
-    """The groups in the order to run them, and which values live in memory under another's name (reshapes)."""
+    """The groups in the order to run them, the values that belong to one, and those that are computed where read."""
 
     groups: list[Group]
     roots: set[Node]
+    inlined: set[Node]
     refusals: list[str]
 
 
@@ -143,14 +154,18 @@ class _Fusion:
         self.outside = set(graph.inputs)
         self.refusals: dict[str, None] = {}
         self.roots = stored_values(graph, self.inlined, operands)
+        self.awaited = {storage(s) for node in graph.nodes if self._is_opaque(node) for s in operands(node)}
         self.home: dict[Node, Group] = {}
         self.groups: dict[int, Group] = {}
         self.needs = Needs(len(self.roots))
         for number, node in enumerate(node for node in graph.nodes if node in self.roots):
             self._found(number, node)
 
+    def _is_opaque(self, node: Node) -> bool:
+        return node not in self.inlined and node.op.name not in REDUCTIONS
+
     def _found(self, number: int, node: Node) -> None:
-        opaque = node not in self.inlined and node.op.name not in REDUCTIONS
+        opaque = self._is_opaque(node)
         if node.op.name in REDUCTIONS and not opaque:
             group = Group(number, [node], node.sources[0].shape, reduced_axes(node))
         else:
@@ -213,7 +228,7 @@ class _Fusion:
             return f"their spaces differ: {first.space} reducing {first.axes}, {second.space} reducing {second.axes}"
         for group, other in ((first, second), (second, first)):
             for root in group.roots:
-                if root_place(root, space, axes) is None:
+                if not _fits(root, space, axes):
                     return f"{root.op.name} does not fit the space {space} reducing {axes}"
             for read in self._reads_in(group, space, axes):
                 home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
@@ -247,10 +262,11 @@ class _Fusion:
         """Make two groups one; the second takes the first in."""
         space, axes = common_space(first, second)
         assert space is not None
+        second.reads = list(
+            dict.fromkeys(read for group in (first, second) for read in self._reads_in(group, space, axes))
+        )
         second.roots = sorted({*first.roots, *second.roots}, key=lambda node: node.serial)
         second.space, second.axes = space, axes
-        reads = dict.fromkeys(read for root in second.roots for read in self.reads_of(root, space, axes))
-        second.reads = list(reads)
         for root in second.roots:
             self.home[root] = second
         self._join(first, second)
@@ -271,6 +287,7 @@ class _Fusion:
         self._merge_producers(list(self.groups))
         self._merge_neighbours()
         self._absorb_epilogues()
+        self._absorb_totals()
 
     def _merge_producers(self, numbers: Iterable[int]) -> None:
         """Each of these groups takes in what it reads, as far as that may be."""
@@ -310,8 +327,25 @@ class _Fusion:
             self.home[root] = reader
         self._join(group, reader)
 
+    def _absorb_totals(self) -> None:
+        """A group that makes a number a row takes in the total of these: the loss of a batch."""
+        for total in [group for group in self.groups.values() if group.is_total and group.reduces]:
+            rows = next((g for g in self.producers(total) if self._is_of_rows(total, g)), None)
+            if rows is not None:
+                rows.closing = total
+                rows.roots = sorted([*rows.roots, *total.roots], key=lambda node: node.serial)
+                rows.reads = list(dict.fromkeys([*rows.reads, *total.reads]))
+                for root in total.roots:
+                    self.home[root] = rows
+                self._join(total, rows)
+
+    def _is_of_rows(self, total: Group, rows: Group) -> bool:
+        if rows.opaque or rows.closing is not None or not rows.reduces or rows.is_total:
+            return False
+        return total.space == reduced(rows.space, rows.axes, False) and not self._way_around(rows, total)
+
     def _merges(self, first: Group, second: Group) -> bool:
-        reason = self.may_merge(first, second) or worth_merging(first, second)
+        reason = self.may_merge(first, second) or worth_merging(first, second, self.awaited)
         if reason is not None and not (first.opaque or second.opaque):
             self.refusals[f"{first} and {second}: {reason}"] = None
         return reason is None
@@ -365,8 +399,10 @@ class _Fusion:
                 if self.home.get(leaf) is not group:
                     needed.add(leaf)
         for group in self.groups.values():
-            product = group.roots[:1] if group.epilogue else []  # an epilogue reads it from memory
-            group.stored = [root for root in group.roots if root in needed or root in product]
+            inside = set(group.roots[:1] if group.epilogue else [])  # an epilogue reads it from memory,
+            if group.closing is not None:  # and totals the rows
+                inside.update(read.leaf for read in group.closing.reads)
+            group.stored = [root for root in group.roots if root in needed or root in inside]
 
 
 def _large(group: Group) -> list[Node]:
@@ -385,33 +421,36 @@ def common_space(first: Group, second: Group) -> tuple[Shape | None, tuple[int, 
     return (first.space, ()) if first.space == second.space else (None, ())
 
 
-def worth_merging(first: Group, second: Group) -> str | None:
-    """Why one kernel for two groups would not pay; None if it would."""
+def worth_merging(first: Group, second: Group, awaited: Container[Node] = ()) -> str | None:
+    """Why one kernel for a group and what reads it would not pay; None if it would. `awaited` is what opaque ops read.
+
+    A number a row that an opaque op reads comes before the rows: what that op makes may be needed for them.
+    """
     if len(first.roots) + len(second.roots) > 64:
         return "the kernel would grow too large to compile well"
+    if not first.reduces and first.space != second.space and any(root in awaited for root in first.roots):
+        return "an opaque op waits for a number a row"
     return None
+
+
+def _fits(root: Node, space: Shape, axes: tuple[int, ...]) -> bool:
+    """Whether a root has an element for each step of the loops of a space, or one for each row."""
+    if root.op.name in REDUCTIONS:
+        return root.sources[0].shape == space and reduced_axes(root) == axes
+    kept = (reduced(space, axes, False), reduced(space, axes, True)) if axes else ()
+    return root.shape == space or root.shape in kept
 
 
 def root_place(root: Node, space: Shape, axes: tuple[int, ...]) -> Place | None:
     """Which element of a root the loops of a space are at: an element for each step, or one for each row."""
+    if not _fits(root, space, axes):
+        return None
     loops = loops_of(space)
-    if root.op.name in REDUCTIONS:
-        fits = root.sources[0].shape == space and reduced_axes(root) == axes
-        return _row_place(root.shape, loops, space, axes) if fits else None
-    if root.shape == space:
+    if root.shape == space and root.op.name not in REDUCTIONS:
         return everywhere(loops)
-    return _row_place(root.shape, loops, space, axes) if axes else None
-
-
-def _row_place(shape: Shape, loops: Sequence[Loop], space: Shape, axes: tuple[int, ...]) -> Place | None:
-    kept = everywhere([loop for axis, loop in enumerate(loops) if axis not in axes])
-    if shape == reduced(space, axes, False):
-        return kept
-    if shape == reduced(space, axes, True):
-        zero = variable(Loop("", 1))
-        rest = iter(kept.indices or ())
-        return Place(tuple(zero if axis in axes else next(rest) for axis in range(len(space))))
-    return None
+    if root.shape == reduced(space, axes, False):
+        return everywhere([loop for axis, loop in enumerate(loops) if axis not in axes])
+    return Place(tuple(ZERO if axis in axes else variable(loop) for axis, loop in enumerate(loops)))
 
 
 def fuse(
@@ -428,4 +467,4 @@ def fuse(
     fusion = _Fusion(graph, inlines, operands, absorbs)
     fusion.run()
     fusion.settle_stores()
-    return Plan(fusion.ordered(), fusion.roots, list(fusion.refusals))
+    return Plan(fusion.ordered(), fusion.roots, fusion.inlined - fusion.roots, list(fusion.refusals))

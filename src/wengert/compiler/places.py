@@ -42,6 +42,12 @@ class Guard:
         low, high = self.index.bounds()
         return self.step == 1 and self.low <= low and high < self.high
 
+    @property
+    def never(self) -> bool:
+        """Whether it holds nowhere, as far as bounds tell."""
+        low, high = self.index.bounds()
+        return high < self.low or low >= self.high
+
 
 class Place(NamedTuple):
     """An element of a node: its indices or its position, and the guards outside of which it counts as 0."""

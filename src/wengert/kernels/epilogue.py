@@ -13,7 +13,7 @@ from wengert.kernels.expressions import load as widened
 from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.loops import Accumulate, DType, Kernel, Let, Load, Position, Statement, Store
-from wengert.kernels.lower import guard_text
+from wengert.kernels.lower import guard_text, let_text
 from wengert.kernels.product import Epilogue
 
 
@@ -89,7 +89,7 @@ def _lines(statement: Statement, names: dict[str, str], product: str) -> Iterabl
     if isinstance(statement, Load):
         yield f"const {kind} {statement.name} = {_loaded(statement, names, product)};"
     elif isinstance(statement, Let):
-        yield f"const {kind} {statement.name} = {statement.text};"
+        yield f"const {kind} {statement.name} = {let_text(statement)};"
     elif isinstance(statement, Position):
         yield f"const {kind} {statement.name} = ({kind})({statement.index});"
 

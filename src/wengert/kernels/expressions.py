@@ -48,6 +48,7 @@ _SUFFIXES = {
     uint64: "u64", float16: "f16", bfloat16: "bf16", float32: "f32", float64: "f64",
 }  # fmt: skip
 _STORED = {bool_: "uint8_t", float16: "uint16_t", bfloat16: "uint16_t", float32: "float", float64: "double"}
+_STORED |= {dtype: f"{dtype.name}_t" for dtype in _SUFFIXES if dtype not in _STORED}
 
 
 def suffix(dtype: np.dtype[Any]) -> str:
@@ -57,7 +58,7 @@ def suffix(dtype: np.dtype[Any]) -> str:
 
 def stored_type(dtype: np.dtype[Any]) -> str:
     """The C type of an element in memory."""
-    return _STORED.get(dtype, f"{dtype.name}_t")
+    return _STORED[dtype]
 
 
 def scalar_type(dtype: np.dtype[Any]) -> str:

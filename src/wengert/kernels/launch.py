@@ -7,7 +7,7 @@ that a launch's shape follows from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,15 @@ class Work:
 
     launches: tuple[Launch, ...]
     workspace: Mapping[str, int] = field(default_factory=dict)  # temporaries that the launches share: names and bytes
+
+
+def in_turn(works: Sequence[Work]) -> Work:
+    """Works one after the other; temporaries of one name share their place."""
+    workspace: dict[str, int] = {}
+    for work in works:
+        for name, size in work.workspace.items():
+            workspace[name] = max(size, workspace.get(name, 0))
+    return Work(tuple(launch for work in works for launch in work.launches), workspace)
 
 
 @dataclass(frozen=True)

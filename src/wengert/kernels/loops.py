@@ -31,11 +31,12 @@ class Load:
 
 @dataclass(frozen=True)
 class Let:
-    """`name = text`, an expression over earlier names; the text is C and CUDA alike."""
+    """`name = text`, an expression over earlier names, and 0 where a guard does not hold; C and CUDA alike."""
 
     name: str
     dtype: DType
     text: str
+    guards: tuple[Guard, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ a row of their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from wengert.compiler.fuse import REDUCTIONS, Group, cost, root_place
 from wengert.compiler.index import Index, flat, number, variable
@@ -19,7 +19,7 @@ from wengert.kernels.expressions import c_expression, c_literal
 from wengert.kernels.loops import Accumulate, DType, Kernel, Let, Load, Position, Stage, Statement, Store
 
 
-def lower(group: Group, name: str, inlined: Callable[[Node], bool], buffer_of: Callable[[Node], str]) -> Kernel:
+def lower(group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> Kernel:
     """The kernel of a loop group. `buffer_of` names the memory a stored value or a leaf lies in."""
     return _Lowering(group, name, inlined, buffer_of).kernel()
 
@@ -29,9 +29,7 @@ KEEP_FROM = 10  # the cost from which it pays to keep a value for a later pass
 
 
 class _Lowering:
-    def __init__(
-        self, group: Group, name: str, inlined: Callable[[Node], bool], buffer_of: Callable[[Node], str]
-    ) -> None:
+    def __init__(self, group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> None:
         self.group, self.name, self.inlined, self.buffer_of = group, name, inlined, buffer_of
         self.loops = loops_of(group.space)
         self.inner = {self.loops[axis] for axis in group.axes}
@@ -184,7 +182,7 @@ class _Lowering:
 
     def _computes(self, node: Node) -> bool:
         """Whether a value is computed here rather than loaded."""
-        return node in self.own or self.inlined(node)
+        return node in self.own or node in self.inlined
 
     def _sources(self, node: Node, place: Place) -> list[tuple[Node, Place]]:
         if node.op.name in MOVEMENT:
@@ -313,9 +311,7 @@ class _Lowering:
         if not new:
             return operand
         name = self._fresh()
-        dtype = node.dtype
-        text = f"({' && '.join(guard_text(g) for g in new)}) ? {operand} : {c_literal(0, dtype)}"
-        self._emit(Let(name, dtype, text), once)
+        self._emit(Let(name, node.dtype, operand, tuple(new)), once)
         return name
 
     def _is_once(self, node: Node, place: Place) -> bool:
@@ -343,6 +339,13 @@ class _Lowering:
     def _fresh(self) -> str:
         self.count += 1
         return f"v{self.count}"
+
+
+def let_text(let: Let) -> str:
+    """The expression that a name stands for."""
+    if not let.guards:
+        return let.text
+    return f"({' && '.join(map(guard_text, let.guards))}) ? {let.text} : {c_literal(0, let.dtype)}"
 
 
 def guard_text(guard: Guard) -> str:

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from wengert.backends.cuda import blas, dnn, dnn_attention
 from wengert.backends.cuda.choices import Choice, choices_of
 from wengert.backends.cuda.driver import opened
-from wengert.backends.plan import lowered, naming
+from wengert.backends.plan import loops, lowered, naming
 from wengert.compiler.fuse import Group, Plan, storage
 from wengert.graph import Node
 from wengert.kernels import device_ops
 from wengert.kernels.convolution_form import is_convolution
 from wengert.kernels.cuda import write
 from wengert.kernels.epilogue import epilogue
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import Device, Work, in_turn
 from wengert.kernels.opaque import is_even, product
 from wengert.kernels.product import Tile
 
@@ -156,8 +156,9 @@ class Candidates:
     # --- one way --------------------------------------------------------------------------------------------------
 
     def _loops(self, group: Group, reads: list[Node]) -> Step:
-        kernel, names = lowered(group, self.plan, self.taken)
-        return Step(write(kernel, self.figures), None, names, reads, list(group.stored))
+        kernels, names = loops(group, self.plan, self.taken)
+        work = in_turn([write(kernel, self.figures) for kernel in kernels])
+        return Step(work, None, names, reads, list(group.stored))
 
     def _pick(self, node: Node) -> Step:
         """One result of several: it is in its place already, or is copied from the first that picked it."""
@@ -222,12 +223,10 @@ class Candidates:
             works = [device_ops.matmul(node, named, figures, tile=tile), write(kernel, figures)]
         else:
             works, operands = [write(kernel, figures)], (named(p.x), named(p.y), made)
-        launches = tuple(launch for work in works for launch in work.launches)
-        workspace = {name: size for work in works for name, size in work.workspace.items()}
         if taken is None and node not in group.stored:
-            workspace[made] = node.size * node.dtype.itemsize
+            works.append(Work((), {made: node.size * node.dtype.itemsize}))
             del names[made]
-        return Step(Work(launches, workspace), None, names, reads, list(group.stored), vendor, operands)
+        return Step(in_turn(works), None, names, reads, list(group.stored), vendor, operands)
 
 
 def _named(tile: Tile | None) -> str:

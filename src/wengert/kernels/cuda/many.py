@@ -54,10 +54,10 @@ def _plain(kernel: Kernel) -> Kernel | None:
         return substitute(index, loop, Index(((ALONG, 1),)))
 
     def change(statement: Statement) -> Statement | None:
-        if isinstance(statement, Let):
-            return None if loop.name in statement.text else statement
-        if isinstance(statement, Load) and statement.guards:
+        if isinstance(statement, Load | Let) and statement.guards:
             return None
+        if isinstance(statement, Let):
+            return statement
         assert not isinstance(statement, Accumulate)
         return replace(statement, index=moved(statement.index))
 

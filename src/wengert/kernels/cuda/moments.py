@@ -16,6 +16,7 @@ from wengert.compiler.index import ZERO, Index, Loop, substitute
 from wengert.dtypes import float32
 from wengert.kernels.cuda.text import totals_in
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
+from wengert.kernels.lower import let_text
 from wengert.kernels.nest import statements_of
 
 _MEAN = r"\({total} [*/] [\d.e+-]+f\)"
@@ -77,7 +78,7 @@ def _whole(name: str, made: dict[str, Made]) -> str:
     if statement is None:
         return name
     if isinstance(statement, Let):
-        return re.sub(r"\bv\d+\b", lambda part: _whole(part[0], made), f"<{statement.text}>")
+        return re.sub(r"\bv\d+\b", lambda part: _whole(part[0], made), f"<{let_text(statement)}>")
     return str(replace(statement, name=""))
 
 
@@ -141,9 +142,8 @@ def _at_first_element(name: str, stage: Stage, inner: list[Loop], fresh: _Fresh)
         new = renamed[old] = fresh.name("v")
         if isinstance(statement, Let):
             text = re.sub(r"\bv\d+\b", lambda part: add(part[0]), statement.text)
-            for loop in inner:
-                text = re.sub(rf"\b{loop.name}\b", "0", text)
-            found.append(replace(statement, name=new, text=text))
+            guards = tuple(replace(guard, index=at_zero(guard.index)) for guard in statement.guards)
+            found.append(replace(statement, name=new, text=text, guards=guards))
         elif isinstance(statement, Load):
             guards = tuple(replace(guard, index=at_zero(guard.index)) for guard in statement.guards)
             found.append(replace(statement, name=new, index=at_zero(statement.index), guards=guards))

@@ -20,7 +20,7 @@ from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.launch import Extent, Launch
 from wengert.kernels.loops import Accumulate, DType, Kernel, Let, Load, Position, Statement, Store
-from wengert.kernels.lower import guard_text
+from wengert.kernels.lower import guard_text, let_text
 from wengert.kernels.nest import indices_of, statements_of
 
 ERROR = "wg_error"  # the buffer of the flag that a kernel sets which met an index out of range
@@ -263,7 +263,7 @@ class Pass:
         if isinstance(statement, Position):
             return f"({kind})({statement.index})"
         if isinstance(statement, Let):
-            return statement.text.replace("wg_checked_index(", f"wg_checked_index({ERROR}, ")
+            return let_text(statement).replace("wg_checked_index(", f"wg_checked_index({ERROR}, ")
         if access(statement) in self.tiles:
             return widened(statement.dtype, self.tiles[access(statement)])
         if statement.buffer in self.in_registers:
