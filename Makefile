@@ -24,10 +24,10 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs wheel bench bench-cpu gpu-check gpu-bench gpu-report soak soak-shapes fuzz clean
+.PHONY: help demo test test-all lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes fuzz clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(TRAIN_STAMP)  ## train a small network on handwritten digits
 	@$(BIN)/wengert train digits --model mlp
@@ -68,7 +68,11 @@ soak-shapes: $(CORE_STAMP)  ## compile a thousand shapes and watch memory and ca
 	$(BIN)/python benchmarks/soak_shapes.py
 
 gpu-check: $(TEST_STAMP)  ## run the tests that need a GPU (EXTRAS=cuda,cuda-math)
-	$(BIN)/python -m pytest -n 8 -q tests/gpu
+	$(BIN)/python -m pytest -n auto --dist worksteal -q -m "not alone" tests/gpu
+	$(BIN)/python -m pytest -q -m alone tests/gpu
+
+gpu-sanitize: $(TEST_STAMP)  ## watch every kernel with NVIDIA's compute-sanitizer (EXTRAS=cuda)
+	$(BIN)/python -m tests.gpu.sanitize
 
 gpu-bench: $(TEST_STAMP)  ## measure training steps on a GPU beside PyTorch, which must be installed
 	$(BIN)/python benchmarks/gpu.py --json

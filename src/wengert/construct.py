@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,15 @@ def tensor(
     """A new tensor from a number, nested lists, an array or anything NumPy can read.
 
     NumPy arrays keep their dtype; Python floats become float32 and integers int64. `copy=False` shares a NumPy array's
-    memory where the dtype allows it.
+    memory where the dtype allows it. Arrays that other libraries have on a GPU stay there.
 
     >>> import wengert as wg
     >>> wg.tensor([1.0, 2.0]).dtype
     dtype('float32')
     """
-    place = value.device if device is None and isinstance(value, Tensor) else check_device(device, "tensor")
-    made = Tensor(to_device(_untracked(value, None if dtype is None else as_dtype(dtype), copy), place))
+    node = _untracked(value, None if dtype is None else as_dtype(dtype), copy)
+    keeps = device is None and (isinstance(value, Tensor) or node.device != "cpu")
+    made = Tensor(node if keeps else to_device(node, check_device(device, "tensor")))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -42,6 +44,10 @@ def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
         return node if dtype is None else cast(node, dtype)
     if _holds_tensor(value):
         return stack([_untracked(item, dtype, copy) for item in value])
+    if _is_on_gpu(value):
+        assert borrow is not None
+        node = borrow(value, copy)
+        return node if dtype is None else cast(node, dtype)
     array = _read(value)
     if dtype is None:
         if array.dtype.kind in _NO_NUMBERS:
@@ -49,6 +55,19 @@ def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
             raise DTypeError(f"cannot make a tensor of a {type(value).__name__}: it holds {held}, not numbers")
         dtype = as_dtype(array.dtype if _has_dtype(value) else _PYTHON_KINDS.get(array.dtype.kind, array.dtype))
     return data(np.array(array, dtype) if copy or array.dtype != dtype else array)
+
+
+borrow: Callable[[Any, bool], Node] | None = None
+"""The node of another library's array on a GPU, copied there or not; set by `interop`."""
+
+
+def _is_on_gpu(value: Any) -> bool:
+    """Whether a value is another library's array on a GPU."""
+    if isinstance(value, (np.ndarray, np.generic, int, float, list, tuple)):
+        return False
+    if hasattr(value, "__dlpack_device__"):
+        return bool(value.__dlpack_device__()[0] == 2)
+    return hasattr(value, "__cuda_array_interface__")
 
 
 def _read(value: Any) -> np.ndarray[Any, Any]:
@@ -95,11 +114,11 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         return obj if node is obj.node and not copy else Tensor(node)
     if _holds_tensor(obj):
         return Tensor(stack([asarray(item, dtype=dtype, device=device).node for item in obj]))
-    return tensor(obj, dtype, device=place, copy=copy is not False)
+    return tensor(obj, dtype, device=None if device is None else place, copy=copy is not False)
 
 
 def _require_no_copy(obj: Any, dtype: Any) -> None:
-    if not isinstance(obj, (Tensor, np.ndarray)):
+    if not isinstance(obj, (Tensor, np.ndarray)) and not _is_on_gpu(obj):
         raise ArgumentError(f"asarray: a {type(obj).__name__} cannot become a tensor without a copy")
     if dtype is not None and obj.dtype != as_dtype(dtype):
         raise ArgumentError(f"asarray: {obj.dtype} cannot become {as_dtype(dtype)} without a copy")

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from wengert import functions
+from wengert import construct, functions
 from wengert.devices import named
 from wengert.dtypes import bfloat16
 from wengert.errors import DTypeError
+from wengert.graph import Node
 from wengert.ops.core import data
 from wengert.runtime.realize import value
 from wengert.tensor import Tensor, engine
@@ -155,11 +156,8 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     """
     kind = x.__dlpack_device__()[0] if hasattr(x, "__dlpack_device__") else 1
     if kind == 2:
-        from wengert.backends.cuda.exchange import from_dlpack as borrowed
-
-        array = borrowed(x)
-        node = data(array, named(array.device, "from_dlpack"))  # type: ignore[arg-type]
-        return Tensor(node) if device is None else Tensor(node).to(device)
+        made = Tensor(borrowed(x, bool(copy)))
+        return made if device is None else made.to(device)
     if kind not in (1, 3):
         raise DTypeError(f"from_dlpack: the array is on device {x.__dlpack_device__()}, which is not known here")
     try:
@@ -169,13 +167,26 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     return Tensor(data(np.array(value) if copy else value))
 
 
+def borrowed(x: Any, copy: bool) -> Node:
+    """The node of an array of another library's on a GPU: in the same memory, or in a copy of it there."""
+    from wengert.backends.cuda import exchange
+
+    named("cuda", "from_dlpack")  # which says what is missing
+    try:
+        array = exchange.from_dlpack(x) if hasattr(x, "__dlpack__") else exchange.from_interface(x)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise DTypeError(f"cannot make a tensor of this {type(x).__name__} on a GPU: {error}") from None
+    return data(array.copy() if copy else array, array.device)  # type: ignore[arg-type]
+
+
 def array_namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:
     """The module: it is an Array API namespace."""
     return sys.modules["wengert"]
 
 
 def connect() -> None:
-    """Give Tensor NumPy's and DLPack's protocols."""
+    """Give Tensor NumPy's and DLPack's protocols, and let it take what other libraries have on a GPU."""
+    construct.borrow = borrowed
     for name, method in {
         "__array__": array,
         "__array_ufunc__": array_ufunc,

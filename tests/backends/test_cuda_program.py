@@ -14,6 +14,9 @@ from tests.compiler.three_steps import tier
 from tests.kernels.emulator import compiler
 from wengert import devices
 from wengert.backends.cuda import driver
+from wengert.compiler import simplify
+from wengert.kernels.cuda import text
+from wengert.ops import elementwise as e
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 
@@ -219,12 +222,63 @@ def test_a_hundred_steps_upload_nothing_and_download_once() -> None:
     assert after["uploads"] == before["uploads"] and after["downloads"] == before["downloads"] + 1
 
 
+@pytest.fixture
+def checking() -> Iterator[None]:
+    """Every kernel is compared with its reference."""
+    wg.config.check = True
+    yield
+    wg.config.check = False
+
+
+def test_a_checked_step_is_the_same_step(checking: None) -> None:
+    checked = losses("cuda", True, steps=3)
+    wg.config.check = False
+    assert checked == losses("cuda", True, steps=3)
+
+
+@pytest.mark.parametrize("name", ["interpret", "compile"])
+def test_check_names_a_wrong_kernel(checking: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "_extreme", lambda total: "7")
+    x = wg.tensor([[1.0, 2.0, 0.5], [3.0, 4.0, 0.5]], device="cuda")
+    with (
+        tier(name),
+        pytest.raises(wg.errors.CompilerError, match=r"wg_\w*max\w*, stores max float32\[2\] and") as error,
+    ):
+        wg.max(x, axis=1).numpy()
+    assert "wg.max(x, axis=1).numpy()" in str(error.value)
+
+
+def test_check_names_the_kernel_of_an_illegal_access(checking: None, gpu: EmulatedDriver) -> None:
+    def fail() -> None:
+        raise wg.errors.CudaError("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered")
+
+    double = wg.compile(lambda x: x * 2)
+    x = wg.tensor([1.0, 2.0], device="cuda")
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(gpu, "synchronize", fail)
+        with pytest.raises(wg.errors.CudaError, match=r"step 0, wg_\w+, which computes multiply.*ILLEGAL") as error:
+            double(x)
+    assert "lambda x: x * 2" in str(error.value)
+
+
+def test_check_finds_a_wrong_rewrite(checking: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(simplify._table, e.negative, (lambda node: node.sources[0],))
+    with pytest.raises(wg.errors.CompilerError, match="in simplify by the rule"):
+        wg.compile(lambda x: wg.exp(-(x * 1.0 + 0.0)))(wg.tensor([1.0, 2.0], device="cuda"))
+
+
+def test_the_gradient_of_a_convolution_of_nothing_is_zero() -> None:
+    nothing = wg.ones((0, 2, 5, 4), device="cuda")
+    found = wg.compile(wg.grad(lambda w: wg.conv2d(nothing, w).sum()))(wg.ones((3, 2, 3, 2), device="cuda"))
+    assert found.shape == (3, 2, 3, 2) and not found.numpy().any()
+
+
 def test_memory_comes_back_after_running_out(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     held = wg.ones((1000,), device="cuda") * 1.0
     held.numpy()
     monkeypatch.setattr(gpu, "memory", 1 << 20)
     for _ in range(100):
-        with pytest.raises(MemoryError, match="tensors hold"):
+        with pytest.raises(MemoryError, match=r"tensors hold \d.*\n.*kB at test_cuda_program.py:\d+"):
             wg.tensor(np.ones(1 << 20, np.float32), device="cuda").numpy()
     assert (held + 1).numpy()[0] == 2.0
 

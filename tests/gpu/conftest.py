@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 import wengert as wg
+from wengert.backends.cuda import compile
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -16,6 +18,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if own and not wg.cuda.is_available():
         for item in own:
             item.add_marker(pytest.mark.skip(reason="there is no NVIDIA GPU here"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _compile_here() -> None:
+    """Where the tests are shared out to processes, each compiles its own kernels: there is no core to spare."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        compile.TOGETHER = 1 << 30
 
 
 @pytest.fixture(autouse=True)

@@ -36,21 +36,21 @@ def error(got: Any, want: Any) -> float:
     return float(np.linalg.norm(np.asarray(got, float) - want) / np.linalg.norm(want))
 
 
+@pytest.mark.parametrize("case", CASES + LARGER, ids=str)
 @pytest.mark.parametrize("dtype", [float32, bfloat16, float16], ids=lambda dtype: dtype.name)
-def test_our_kernels(dtype: Any) -> None:
-    for case in CASES + LARGER:
-        y, back = node_of(case, dtype)
-        results, arrays = picks(back), {}
-        named = names_of(y, arrays)
-        works = forward(y, named, this_device()), backward(back, named, this_device(), dict(enumerate(results)))
-        arrays |= {f"n{x.serial}": np.full(x.shape, 99, dtype) for x in (y, *results)}
-        for work in works:
-            assert work is not None
-            arrays = run(work, arrays)
-        for node, want in zip((y, *results), (exact(y), *exact(back))):
-            assert error(arrays[f"n{node.serial}"], want) < CLOSE[dtype], f"{case} {node}"
-        again = run(works[1], arrays)
-        assert all(again[f"n{x.serial}"].tobytes() == arrays[f"n{x.serial}"].tobytes() for x in results)
+def test_our_kernels(dtype: Any, case: Any) -> None:
+    y, back = node_of(case, dtype)
+    results, arrays = picks(back), {}
+    named = names_of(y, arrays)
+    works = forward(y, named, this_device()), backward(back, named, this_device(), dict(enumerate(results)))
+    arrays |= {f"n{x.serial}": np.full(x.shape, 99, dtype) for x in (y, *results)}
+    for work in works:
+        assert work is not None
+        arrays = run(work, arrays)
+    for node, want in zip((y, *results), (exact(y), *exact(back))):
+        assert error(arrays[f"n{node.serial}"], want) < CLOSE[dtype], f"{case} {node}"
+    again = run(works[1], arrays)
+    assert all(again[f"n{x.serial}"].tobytes() == arrays[f"n{x.serial}"].tobytes() for x in results)
 
 
 @pytest.mark.parametrize("library", ["ours", "cuDNN"])

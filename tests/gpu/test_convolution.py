@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,17 +20,17 @@ LARGER = [
 ]
 
 
+@pytest.mark.parametrize("form", (*FORMS, *LARGER), ids=str)
 @pytest.mark.parametrize("kind", ["float32", "tf32", "bfloat16", "float16", "float64"])
-def test_convolutions_equal_their_references(kind: str) -> None:
+def test_convolutions_equal_their_references(kind: str, form: Any) -> None:
     """Small integers: every dtype holds the operands and the sums exactly, results are rounded once."""
     dtype = {"bfloat16": bfloat16, "float16": float16, "float64": float64}.get(kind, float32)
     cases = []
-    for form in (*FORMS, *LARGER):
-        for node in nodes(form, dtype):
-            found = convolution(node, tf32=kind == "tf32")
-            assert found is not None
-            ways = works(found, "a", "b", "c", this_device())
-            cases += [(node, work) for work in ways[: 8 if dtype is bfloat16 else 1]]
+    for node in nodes(form, dtype):
+        found = convolution(node, tf32=kind == "tf32")
+        assert found is not None
+        ways = works(found, "a", "b", "c", this_device())
+        cases += [(node, work) for work in ways[: 8 if dtype is bfloat16 else 1]]
     prepare(work for _, work in cases)
     for node, work in cases:
         exact = node.op.numpy(*[source.buffer.astype(float) for source in node.sources], **node.attrs)

@@ -33,12 +33,13 @@ def tiles(p: Product, every: bool) -> list[Tile]:
     return list({(tile.rung, tile.split > 1): tile for tile in found}.values())
 
 
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("kind", ["float32", "tf32", "bfloat16", "bfloat16 to float32", "float16", "float64", "int32"])
-def test_products(kind: str) -> None:
+def test_products(kind: str, sizes: tuple[int, int, int]) -> None:
     named = {"tf32": float32, "float32": float32, "float16": float16, "float64": float64, "int32": int32}
     dtype = named.get(kind, bfloat16)
     cases: list[tuple[Product, tuple[bool, bool], Tile]] = []
-    for sizes, turned in itertools.product(SIZES, itertools.product((False, True), repeat=2)):
+    for turned in itertools.product((False, True), repeat=2):
         p = product(sizes, turned, dtype, (2, 3) if sizes == SIZES[2] else (), tf32=kind == "tf32").normal()
         if kind == "bfloat16 to float32":
             p = replace(p, result=replace(p.result, dtype=float32))

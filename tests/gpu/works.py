@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -19,12 +20,13 @@ from tests.kernels.test_attention_cuda import CASES as ATTENTIONS
 from tests.kernels.test_attention_cuda import names_of, node_of
 from tests.kernels.test_convolution_cuda import FORMS, nodes
 from tests.kernels.test_gemm import product
+from wengert.backends.cuda import candidates
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.program import ERROR_FLAG, Program, Step
+from wengert.backends.cuda.program import ERROR_FLAG, Program
 from wengert.compiler.fuse import storage
 from wengert.compiler.passes import optimize
 from wengert.dtypes import bfloat16, float16, float32, float64, int32
-from wengert.graph import Graph, Node, now
+from wengert.graph import Graph, now
 from wengert.kernels import attention_cuda, convolution_cuda, gemm
 from wengert.kernels.launch import Device, Work
 from wengert.ops.core import to_device
@@ -47,11 +49,12 @@ class Item(NamedTuple):
 class Planned(Program):
     """A program with no library in it, planned and not compiled."""
 
+    def __init__(self, graph: Graph) -> None:
+        with patch.object(candidates, "_vendors", lambda *_: ()):
+            super().__init__(graph)
+
     def _connect(self) -> None:
         pass
-
-    def _vendor(self, node: Node, reads: list[Node]) -> Step | None:
-        return None
 
 
 def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:

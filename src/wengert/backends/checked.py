@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -33,34 +33,46 @@ class Checked(Program):
 
     def _connect(self) -> None:
         super()._connect()
-        self.sums: dict[Node, int] = {}  # of what each value in memory was when it was stored or first read
         self.calls = [self._checking(step, call, n) for n, (step, call) in enumerate(zip(self.steps, self.calls))]
 
     def _checking(self, step: Step, call: Callable[..., None], number: int) -> Callable[..., None]:
         def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Node, Any]) -> None:
             if number == 0:
-                self.sums.clear()
-            self._require_unchanged(step.reads, table, f"step {number}, {kernel_name(step)}, reads")
-            expected = [] if step.text is None else references(step, lambda node: self._view(node, table))
+                self.memory = Memory(lambda node: self._view(node, table))
+            self.memory.require_unchanged(self._in_memory(step.reads), f"step {number}, {kernel_name(step)}, reads")
+            expected = [] if step.text is None else references(step, self.memory.view)
             call(pointers, arena, table, results)
             if self.error.value:
                 return
             for node, reference in expected:
-                problem = difference(self._view(node, table), reference)
+                problem = difference(self.memory.view(node), reference)
                 if problem:
-                    _fail(number, step, node, problem)
-            for node in (node for node in step.writes if not isinstance(node.dtype, tuple)):
-                self.sums[node] = _sum(self._view(node, table))
+                    raise wrong(f"step {number}, {kernel_name(step)} (piece{number} of the C),", node, problem)
+            self.memory.note(step.writes)
             if number == len(self.steps) - 1:
-                self._require_unchanged(map(storage, self.graph.outputs), table, "the program returns")
+                self.memory.require_unchanged(self._in_memory(self.graph.outputs), "the program returns")
 
         return run
 
-    def _require_unchanged(self, nodes: Iterable[Node], table: Sequence[Any], who: str) -> None:
-        for node in nodes:
-            if isinstance(node.dtype, tuple) or (node not in self.slots and node not in self.offsets):
-                continue
-            now = _sum(self._view(node, table))
+    def _in_memory(self, nodes: Iterable[Node]) -> list[Node]:
+        return [node for node in map(storage, nodes) if node in self.slots or node in self.offsets]
+
+
+class Memory:
+    """What each value in a program's memory was when it was stored or first read, as a sum of its bytes."""
+
+    def __init__(self, view: Callable[[Node], Array]) -> None:
+        self.view = view
+        self.sums: dict[Node, int] = {}
+
+    def note(self, nodes: Iterable[Node]) -> None:
+        """Take values as they are now."""
+        self.sums |= {node: _sum(self.view(node)) for node in nodes if not isinstance(node.dtype, tuple)}
+
+    def require_unchanged(self, nodes: Iterable[Node], who: str) -> None:
+        """Raise where a value is not what it was."""
+        for node in (node for node in nodes if not isinstance(node.dtype, tuple)):
+            now = _sum(self.view(node))
             if self.sums.setdefault(node, now) != now:
                 raise CompilerError(
                     f"check: {who} {node.op.name} {describe_type(node)}, and another step wrote over it after it was "
@@ -81,12 +93,10 @@ def kernel_name(step: Step) -> str:
     return names[-1] if names else "nothing"
 
 
-def _fail(number: int, step: Step, node: Node, problem: str) -> NoReturn:
-    raise CompilerError(
-        f"check: step {number}, {kernel_name(step)} (piece{number} of the C), stores {node.op.name} "
-        f"{describe_type(node)} and is not its reference: {problem}",
-        node.location,
-    )
+def wrong(who: str, node: Node, problem: str) -> CompilerError:
+    """What to raise of a kernel that stored something else than its reference."""
+    stored = f"{node.op.name} {describe_type(node)}"
+    return CompilerError(f"check: {who} stores {stored} and is not its reference: {problem}", node.location)
 
 
 # --- references -----------------------------------------------------------------------------------------------------
@@ -100,7 +110,7 @@ class Reference(NamedTuple):
     shaken: Any
 
 
-def references(step: Step, view: Callable[[Node], Array]) -> list[tuple[Node, Reference]]:
+def references(step: Any, view: Callable[[Node], Array]) -> list[tuple[Node, Reference]]:
     """What a step must store, from the memory that it reads."""
     if (
         step.writes
@@ -125,10 +135,12 @@ def references(step: Step, view: Callable[[Node], Array]) -> list[tuple[Node, Re
     return [(node, found[node]) for node in step.writes]
 
 
-def references_of(graph: Graph, arrays: Sequence[Array]) -> list[Reference]:
-    """What a whole graph must give."""
+def references_of(
+    graph: Graph, arrays: Sequence[Array], on_host: Callable[[Any], Array] = np.asarray
+) -> list[Reference]:
+    """What a whole graph must give; `on_host` brings its constants here."""
     found = {node: _read(array) for node, array in zip(graph.inputs, arrays)}
-    found.update((node, _read(node.buffer)) for node in graph.captured() if node not in found)
+    found.update((node, _read(on_host(node.buffer))) for node in graph.captured() if node not in found)
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             found[node] = _computed(node, [found[source] for source in node.sources])
@@ -176,8 +188,11 @@ def _epsilon(dtype: np.dtype[Any]) -> float:
     return float(np.finfo(float64 if dtype is float64 else float32).eps)
 
 
-def difference(found: Array, reference: Reference) -> str | None:
-    """How what was stored is not its reference, in words; None where rounding explains it."""
+def difference(found: Array, reference: Reference, precision: float | None = None) -> str | None:
+    """How what was stored is not its reference, in words; None where rounding explains it.
+
+    `precision` is that of the operands, where they are rounded to less than the dtype has.
+    """
     value, wide, shaken = map(np.asarray, reference)
     if found.dtype not in FLOATING:
         wrong = (found != value) & (found != wide) & (found != shaken)
@@ -189,7 +204,7 @@ def difference(found: Array, reference: Reference) -> str | None:
     if not f.size:
         return None
     rounding = np.nan_to_num(np.abs(v - w) + np.abs(s - w), nan=0, posinf=0)
-    allowed = _unit(found.dtype) * _largest(v) + 16 * (rounding + rounding.mean())
+    allowed = (precision or _unit(found.dtype)) * _largest(v) + 16 * (rounding + rounding.mean())
     wrong = ~(_agree(f, v, allowed) | _agree(f, w, allowed))
     if not wrong.any():
         return None

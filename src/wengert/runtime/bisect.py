@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.checked import difference, references_of
-from wengert.backends.cpu import Program
 from wengert.compiler.passes import optimize
 from wengert.compiler.rewrite import Rewrite, scope
 from wengert.errors import ArgumentError
@@ -22,7 +21,9 @@ from wengert.location import describe, source_line
 from wengert.runtime.arguments import take_apart
 from wengert.runtime.capture import capture
 from wengert.runtime.config import config
-from wengert.runtime.realize import value
+from wengert.runtime.machines import on_host
+from wengert.runtime.program import unchecked
+from wengert.runtime.realize import host_value
 
 Array = np.ndarray[Any, Any]
 
@@ -62,21 +63,21 @@ def find(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Fault | Non
         raise ArgumentError("bisect: an argument is tracked and computed, so that the call is part of a larger graph")
     captured = capture(function, call)
     nodes = [call.leaves[i] for i in captured.arguments]
-    arrays = [np.asarray(value(x.node) if hasattr(x, "node") else x) for x in nodes]
+    arrays = [np.asarray(host_value(x.node) if hasattr(x, "node") else x) for x in nodes]
     arrays = [array.astype(node.dtype, copy=False) for array, node in zip(arrays, captured.graph.inputs)]
-    arrays += [value(call.leaves[i]._grad.node) for i in captured.argument_grads]
-    arrays += [value(slot().node) for slot in captured.slots]  # type: ignore[union-attr]
-    arrays += [value(slot()._grad.node) for slot in captured.grads]  # type: ignore[union-attr]
+    arrays += [host_value(call.leaves[i]._grad.node) for i in captured.argument_grads]
+    arrays += [host_value(slot().node) for slot in captured.slots]  # type: ignore[union-attr]
+    arrays += [host_value(slot()._grad.node) for slot in captured.grads]  # type: ignore[union-attr]
     return find_in(captured.graph, arrays)
 
 
 def find_in(graph: Graph, arrays: Sequence[Array]) -> Fault | None:
     """As `find`, of a closed graph and arrays for its inputs."""
-    expected = references_of(graph, arrays)
+    expected = references_of(graph, arrays, on_host)
 
     def problem(fuel: int | None) -> str | None:
         optimized, _ = optimize(graph, off=config.passes_off, fuel=fuel, check=False)
-        results = Program(optimized)(arrays)
+        results = map(on_host, unchecked(optimized)(arrays))
         return next(filter(None, [difference(a, b) for a, b in zip(results, expected)]), None)
 
     before = scope.rewrites

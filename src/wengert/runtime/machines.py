@@ -21,9 +21,9 @@ def interpret(order: Sequence[Node], keep: set[Node], failure: Callable[[Excepti
     if device == "cpu":
         reference.run(order, keep, failure)
         return
-    from wengert.backends.cuda.interpret import run
+    from wengert.backends.cuda.interpret import Settings, run
 
-    run(order, keep, failure, device, config.tf32)
+    run(order, keep, failure, Settings(device, config.tf32, config.check))
 
 
 def on_gpu(graph: Graph) -> bool:

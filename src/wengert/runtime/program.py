@@ -17,7 +17,7 @@ import numpy as np
 
 from wengert.backends import cpu, toolchain
 from wengert.backends.cpu import NOTHING
-from wengert.compiler.passes import optimize
+from wengert.compiler.passes import Report, optimize
 from wengert.graph import Graph, Node
 from wengert.reference import apply_here, watch
 from wengert.runtime.config import config
@@ -60,15 +60,26 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Pro
     optimized, reports = optimize(
         graph, off=config.passes_off, fuel=config.fuel, budget=config.memory_budget, tf32=config.tf32
     )
+    if not config.check:
+        return unchecked(optimized, reports, pairs, tuning)
+    from wengert.runtime.checking import CheckedProgram, checked_on_gpu  # which need what records, and so this
+
     if on_cuda:
-        from wengert.backends.cuda.program import Program as CudaProgram
+        program: Program = checked_on_gpu()(graph, optimized, reports, pairs, captures=False, tf32=config.tf32)
+        return program
+    return CheckedProgram(graph, optimized, reports, pairs)
 
-        return CudaProgram(optimized, reports, pairs, tf32=config.tf32, tuning=tuning)
-    if config.check:
-        from wengert.runtime.checking import CheckedProgram  # which needs what records, and so this
 
-        return CheckedProgram(graph, optimized, reports, pairs)
-    return cpu.Program(optimized, reports, pairs)
+
+def unchecked(
+    optimized: Graph, reports: Sequence[Report] = (), pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0
+) -> Program:
+    """The compiled program of an optimised graph."""
+    if not on_gpu(optimized):
+        return cpu.Program(optimized, reports, pairs)
+    from wengert.backends.cuda.program import Program as CudaProgram
+
+    return CudaProgram(optimized, reports, pairs, tf32=config.tf32, tuning=tuning)
 
 
 @functools.cache

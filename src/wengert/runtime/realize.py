@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.autodiff.reverse import raise_released
-from wengert.errors import AbstractValueError, ComputationError, NaNError, OutOfMemoryError
+from wengert.errors import AbstractValueError, CompilerError, ComputationError, CudaError, NaNError, OutOfMemoryError
 from wengert.graph import RELEASED, Node, Trace, recording
 from wengert.ops.core import PLACEHOLDER, VARIABLE
 from wengert.reference import is_checking_nans
@@ -58,9 +58,12 @@ def value(node: Node) -> Any:
     return node.buffer
 
 
+_AS_THEY_ARE = (NaNError, AbstractValueError, ComputationError, OutOfMemoryError, CompilerError, CudaError)
+
+
 def raise_failure(failure: Failure) -> None:
     """Raise what a failed node raised, naming the op and the line that recorded it."""
-    if isinstance(failure.error, (NaNError, AbstractValueError, ComputationError, OutOfMemoryError)):
+    if isinstance(failure.error, _AS_THEY_ARE):
         raise failure.error
     message = f"{failure.node.op.name} failed: {failure.error}"
     raise ComputationError(message, failure.node.location) from failure.error

@@ -23,6 +23,13 @@ from wengert.kernels.launch import Device, Launch, TensorMap
 
 RESERVED = 1 << 38  # addresses for the arena: far more than any GPU has memory
 
+_BY_KERNELS = tuple(
+    f"CUDA_ERROR_{name}" for name in ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "LAUNCH_FAILED", "ILLEGAL_INSTRUCTION")
+)
+OF_A_KERNEL = (
+    ". A kernel did that, maybe long before. Run the program again with wg.config.check = True: that names kernel, op "
+    "and line. This process can do nothing more on the GPU"
+)
 INSTALL = "install Wengert's CUDA parts with: pip install 'wengert[cuda]'"
 
 
@@ -58,7 +65,8 @@ def check(result: Sequence[Any]) -> Any:
         if status == int(cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY):
             raise OutOfMemoryError("the GPU has no memory left")
         text = cu.cuGetErrorString(cu.CUresult(status))[1]
-        raise CudaError(f"{_name(cu, status)}: {text.decode() if isinstance(text, bytes) else text}")
+        name, text = _name(cu, status), text.decode() if isinstance(text, bytes) else text
+        raise CudaError(f"{name}: {text}{OF_A_KERNEL if name in _BY_KERNELS else ''}")
     rest = result[1:]
     return rest[0] if len(rest) == 1 else rest
 
@@ -254,10 +262,22 @@ class Driver:
 
     def be_waited_for(self, stream: int) -> None:
         """Have what comes on another stream wait for what is on ours."""
+        self._order(self.stream, self.cu.CUstream(stream))
+
+    def wait_for(self, stream: int) -> None:
+        """Have what comes on our stream wait for what is on another."""
+        self._order(self.cu.CUstream(stream), self.stream)
+
+    def _order(self, first: Any, then: Any) -> None:
         event = check(self.cu.cuEventCreate(int(self.cu.CUevent_flags.CU_EVENT_DISABLE_TIMING)))
-        check(self.cu.cuEventRecord(event, self.stream))
-        check(self.cu.cuStreamWaitEvent(self.cu.CUstream(stream), event, 0))
+        check(self.cu.cuEventRecord(event, first))
+        check(self.cu.cuStreamWaitEvent(then, event, 0))
         check(self.cu.cuEventDestroy(event))
+
+    def index_of(self, pointer: int) -> int:
+        """The number of the GPU in whose memory an address is."""
+        attribute = self.cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        return int(check(self.cu.cuPointerGetAttribute(attribute, pointer)))
 
     @contextmanager
     def gathered(self) -> Iterator[None]:

@@ -1,22 +1,25 @@
-"""Device arrays handed to other libraries without a copy, by DLPack or the CUDA array interface, and taken by DLPack.
+"""Device arrays handed to other libraries and taken from them without a copy, by DLPack or the CUDA array interface.
 
 DLPack's structs are laid out with ctypes. What is handed out is kept until its consumer calls the deleter; what is
-taken in keeps its producer's capsule. Whoever gives an array makes the other's stream wait for it.
+taken in keeps its producer's capsule. Whoever gives an array makes the other's stream wait for it, and whoever gives
+it back too: its memory may be another's from then on.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any
 
 import numpy as np
 
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray
-from wengert.dtypes import ALL, bfloat16, bool_
+from wengert.dtypes import ALL, as_dtype, bfloat16, bool_
 from wengert.errors import DTypeError
 
 CUDA = 2  # DLPack's number for it
+_LEGACY = 1  # the stream that libraries use where nobody named one
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _BFLOAT = 4
 
@@ -62,7 +65,9 @@ _lent: dict[int, Any] = {}  # by address: what a consumer still refers to
 
 @_Deleter
 def _delete(managed: Any) -> None:
-    _lent.pop(ctypes.addressof(managed.contents), None)
+    *_, array, stream = _lent.pop(ctypes.addressof(managed.contents))
+    if not sys.is_finalizing():
+        opened(array.device).wait_for(stream)  # its last kernels may still read what we are about to free
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -76,8 +81,9 @@ def _forget(capsule: int) -> None:
 def to_dlpack(array: DeviceArray, stream: int | None = None) -> Any:
     """A capsule with the array, for a consumer that works on `stream` (-1: it takes care itself)."""
     driver = opened(array.device)
+    consumer = _LEGACY if stream in (None, -1) else stream
     if stream != -1:
-        driver.be_waited_for(1 if stream is None else stream)
+        driver.be_waited_for(consumer)
     managed = _Managed()
     shape = (ctypes.c_int64 * max(len(array.shape), 1))(*array.shape)
     tensor = managed.tensor
@@ -89,7 +95,7 @@ def to_dlpack(array: DeviceArray, stream: int | None = None) -> Any:
     tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     managed.deleter = _delete
     address = ctypes.addressof(managed)
-    _lent[address] = managed, shape, array
+    _lent[address] = managed, shape, array, consumer
     return _python.PyCapsule_New(address, _NEW, ctypes.cast(_forget, ctypes.c_void_p))
 
 
@@ -101,12 +107,15 @@ class _Borrowed:
 
 
 class _Capsule:
-    """A capsule we took: its deleter is called when it goes."""
+    """A capsule we took: its deleter is called when it goes, and the producer waits for our last kernels."""
 
-    def __init__(self, managed: Any, capsule: Any) -> None:
-        self.managed, self.capsule = managed, capsule
+    def __init__(self, managed: Any, capsule: Any, device: str) -> None:
+        self.managed, self.capsule, self.device = managed, capsule, device
 
     def __del__(self) -> None:
+        if sys.is_finalizing():
+            return
+        opened(self.device).be_waited_for(_LEGACY)
         if self.managed.contents.deleter:
             self.managed.contents.deleter(self.managed)
 
@@ -123,9 +132,25 @@ def from_dlpack(x: Any) -> DeviceArray:
     _require_contiguous(shape, strides)
     dtype = _dtype(tensor.dtype)
     _python.PyCapsule_SetName(capsule, _USED)
-    owner = _Capsule(managed, capsule)
+    owner = _Capsule(managed, capsule, device)
     pointer = (tensor.data or 0) + tensor.byte_offset
     return DeviceArray(shape, dtype, device, _Borrowed(pointer, device, owner))
+
+
+def from_interface(x: Any) -> DeviceArray:
+    """An array on the memory of another library's that has the CUDA array interface, and must be contiguous."""
+    given = x.__cuda_array_interface__
+    dtype, shape = np.dtype(given["typestr"]), tuple(given["shape"])
+    if dtype not in ALL:
+        raise DTypeError(f"elements of type {given['typestr']} have no dtype here")
+    strides = given.get("strides")
+    _require_contiguous(shape, None if strides is None else [step // dtype.itemsize for step in strides])
+    pointer = int(given["data"][0])
+    driver = opened("cuda:0")
+    device = f"cuda:{driver.index_of(pointer) if pointer else 0}"
+    if given.get("stream") is not None:
+        opened(device).wait_for(int(given["stream"]))
+    return DeviceArray(shape, as_dtype(dtype), device, _Borrowed(pointer, device, x))
 
 
 def _dtype(found: _DataType) -> np.dtype[Any]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.backends.cuda.checked import Checked
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
 from wengert.graph import Graph, Node, now, recorded_as, recording
@@ -26,9 +27,15 @@ _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
 _programs: OrderedDict[Hashable, Program] = OrderedDict()
 
 
-def run(
-    order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, Node], Any], device: str, tf32: bool
-) -> None:
+class Settings(NamedTuple):
+    """What programs of one node depend on besides the node."""
+
+    device: str
+    tf32: bool
+    check: bool
+
+
+def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, Node], Any], settings: Settings) -> None:
     """Give each node of `order` its buffer; those not in `keep` lose it again after their last use."""
     uses: dict[Node, int] = {}
     for node in order:
@@ -42,7 +49,7 @@ def run(
         elif node.op is not LITERAL or node in keep:
             watch.node = node
             try:
-                node.buffer = _computed(node, device, tf32)
+                node.buffer = _computed(node, settings)
                 if is_checking_nans():
                     check_nans(node, [_on_host(source) for source in node.sources], _on_host(node))
             except Exception as error:
@@ -63,8 +70,8 @@ def _on_host(node: Node) -> Any:
     return found if type(node.buffer) is tuple else found[0]
 
 
-def _computed(node: Node, device: str, tf32: bool) -> Any:
-    sources = node.sources
+def _computed(node: Node, settings: Settings) -> Any:
+    sources, device = node.sources, settings.device
     if node.op is LITERAL:
         return upload(np.asarray(node.attrs["value"], node.dtype), device)
     if node.op.name == "pick":
@@ -74,21 +81,22 @@ def _computed(node: Node, device: str, tf32: bool) -> Any:
         array = array if type(array) is DeviceArray else upload(array, device)
         return array.reshape(node.shape)
     given = list(dict.fromkeys(source for source in sources if source.op is not LITERAL))
-    results = _program(node, given, device, tf32)([source.buffer for source in given])
+    results = _program(node, given, settings)([source.buffer for source in given])
     return tuple(results) if isinstance(node.dtype, tuple) else results[0]
 
 
-def _program(node: Node, given: Sequence[Node], device: str, tf32: bool) -> Program:
+def _program(node: Node, given: Sequence[Node], settings: Settings) -> Program:
     key = (
         node.op,
         _attributes(node),
-        device,
-        tf32,
+        settings,
         tuple((s.shape, s.dtype, repr(s.attrs["value"]) if s.op is LITERAL else given.index(s)) for s in node.sources),
     )
     program = _programs.get(key)
     if program is None:
-        program = _programs[key] = Program(_alone(node, given, device), captures=False, device=device, tf32=tf32)
+        kind, device = Checked if settings.check else Program, settings.device
+        graph = _alone(node, given, device)
+        program = _programs[key] = kind(graph, captures=False, device=device, tf32=settings.tf32)
         if len(_programs) > BOUND:
             _programs.popitem(last=False)
     _programs.move_to_end(key)

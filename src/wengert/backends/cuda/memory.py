@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from wengert.errors import OutOfMemoryError, OutOfRangeError
 from wengert.graph import Shape
 from wengert.location import describe, here
 
+_LARGE = 1 << 30  # bytes: from here on it is worth a look whether there is so much at all
 ALIGNMENT = 16  # bytes: what the widest load of a kernel asks for
 
 
@@ -57,22 +59,11 @@ class Block:
         self.size, self.device, self.location = max(size, 1), device, here()
         self.pointer = 0
         self.driver = opened(device)
-        try:
-            self.pointer = (self.driver.allocate_aside if aside else self.driver.allocate)(self.size)
-        except OutOfMemoryError:
-            self.driver.trim()
-            self.pointer = self._again()
+        self.pointer = afforded(self.driver.allocate_aside if aside else self.driver.allocate, self.size, device)
         with _lock:
             used = usage.setdefault(device, Usage())
             used.live += self.size
             used.peak = max(used.peak, used.live)
-
-    def _again(self) -> int:
-        """Try once more, after the pool has given back what it kept; else say who holds the memory."""
-        try:
-            return int(self.driver.allocate(self.size))
-        except OutOfMemoryError:
-            raise OutOfMemoryError(shortage(self.size, self.device)) from None
 
     def __del__(self) -> None:
         if self.pointer and not sys.is_finalizing():
@@ -81,13 +72,31 @@ class Block:
             self.driver.free(self.pointer)
 
 
+def afforded(ask: Callable[[int], int], size: int, device: str) -> int:
+    """The address of so many bytes; where there are too few, once more after the pool gave back what it kept."""
+    driver = opened(device)
+    if size > _LARGE and size > driver.memory_info()[1]:  # the driver would look for it for seconds
+        raise OutOfMemoryError(shortage(size, device))
+    try:
+        return ask(size)
+    except OutOfMemoryError:
+        driver.trim()
+    try:
+        return ask(size)
+    except OutOfMemoryError:
+        raise OutOfMemoryError(shortage(size, device)) from None
+
+
 def shortage(size: int, device: str) -> str:
-    """What to say when memory ran out: what was asked for, what there is, and what is held."""
-    free, total = opened(device).memory_info()
+    """What to say when memory ran out: what was asked for, what there is, and which lines hold most of it."""
+    driver = opened(device)
+    free, total = driver.memory_info()
     live = usage.setdefault(device, Usage()).live
+    lines = "".join(f"\n  {_readable(held):>8} at {line}" for line, held in holders(device, 5))
     return (
-        f"{device} has no {_readable(size)} left: of {_readable(total)}, {_readable(free)} are free and tensors hold "
-        f"{_readable(live)}. Let go of tensors, use smaller batches, or wg.checkpoint"
+        f"{device} has no {_readable(size)} left: of {_readable(total)}, {_readable(free)} are free, tensors hold "
+        f"{_readable(live)} and programs {_readable(driver.arena_size)}. Let go of tensors, use smaller batches, or "
+        f"wg.checkpoint{'. Most of it was made by these lines:' + lines if lines else ''}"
     )
 
 

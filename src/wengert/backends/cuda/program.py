@@ -19,7 +19,7 @@ import numpy as np
 
 from wengert.backends.cuda.candidates import Candidates, Step, is_hosted
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import DeviceArray, download, unchecked, upload, upload_into
+from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
 from wengert.backends.cuda.stretch import ERROR_FLAG, Call, Stretch, VendorCall
 from wengert.backends.cuda.tuning import tune
 from wengert.backends.plan import buffers, inlines, picks
@@ -120,7 +120,7 @@ class Program:
     def _connect(self) -> None:
         """Compile and load the kernels, pack their arguments, note which of them change between calls."""
         driver = self.driver
-        arena = driver.arena(self.arena_size)
+        arena = afforded(driver.arena, self.arena_size, self.device)
         launches = [launch for step in self.steps if step.work for launch in step.work.launches]
         self.sources = list(dict.fromkeys(launch.source for launch in launches))
         checking = [s for s in self.steps if s.work and any(ERROR_FLAG in x.arguments for x in s.work.launches)]
@@ -234,17 +234,21 @@ class Program:
             self._point_at(table)
             if self.checks:
                 unchecked.setdefault(self.device, {}).update(self.checks)
-            results: dict[Node, Any] = {}
-            for piece in self.pieces:
-                if isinstance(piece, Node):
-                    self._on_host(piece, arrays, table, results)
-                elif watch.observer is None:
-                    piece.run(self.captures)
-                else:
-                    watch.observer.ran_steps(self, piece.run_marked())
+            self._run(arrays, table)
             if self.fixed:
                 self._copy_fixed(table, range(len(table) - len(made), len(table)), out=True)
             return self._in_order(self._results(table), arrays)
+
+    def _run(self, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> None:
+        """Carry out all steps."""
+        results: dict[Node, Any] = {}
+        for piece in self.pieces:
+            if isinstance(piece, Node):
+                self._on_host(piece, arrays, table, results)
+            elif watch.observer is None:
+                piece.run(self.captures)
+            else:
+                watch.observer.ran_steps(self, piece.run_marked())
 
     def _in_order(self, results: list[Any], arrays: Sequence[Any]) -> list[Any]:
         """The device's outputs and the host's, in the graph's order."""
@@ -323,15 +327,18 @@ class Program:
         slot = self.slots.get(owner)
         if slot is not None and slot < len(arrays) and isinstance(arrays[slot], np.ndarray):
             return np.asarray(arrays[slot]).reshape(node.shape)
-        if slot is not None:
-            return download(table[slot]).reshape(node.shape)
-        view = DeviceArray(node.shape, node.dtype, self.device, _Stretch(self._address(node, table), self.device))
-        return download(view)
+        return download(self._placed(node, table))
+
+    def _placed(self, node: Node, table: Sequence[DeviceArray]) -> DeviceArray:
+        """A value where it lies while the program runs."""
+        place = _Stretch(self._address(node, table), self.device)
+        return DeviceArray(node.shape, node.dtype, self.device, place)
 
     def _address(self, node: Node, table: Sequence[DeviceArray]) -> int:
         owner = storage(node)
-        if owner in self.slots:
-            return table[self.slots[owner]].pointer
+        slot = self.slots.get(owner)
+        if slot is not None:
+            return self.fixed.get(slot, table[slot]).pointer
         return int(self.driver.arena(self.arena_size) + self.offsets[owner])
 
     def _results(self, table: Sequence[DeviceArray]) -> list[Any]:

@@ -1,0 +1,67 @@
+"""A program on a GPU that checks itself: every step is replayed against its references (`wg.config.check`).
+
+As on the CPU (`backends.checked`): the memory that a step reads must still hold what was stored there, and what it
+stores must be what the NumPy references make of it. Launches go one by one, and each is waited for, so an access to
+memory that is not there is found with the kernel, the op and the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from wengert.backends.checked import Memory, difference, references, wrong
+from wengert.backends.cuda.candidates import Step
+from wengert.backends.cuda.memory import DeviceArray, download
+from wengert.backends.cuda.program import Program
+from wengert.backends.cuda.stretch import Call, VendorCall
+from wengert.compiler.fuse import storage
+from wengert.errors import CudaError
+from wengert.graph import Node, describe_type
+
+TF32 = 2.0**-9  # what rounding both operands of a product to 10 bits may make of it
+
+
+class Checked(Program):
+    """A graph on a GPU whose steps are compared with their references in every call."""
+
+    def _run(self, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> None:
+        memory = Memory(lambda node: download(self._placed(node, table)))
+        results: dict[Node, Any] = {}
+        for piece in self.pieces:
+            if isinstance(piece, Node):
+                self._on_host(piece, arrays, table, results)
+                memory.note([piece])
+                continue
+            for number, calls in groupby(piece.calls, lambda call: call.step):
+                self._run_step(number, list(calls), memory)
+        memory.require_unchanged(map(storage, self.graph.outputs), "the program returns")
+
+    def _run_step(self, number: int, calls: Sequence[Call | VendorCall], memory: Memory) -> None:
+        step = self.steps[number]
+        names = ", ".join(dict.fromkeys(name_of(call) for call in calls))
+        memory.require_unchanged(step.reads, f"step {number}, {names}, reads")
+        expected = references(step, memory.view)
+        for call in calls:
+            self._launch(call, number, step)
+        for node, reference in expected:
+            problem = difference(memory.view(node), reference, TF32 if self.figures.tf32 else None)
+            if problem:
+                raise wrong(f"step {number}, {names},", node, problem)
+        memory.note(step.writes)
+
+    def _launch(self, call: Call | VendorCall, number: int, step: Step) -> None:
+        try:
+            call.enqueue(self.driver)
+            self.driver.synchronize()
+        except CudaError as error:
+            node = step.writes[0]
+            stored = f"{node.op.name} {describe_type(node)}"
+            what = f"check: step {number}, {name_of(call)}, which computes {stored}: {error.message}"
+            raise CudaError(what, node.location) from None
+
+
+def name_of(call: Call | VendorCall) -> str:
+    """The kernel that a call launches, or the library it calls."""
+    return call.launch.entry if isinstance(call, Call) else str(call.candidate.name)
