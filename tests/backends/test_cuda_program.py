@@ -318,6 +318,22 @@ def test_a_kernel_of_ones_own() -> None:
         triple(wg.ones(3), 3)
 
 
+def test_what_cannot_be_captured_is_named_and_launched(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(function: object, shape: object, arguments: object) -> None:
+        if gpu.recording is not None:
+            raise wg.errors.CudaError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: operation not permitted")
+        launch(function, shape, arguments)
+
+    launch = gpu.launch
+    monkeypatch.setattr(gpu, "launch", refuse)
+    double = wg.compile(lambda x: x * 2)
+    x, replays = wg.tensor([1.0, 2.0], device="cuda"), gpu.replays
+    assert double(x).tolist() == [2.0, 4.0]
+    with pytest.warns(RuntimeWarning, match=r"wg_\w+, which computes multiply at test_cuda_program.py:\d+, cannot be"):
+        assert double(x).tolist() == [2.0, 4.0]
+    assert double(x).tolist() == [2.0, 4.0] and gpu.replays == replays
+
+
 class FakeLibrary:
     """A library's candidate for x @ y. Captured, it keeps the addresses it was captured with."""
 

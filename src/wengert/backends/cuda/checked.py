@@ -15,7 +15,7 @@ from wengert.backends.checked import Memory, difference, references, wrong
 from wengert.backends.cuda.candidates import Step
 from wengert.backends.cuda.memory import DeviceArray, download
 from wengert.backends.cuda.program import Program
-from wengert.backends.cuda.stretch import Call, VendorCall
+from wengert.backends.cuda.stretch import Call, VendorCall, name_of
 from wengert.compiler.fuse import storage
 from wengert.errors import CudaError
 from wengert.graph import Node, describe_type
@@ -60,8 +60,3 @@ class Checked(Program):
             stored = f"{node.op.name} {describe_type(node)}"
             what = f"check: step {number}, {name_of(call)}, which computes {stored}: {error.message}"
             raise CudaError(what, node.location) from None
-
-
-def name_of(call: Call | VendorCall) -> str:
-    """The kernel that a call launches, or the library it calls."""
-    return call.launch.entry if isinstance(call, Call) else str(call.candidate.name)

@@ -134,7 +134,7 @@ class Program:
                 self.pieces.append(step.node)
                 continue
             if not self.pieces or isinstance(self.pieces[-1], Node):
-                self.pieces.append(Stretch(driver))
+                self.pieces.append(Stretch(driver, lambda number: _named(self.steps[number].writes[0])))
             if step.vendor is not None:
                 self._bind_vendor(number, step, arena, self.pieces[-1])
             for launch in step.work.launches if step.work else ():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import groupby
 from typing import Any
 
 from wengert.backends.cuda.driver import Arguments
+from wengert.errors import OutOfMemoryError
 from wengert.kernels.launch import Launch
 
 ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
@@ -46,9 +49,10 @@ class VendorCall:
 class Stretch:
     """Launches with nothing of the host's between them: what one CUDA graph replays."""
 
-    def __init__(self, driver: Any) -> None:
-        self.driver = driver
+    def __init__(self, driver: Any, describe: Callable[[int], str]) -> None:
+        self.driver, self.describe = driver, describe  # what the step of a number computes, for people
         self.calls: list[Call | VendorCall] = []
+        self.is_capturable = True
         self.runs = 0
         self.recording: Any = None
         self.changed: set[Call] = set()
@@ -56,18 +60,39 @@ class Stretch:
     def run(self, captures: bool) -> None:
         """Launch everything: one by one the first time, as a graph later."""
         self.runs += 1
-        if not captures or self.runs == 1:
-            self._launch(None)
-            return
+        if captures and self.runs > 1 and self.is_capturable:
+            self._renew()
         if self.recording is None:
-            with self.driver.capturing() as recording:
-                self._launch(recording)
-            self.recording = recording
+            for call in self.calls:
+                call.enqueue(self.driver)
         else:
+            self.recording.replay()
+        self.changed.clear()
+
+    def _renew(self) -> None:
+        """Have a graph with the arguments of now; without one where a call cannot be captured, which is said once."""
+        if self.recording is not None:
             for call in self.changed:
                 self.recording.change(call.graph_node, call.function, call.shape, call.arguments)
-        self.changed.clear()
-        self.recording.replay()
+            return
+        trying: Any = None
+        try:
+            with self.driver.capturing() as recording:
+                for trying in self.calls:
+                    trying.enqueue(self.driver)
+                    if isinstance(trying, Call):
+                        trying.graph_node = recording.node()
+            self.recording = recording
+        except OutOfMemoryError:
+            raise
+        except Exception as error:
+            self.is_capturable = False
+            warnings.warn(
+                f"{name_of(trying)}, which computes {self.describe(trying.step)}, cannot be captured in a CUDA graph "
+                f"({error}): what is around it is launched one by one",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def run_marked(self) -> list[tuple[int, Any, Any]]:
         """Launch everything one by one; the program's steps by number, with marks of their beginning and end."""
@@ -83,8 +108,7 @@ class Stretch:
                     found.append((step, start, self.driver.mark()))
         return found
 
-    def _launch(self, recording: Any) -> None:
-        for call in self.calls:
-            call.enqueue(self.driver)
-            if recording is not None and isinstance(call, Call):
-                call.graph_node = recording.node()
+
+def name_of(call: Call | VendorCall) -> str:
+    """The kernel that a call launches, or the library it calls."""
+    return call.launch.entry if isinstance(call, Call) else str(call.candidate.name)
