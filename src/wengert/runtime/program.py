@@ -70,7 +70,6 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Pro
     return CheckedProgram(graph, optimized, reports, pairs)
 
 
-
 def unchecked(
     optimized: Graph, reports: Sequence[Report] = (), pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0
 ) -> Program:
