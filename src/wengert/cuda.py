@@ -78,10 +78,14 @@ def _named(device: str) -> str:
 
 
 class Memory(NamedTuple):
-    """The bytes of a GPU's memory: what tensors hold and held at most, what programs work in, and all there is."""
+    """The bytes of a GPU's memory: what tensors hold and held at most, what is kept for them, what programs work in.
+
+    `reserved` is what was taken for tensors and is given to the next ones; `free` is what nobody has taken.
+    """
 
     live: int
     peak: int
+    reserved: int
     arena: int
     free: int
     total: int
@@ -95,9 +99,9 @@ class Memory(NamedTuple):
         return holders(self.device)
 
     def __str__(self) -> str:
-        names = ("live", "peak", "arena", "free", "total")
-        lines = [f"{name:<6} {getattr(self, name) / 1e6:12.1f} MB" for name in names]
-        return "\n".join([*lines, *(f"       {size / 1e6:12.1f} MB  {line}" for line, size in self.by_line)])
+        names = ("live", "peak", "reserved", "arena", "free", "total")
+        lines = [f"{name:<8} {getattr(self, name) / 1e6:12.1f} MB" for name in names]
+        return "\n".join([*lines, *(f"         {size / 1e6:12.1f} MB  {line}" for line, size in self.by_line)])
 
 
 def memory(device: str = "cuda") -> Memory:
@@ -108,7 +112,7 @@ def memory(device: str = "cuda") -> Memory:
     name = devices.named(device, "memory")
     used = usage.get(name, Usage())
     free, total = driver.memory_info()
-    return Memory(used.live, used.peak, driver.arena_size, free, total, name)
+    return Memory(used.live, used.peak, driver.reserved(), driver.arena_size, free, total, name)
 
 
 def transfers() -> dict[str, int]:

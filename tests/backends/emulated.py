@@ -60,6 +60,10 @@ class EmulatedDriver:
         """Free, and all there is."""
         return self.memory - sum(block.nbytes for block in self.blocks.values()), self.memory
 
+    def reserved(self) -> int:
+        """Nothing more than what is used."""
+        return sum(block.nbytes for block in self.blocks.values())
+
     def arena(self, size: int) -> int:
         """Where programs work."""
         assert size <= ARENA - 256

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.backends.cuda.driver import opened
 
 
 @pytest.mark.alone
@@ -37,8 +38,10 @@ def test_a_hundred_times_out_of_memory() -> None:
         if i % 10 == 0:
             assert step() < first
     wg.synchronize()
+    opened("cuda:0").trim()  # what the pool keeps for the next tensors
     after = wg.cuda.memory()
-    assert after.live <= before.live and after.free >= before.free - (after.arena - before.arena) - (64 << 20)
+    assert after.live <= before.live and after.reserved <= before.reserved
+    assert after.free >= before.free - (after.arena - before.arena) - (8 << 20)
     assert step() < first
 
 

@@ -177,9 +177,18 @@ class Driver:
         check(self.cu.cuMemFreeAsync(pointer, self.stream))
 
     def trim(self) -> None:
-        """Return the memory that the pool holds and nobody uses."""
+        """Return the memory that the pools hold and nobody uses."""
         self.synchronize()
-        check(self.cu.cuMemPoolTrimTo(self.pool, 0))
+        for pool in self._pools():
+            check(self.cu.cuMemPoolTrimTo(pool, 0))
+
+    def reserved(self) -> int:
+        """The bytes that the pools hold, used or not."""
+        attribute = self.cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+        return sum(int(check(self.cu.cuMemPoolGetAttribute(pool, attribute))) for pool in self._pools())
+
+    def _pools(self) -> list[Any]:
+        return [self.pool, self.aside[1]] if "aside" in vars(self) else [self.pool]
 
     def memory_info(self) -> tuple[int, int]:
         """The bytes that are free on the GPU, and all there are."""

@@ -1,18 +1,21 @@
 """The interpreting tier on a GPU: every node by a program of its own, kept for the next node like it.
 
 A program of one node depends on its op, attributes, shapes and dtypes, so it is compiled once, and from the disk's
-cache in every later process. Values that only change their shape or name share memory.
+cache in every later process; those of a flush that are new are compiled side by side. Values that only change their
+shape or name share memory.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wengert.backends.cuda.checked import Checked
+from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
 from wengert.graph import Graph, Node, now, recorded_as, recording
@@ -25,6 +28,30 @@ BOUND = 4096  # programs kept; the one not used for longest goes first
 _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
 
 _programs: OrderedDict[Hashable, Program] = OrderedDict()
+
+
+class _Later:
+    """A program that is connected to its kernels when it is first called, so that many can be compiled together."""
+
+    pieces: Any = None
+
+    def _connect(self) -> None:
+        pass
+
+    def __call__(self, *arguments: Any, **options: Any) -> list[Any]:
+        """As that of a program."""
+        if self.pieces is None:
+            super()._connect()  # type: ignore[misc]
+        results: list[Any] = super().__call__(*arguments, **options)  # type: ignore[misc]
+        return results
+
+
+class _Single(_Later, Program):
+    """A program of one node."""
+
+
+class _CheckedSingle(_Later, Checked):
+    """A program of one node that is compared with its reference."""
 
 
 class Settings(NamedTuple):
@@ -42,6 +69,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
         for source in node.sources:
             uses[source] = uses.get(source, 0) + 1
     computed = set(order)
+    programs = _prepared(order, settings)
     for node in order:
         broken = next((s.buffer for s in node.sources if type(s.buffer) is failure), None)
         if broken is not None:
@@ -49,7 +77,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
         elif node.op is not LITERAL or node in keep:
             watch.node = node
             try:
-                node.buffer = _computed(node, settings)
+                node.buffer = _computed(node, programs.get(node), settings)
                 if is_checking_nans():
                     check_nans(node, [_on_host(source) for source in node.sources], _on_host(node))
             except Exception as error:
@@ -70,22 +98,52 @@ def _on_host(node: Node) -> Any:
     return found if type(node.buffer) is tuple else found[0]
 
 
-def _computed(node: Node, settings: Settings) -> Any:
+def _prepared(order: Sequence[Node], settings: Settings) -> dict[Node, Program]:
+    """The programs of these nodes, those that are new compiled side by side.
+
+    A node whose program cannot be made is left out: that fails again where it is computed.
+    """
+    found: dict[Node, Program] = {}
+    with suppress(Exception):
+        for node in order:
+            if _is_computed(node):
+                found[node] = _program(node, settings)
+        new = {id(program): program for program in found.values() if program.pieces is None}
+        works = [step.work for program in new.values() for step in program.steps if step.work]
+        if works:
+            opened(settings.device).kernels(launch for work in works for launch in work.launches)
+    return found
+
+
+def _is_computed(node: Node) -> bool:
+    """Whether a node takes a program: it is no number, no part of a value, and no value under another name."""
+    if node.op is LITERAL or node.op.name == "pick":
+        return False
+    return node.op not in _SAME_MEMORY or node.sources[0].op is LITERAL
+
+
+def _given(node: Node) -> list[Node]:
+    """The arguments of a node's program."""
+    return list(dict.fromkeys(source for source in node.sources if source.op is not LITERAL))
+
+
+def _computed(node: Node, program: Program | None, settings: Settings) -> Any:
     sources, device = node.sources, settings.device
     if node.op is LITERAL:
         return upload(np.asarray(node.attrs["value"], node.dtype), device)
     if node.op.name == "pick":
         return sources[0].buffer[node.attrs["index"]]
-    if node.op in _SAME_MEMORY and sources[0].op is not LITERAL:
+    if not _is_computed(node):
         array = sources[0].buffer
         array = array if type(array) is DeviceArray else upload(array, device)
         return array.reshape(node.shape)
-    given = list(dict.fromkeys(source for source in sources if source.op is not LITERAL))
-    results = _program(node, given, settings)([source.buffer for source in given])
+    program = program or _program(node, settings)
+    results = program([source.buffer for source in _given(node)])
     return tuple(results) if isinstance(node.dtype, tuple) else results[0]
 
 
-def _program(node: Node, given: Sequence[Node], settings: Settings) -> Program:
+def _program(node: Node, settings: Settings) -> Program:
+    given = _given(node)
     key = (
         node.op,
         _attributes(node),
@@ -94,7 +152,7 @@ def _program(node: Node, given: Sequence[Node], settings: Settings) -> Program:
     )
     program = _programs.get(key)
     if program is None:
-        kind, device = Checked if settings.check else Program, settings.device
+        kind, device = _CheckedSingle if settings.check else _Single, settings.device
         graph = _alone(node, given, device)
         program = _programs[key] = kind(graph, captures=False, device=device, tf32=settings.tf32)
         if len(_programs) > BOUND:
