@@ -32,6 +32,7 @@ class Op(NamedTuple):
     dtype: str = "float32"
     devices: Sequence[str] = BOTH
     has_derivative: bool = True
+    weight: int = 1  # its share of the time
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:
@@ -155,6 +156,7 @@ class Model(NamedTuple):
     sizes: Sequence[int]
     make: Callable[[int, str], tuple[Callable[[], Any], Callable[[], Any]]]
     devices: Sequence[str] = BOTH
+    weight: int = 1
 
 
 def _trained(
@@ -243,12 +245,13 @@ MODELS = (
         (1, 16, 128, 1024, 8192),
         _classifier(lambda: models.MLP(784, [512, 256, 10]), (784,), False),
     ),
-    Model("ConvNet 32-64-128", "images", (1, 8, 64, 512), _classifier(models.ConvNet, (1, 28, 28), False)),
+    Model("ConvNet 32-64-128", "images", (1, 8, 64, 512), _classifier(models.ConvNet, (1, 28, 28), False), weight=2),
     Model(
         "ResNet-18, 32 x 32, bfloat16 on the GPU",
         "images",
         (1, 16, 128, 512),
         _classifier(lambda: models.resnet18(10, stem="cifar"), (3, 32, 32), True),
+        weight=5,
     ),
-    Model("GPT, 6 layers of 384, bfloat16 on the GPU", "sequences of 256", (1, 4, 16, 64), _gpt),
+    Model("GPT, 6 layers of 384, bfloat16 on the GPU", "sequences of 256", (1, 4, 16, 64), _gpt, weight=5),
 )

@@ -21,6 +21,7 @@ import numpy as np
 import wengert as wg
 from wengert.bench.cases import MODELS, OPS, Model, Op
 from wengert.bench.measure import Time, ceilings, copied, copies, launch, placed, timed
+from wengert.errors import WengertError
 from wengert.graph import Graph
 from wengert.runtime.compile import Compiled
 from wengert.runtime.explain import flops, size_of
@@ -42,15 +43,14 @@ def measured(seconds: float = 280.0, only: Sequence[str] = (), tell: Callable[[s
         "points": [],
         "left out": [],
     }
-    cases: list[Op | Model] = [op for op in OPS if not only or op.family in only]
-    cases += [model for model in MODELS if not only or "models" in only]
+    cases: list[Op | Model] = [model for model in MODELS if not only or "models" in only]
+    cases += [op for op in OPS if not only or op.family in only]
     for number, case in enumerate(cases):
-        left = seconds - (perf_counter() - start)
-        deadline = perf_counter() + left / (len(cases) - number)
         devices = [device for device in case.devices if device != "gpu" or has_gpu]
-        points = of_op if isinstance(case, Op) else of_model
-        for device in devices:
-            found = list(_until(case, device, deadline - (0 if device == devices[-1] else left / 4), points))
+        for turn, device in enumerate(devices):
+            left = seconds - (perf_counter() - start)
+            share = left * case.weight / sum(other.weight for other in cases[number:]) / (len(devices) - turn)
+            found = list(_until(case, device, perf_counter() + share, of_op if isinstance(case, Op) else of_model))
             report["points"] += [point for point in found if "seconds" in point]
             report["left out"] += [point for point in found if "seconds" not in point]
         tell(f"{perf_counter() - start:6.1f} s  {case.name}")
@@ -71,7 +71,11 @@ def _until(case: Any, device: str, deadline: float, points: Callable[..., Iterat
             yield {**about, "why": "the time was up"}
             times.append(times[-1])
         else:
-            found = list(points(case, size, device))
+            try:
+                found = list(points(case, size, device))
+            except (WengertError, MemoryError, RuntimeError) as error:
+                yield {**about, "why": f"it failed: {str(error).splitlines()[0]}"}
+                return
             times.append(max(point["seconds"] for point in found))
             yield from ({**about, "family": getattr(case, "family", "models"), **point} for point in found)
 

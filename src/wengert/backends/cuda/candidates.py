@@ -61,7 +61,8 @@ class Step(NamedTuple):
 
 
 OWN = 4  # tiles of ours that are worth a try
-SUGGESTED = 8  # ways of a library that are
+BESIDE = 2  # of them where a library does it too: each takes a second to compile
+SUGGESTED = 8  # ways of a library that are worth a try
 
 
 class Candidate(NamedTuple):
@@ -173,19 +174,19 @@ class Candidates:
     def _opaque(self, node: Node, reads: list[Node]) -> Iterator[Candidate]:
         """An op by the libraries, then by our kernels."""
         results = self._results(node)
-        if results is not None:
-            for vendor in _vendors(node, self.device, self.figures.tf32):
-                yield Candidate(vendor.name, partial(self._called, vendor, node, reads, results))
+        vendors = _vendors(node, self.device, self.figures.tf32) if results else ()
+        for vendor in vendors:
+            yield Candidate(vendor.name, partial(self._called, vendor, node, reads, results))
         if device_ops.has_work(node):
-            for tile in device_ops.tiles(node, self.figures)[:OWN]:
+            for tile in device_ops.tiles(node, self.figures)[: BESIDE if vendors else OWN]:
                 yield Candidate(_named(tile), partial(self._ours, node, reads, tile))
 
-    def _results(self, node: Node) -> list[Node] | None:
-        """The values that an op makes, in order; None where nobody wants one of several."""
+    def _results(self, node: Node) -> list[Node]:
+        """The values that an op makes, in order; none where nobody wants one of several."""
         if not isinstance(node.dtype, tuple):
             return [node]
         picked = self.picks.get(node, {})
-        return [picked[i] for i in sorted(picked)] if len(picked) == len(node.dtype) else None
+        return [picked[i] for i in sorted(picked)] if len(picked) == len(node.dtype) else []
 
     def _called(self, vendor: Any, node: Node, reads: list[Node], results: list[Node]) -> Step | None:
         if not vendor.works:

@@ -23,7 +23,7 @@ from wengert.errors import OutOfMemoryError
 from wengert.graph import Node
 from wengert.kernels.launch import TensorMap
 
-TOGETHER = 8  # groups whose candidates are compiled side by side
+TOGETHER = 16  # groups whose candidates are compiled side by side
 MARGIN = 0.03  # the share of its time by which another must beat the first candidate
 ROUNDS = 5  # times that each candidate is timed, in turn with the others
 SPAN = 1e-3  # seconds that one timing should take, by carrying a step out again and again
