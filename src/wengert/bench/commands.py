@@ -21,7 +21,7 @@ def bench(out: str, seconds: float, only: Sequence[str]) -> Path:
     if seconds <= 0:
         raise ArgumentError(f"bench: it takes some seconds, not {seconds:g}")
     path = Path(out)
-    report = measured(seconds, only)
+    report = json.loads(json.dumps(measured(seconds, only)), parse_float=lambda text: float(f"{float(text):.5g}"))
     path.write_text(page(report))
     path.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
     if not report["machine"]["gpu"]:
