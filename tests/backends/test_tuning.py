@@ -35,6 +35,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr(choices, "_loaded", {})
     monkeypatch.setattr(device_ops, "absorbs", lambda node: False)
     monkeypatch.setattr(candidates, "OWN", 1)
+    monkeypatch.setattr(candidates, "BESIDE", 1)
     names = ("lib #0", "lib #1", "lib #2")
     monkeypatch.setattr(blas, "candidates", lambda s, device: [Named((s.m, s.n, s.k), name) for name in names])
     return
