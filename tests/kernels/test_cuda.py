@@ -83,6 +83,7 @@ def shapes_of(kernel: Kernel) -> list[Shape]:
     found += [Rows(width, 32, 3, 0), Rows(1, 64, 1, 0)]
     if not kernel.scratch:
         found += [Rows(width, 32, 1, 0, 3), Rows(1, 128, 1, 0, 2)]
+        found += [Rows(width, 32, 1, 0, in_shared=True), Rows(1, 64, 1, 0, in_shared=True)]
     if kernel.outer and not kernel.scratch:
         width = vector_width(statements, kernel.outer[-1])
         found += [Columns(width, 3, 5), Columns(1, 32, 1), Columns(width, 4, 8, 3), Columns(1, 1, 40, 2)]

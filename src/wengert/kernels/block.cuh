@@ -13,6 +13,27 @@ template <class T, int N> struct __align__(sizeof(T) * N > 16 ? 16 : sizeof(T) *
 template <int N, class T> WG wg_vector<T, N> wg_load(const T *from) { return *(const wg_vector<T, N> *)from; }
 template <class T, int N> WG void wg_store(T *to, const wg_vector<T, N> &value) { *(wg_vector<T, N> *)to = value; }
 
+/* begin to copy what lies at `from` into shared memory, without a way through registers where the device has one; after
+   wg_fetched() the thread that asked for it finds it there */
+template <class V, class T> WG void wg_fetch(V *to, const T *from)
+{
+#if !defined(WG_EMULATED) && __CUDA_ARCH__ >= 800
+    if constexpr (sizeof(V) == 16 || sizeof(V) == 8 || sizeof(V) == 4) {
+        unsigned at = (unsigned)__cvta_generic_to_shared(to);
+        if constexpr (sizeof(V) == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+        else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(sizeof(V)) : "memory");
+        return;
+    }
+#endif
+    *to = *(const V *)from;
+}
+WG void wg_fetched()
+{
+#if !defined(WG_EMULATED) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 /* addresses that a launch takes by value */
 template <int N> struct wg_table {
     void *at[N];

@@ -4,6 +4,7 @@ shapes      what a launch looks like (threads, vectors, rows to a block) and how
 text        statements as CUDA C++: accesses of several elements, loops, indices
 elements    no reduction: a thread computes some neighbouring elements
 rows        the reduced axes lie along memory: threads share a row
+shared_rows the same, of rows too long for registers
 columns     they do not: threads side by side have rows of their own
 many        one launch for many kernels of one text
 """

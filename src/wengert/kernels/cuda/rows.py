@@ -35,7 +35,7 @@ def rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:
     return _SplitRows(kernel, shape, why).work() if shape.splits > 1 else _WholeRows(kernel, shape, device, why).work()
 
 
-class _Rows:
+class RowsText:
     """What both ways share: the row that threads are at, and totals over its threads."""
 
     def __init__(self, kernel: Kernel, shape: Rows, why: str) -> None:
@@ -109,7 +109,7 @@ class _Rows:
         return work
 
 
-class _WholeRows(_Rows):
+class _WholeRows(RowsText):
     """The threads of a row see all of it: one launch."""
 
     def __init__(self, kernel: Kernel, shape: Rows, device: Device, why: str) -> None:
@@ -227,7 +227,7 @@ class _WholeRows(_Rows):
         page.close()
 
 
-class _SplitRows(_Rows):
+class _SplitRows(RowsText):
     """Blocks share a row: a launch for every pass, and one after each that puts its totals together."""
 
     def __init__(self, kernel: Kernel, shape: Rows, why: str) -> None:

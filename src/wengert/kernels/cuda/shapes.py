@@ -43,13 +43,15 @@ class Tiles:
 @dataclass(frozen=True)
 class Rows:
     """`lanes` threads share a row, `rows` rows a block. `chunks` vectors of it stay in a thread's registers (0: the row
-    is read again by every pass). More than one split: blocks share a row, and put their parts together afterwards."""
+    is read again by every pass, or stays in shared memory). More than one split: blocks share a row, and put their
+    parts together afterwards."""
 
     vector: int
     lanes: int
     rows: int
     chunks: int
     splits: int = 1
+    in_shared: bool = False
 
     @property
     def threads(self) -> int:
@@ -215,6 +217,13 @@ def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
         return Rows(vector, SHARED_LANES, 1, 0, splits), f"{rows} rows of {length}: {splits} blocks share a row"
     words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0))  # registers an element
     lanes, chunks = _held_rows(rows, length // vector, words * vector, device)
+    if length >= LONG * vector and (chunks * words * vector > HELD or not chunks):
+        kept = sum(vector_bytes(load, vector) for load in loaded_again(kernel)) * (length // vector)
+        if kept and not kernel.scratch and kept <= device.shared_per_block - BESIDE_ROWS:
+            together = device.shared_per_sm // (kept + BESIDE_ROWS)
+            lanes = device.threads_per_block // 2 if together > 1 else device.threads_per_block
+            held = f"{kept >> 10} KB of it in shared memory"
+            return Rows(vector, lanes, 1, 0, in_shared=True), f"{rows} rows of {length}: {lanes} threads a row, {held}"
     if vector > 1 and lanes * chunks * vector >= 1.2 * length:  # many threads have nothing to do at the end
         narrower = _held_rows(rows, 2 * length // vector, words * vector / 2, device)
         if narrower[1] and narrower[0] * narrower[1] * vector / 2 < lanes * chunks * vector:
@@ -224,6 +233,22 @@ def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
         several += 1
     held = f"{chunks * vector} elements of it in each thread's registers" if chunks else "read anew by every pass"
     return Rows(vector, lanes, several, chunks), f"{rows} rows of {length}: {lanes} threads a row, {held}"
+
+
+def loaded_again(kernel: Kernel) -> list[Load]:
+    """What more than one pass loads, each once."""
+    passes = [{access(s): s for s in stage.inside if isinstance(s, Load)} for stage in kernel.stages]
+    found = {key: load for one in passes for key, load in one.items() if not same_for_all_rows(load, kernel)}
+    return [load for key, load in found.items() if sum(key in one for one in passes) > 1]
+
+
+def vector_bytes(load: Load, vector: int) -> int:
+    """What the elements of a load that lie side by side take."""
+    return load.dtype.itemsize * vector
+
+
+LONG = 2048  # vectors of a row from which it may stay in shared memory
+BESIDE_ROWS = 2048  # bytes of shared memory for a block's totals, and what the device takes for itself
 
 
 def _held_rows(rows: int, vectors: int, words: float, device: Device) -> tuple[int, int]:

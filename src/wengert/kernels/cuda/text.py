@@ -143,6 +143,7 @@ class Pass:
         self.stores_if = ""  # what must hold for a thread to store
         self.where_used: set[Access] = set()  # vectors that are loaded where they are used, not all before
         self.tiles: dict[Access, str] = {}  # loads that are found in shared memory: the text of an element
+        self.rounded = _rounded(statements)
 
     # --- what is loaded before the elements are computed ---------------------------------------------------------
 
@@ -192,6 +193,10 @@ class Pass:
             return text
         zero = "0" if self.vector == 1 else f"{self.held_type(load.dtype)}{{}}"
         return f"({self._guards(load.guards)}) ? {text} : {zero}"
+
+    def address(self, load: Load) -> str:
+        """Where the V elements of a load begin."""
+        return f"&{self.names.buffers[load.buffer]}[{self._at_base(load.index)}]"
 
     def held_type(self, dtype: DType) -> str:
         """The C type of the elements that lie side by side."""
@@ -248,7 +253,7 @@ class Pass:
 
     def _element(self, statement: Statement, stores: Sequence[Store]) -> str:
         if isinstance(statement, Store):
-            value = narrowed(statement.dtype, statement.name)
+            value = narrowed(statement.dtype, self.rounded.get((statement.name, statement.dtype), statement.name))
             if statement.buffer in self.in_registers:
                 return f"{self._of_vector(f'{statement.buffer}{self.slot}')} = {value};"
             if statement in stores:
@@ -295,6 +300,13 @@ class Pass:
 
     def _is_once(self, load: Load) -> bool:
         return self.loop is not None and all(index.factor(self.loop) == 0 for index in indices_of(load))
+
+
+def _rounded(statements: Iterable[Statement]) -> dict[tuple[str, DType], str]:
+    """By name and dtype of what is rounded to a half precision: what it was before, since storing it rounds too."""
+    lets = [s for s in statements if isinstance(s, Let) and s.dtype in HALF]
+    found = [(let, re.fullmatch(r"wg_round_b?f16\((\w+)\)", let.text)) for let in lets]
+    return {(let.name, let.dtype): match[1] for let, match in found if match is not None}
 
 
 Access = tuple[str, Index, tuple[Guard, ...]]

@@ -10,6 +10,7 @@ from wengert.kernels.cuda.moments import one_pass_variance
 from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import rows
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
+from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.tiles import tiles
 from wengert.kernels.launch import Device, Work
 from wengert.kernels.loops import Accumulate, Kernel
@@ -26,9 +27,11 @@ def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
         shape, why = launch_shape(kernel, device)
     if isinstance(shape, Elements):
         return elements(kernel, shape, why)
-    if isinstance(shape, Columns) or (isinstance(shape, Rows) and not shape.chunks):
+    if isinstance(shape, Columns) or (isinstance(shape, Rows) and not shape.chunks and not shape.in_shared):
         kernel = one_pass_variance(kernel)
     kernel = with_reciprocals(kernel)
+    if isinstance(shape, Rows) and shape.in_shared:
+        return shared_rows(kernel, shape, device, why)
     if isinstance(shape, Rows):
         return rows(kernel, shape, device, why)
     if isinstance(shape, Tiles):
