@@ -12,7 +12,7 @@ reason that `explain` can print.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -32,6 +32,9 @@ _DEAR = frozenset(
 )
 _DIVIDING = frozenset(("divide", "sqrt", "reciprocal", "floor_divide", "remainder"))
 RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which a value read by several kernels is computed in each
+
+
+LARGE = 1 << 18  # elements from which it counts what a value is read from
 
 
 def cost(node: Node) -> int:
@@ -127,14 +130,34 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
             roots.update(storage(source) for source in operands(node))
     roots.update(storage(node) for node in graph.outputs)
     effort: dict[Node, float] = {}
+    leaves: dict[Node, tuple[Node, ...]] = {}
     for node in graph.nodes:
         if node in roots or node.op.name == "again":
             continue
         effort[node] = cost(node) + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
-        if uses.get(node, 0) > 1 and effort[node] > RECOMPUTE_UP_TO and node.op.name not in MOVEMENT:
+        if node.device != "cpu":
+            leaves[node] = _large_leaves(node, leaves)
+        if uses.get(node, 0) < 2 or node.op.name in MOVEMENT:
+            continue
+        if effort[node] > RECOMPUTE_UP_TO or reads_too_much(node, leaves.get(node, ()), uses[node]):
             roots.add(node)
             effort[node] = 0
+            leaves.pop(node, None)
     return roots & set(graph.nodes)
+
+
+def _large_leaves(node: Node, leaves: Mapping[Node, tuple[Node, ...]]) -> tuple[Node, ...]:
+    """What is stored, about as large as a value, and read to compute it; the first few are enough to tell."""
+    large = [source for source in node.sources if source.size * 4 > node.size]
+    return tuple(dict.fromkeys(leaf for source in large for leaf in leaves.get(source, (source,))))[:8]
+
+
+def reads_too_much(node: Node, leaves: Collection[Node], uses: int) -> bool:
+    """Whether computing a large value wherever it is used reads more from a GPU's memory than storing it would move."""
+    if node.size < LARGE or len(leaves) < 2:
+        return False
+    together = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    return together * (uses - 1) > node.size * node.dtype.itemsize * uses
 
 
 class _Fusion:

@@ -129,7 +129,7 @@ class _Model:
         found: list[Node] = []
         excess = 0 if budget is None else self.most - budget
         for value in sorted(values, key=lambda n: (costs[n], -_bytes(n), self.at[n])):
-            is_free = costs[value] <= CHEAP and value not in stored_again
+            is_free = costs[value] <= CHEAP and value not in stored_again and not self._reads_more(value)
             if is_free or excess > 0:
                 found.append(value)
                 excess -= _bytes(value)
@@ -161,6 +161,11 @@ class _Model:
         for node in sorted(self._expression(value)[0], key=self.at.__getitem__):
             efforts[node] = cost(node) + sum(efforts.get(s, 0) * times(s, node) for s in node.sources)
         return efforts[value]
+
+    def _reads_more(self, value: Node) -> bool:
+        """Whether computing a value reads more from a GPU's memory than reading the value itself would."""
+        read = sum(_bytes(leaf) for leaf in self._expression(value)[1])
+        return value.device != "cpu" and read > 1.5 * _bytes(value)
 
     def _saves(self, value: Node) -> bool:
         """Whether what a value is computed from takes no more memory then than a small part of it."""
