@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,9 @@ _FACTORS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _STEPS = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)  # by which the key moves on: the golden ratio, sqrt(3) - 1
 _ROUNDS = 10
 _CHUNK = 1 << 14  # blocks: their words stay in the cache through the rounds, which halves the time of large draws
+
+
+_WORTH_THREADS = 8  # chunks from which threads share them: weights of a model, drawn before its first step
 
 
 def philox(position: Any, stream: int, key: Any) -> np.ndarray[Any, Any]:
@@ -77,9 +81,18 @@ def _bits_numpy(key: Any, counter: Any, shape: Shape, stream: int) -> Any:
     positions = np.asarray(counter)[..., None] + np.arange(blocks_for(shape), dtype=uint64)
     lanes = np.broadcast_shapes(key.shape[:-1], positions.shape[:-1])
     words = np.empty((*lanes, positions.shape[-1], WORDS), uint32)
-    for start in range(0, positions.shape[-1], _CHUNK):
+
+    def fill(start: int) -> None:
         chunk = slice(start, start + _CHUNK)
         words[..., chunk, :] = philox(positions[..., chunk], stream, key[..., None, :])
+
+    starts = range(0, positions.shape[-1], _CHUNK)
+    if len(starts) < _WORTH_THREADS:
+        for start in starts:
+            fill(start)
+    else:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(fill, starts))
     flat = words.reshape((*lanes, words.shape[-2] * WORDS))
     return flat[..., : math.prod(shape)].reshape((*lanes, *shape))
 
