@@ -38,6 +38,7 @@ CASES: dict[str, Callable[[], Node]] = {
     "two indices that broadcast": lambda: GATHER(numbers(4, 6, 3), indices(4, 5, 1), indices(6, 1, 2), axis=0),
     "bytes": lambda: GATHER(data(RNG.integers(0, 2, (9, 3)).astype(bool)), indices(9, 4), axis=0),
     "scatter": lambda: SCATTER(numbers(6, 3), numbers(9, 3), indices(6, 9), axis=0),
+    "scatter of one": lambda: SCATTER(numbers(2, 6, 3), numbers(2, 1, 3), indices(6, 1), axis=1),
     "scatter into zeros": lambda: SCATTER(wg.ops.creation.zeros((6, 3)), numbers(4, 3), indices(6, 4), axis=0),
     "add": lambda: SCATTER_ADD(numbers(6, 3), numbers(40, 3), indices(6, 40), axis=0),
     "add into zeros": lambda: SCATTER_ADD(wg.ops.creation.zeros((300, 2)), numbers(700, 2), indices(300, 700), axis=0),

@@ -113,6 +113,8 @@ def scatter(node: Node, named: Named, device: Device) -> Work | None:
     if not values.size:
         return Work((start,))
     place, declared, passed = _places(node, indices, places)
+    unique = count == 1  # no other index can name the same place
+    given, last, check = (", const int *last", ["last"], "if (last[place] == i) ") if not unique else ("", [], "")
     text = f"""{place}
 extern "C" __global__ void wg_clear(int *last)
 {{
@@ -124,23 +126,22 @@ extern "C" __global__ void wg_find_last(int *last, {declared})
     WG_EACH(i, {count}LL) atomicMax(last + wg_place(i, {passed}), (int)i);
 }}
 
-extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y, const int *last, {declared})
+extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y{given}, {declared})
 {{
     WG_EACH(at, {outer * count * width}LL) {{
         wg_long j = at % {width}LL, i = at / {width}LL % {count}LL, o = at / {width * count}LL;
         wg_long place = wg_place(i, {passed});
-        if (last[place] == i) y[(o * {size}LL + place) * {width}LL + j] = values[at];
+        {check}y[(o * {size}LL + place) * {width}LL + j] = values[at];
     }}
 }}
 """
     numbers = [*(named(index) for index in indices), ERROR]
-    launches = (
-        start,
-        _launch(text, "wg_clear", size, device, ["last"]),
-        _launch(text, "wg_find_last", count, device, ["last", *numbers]),
-        _launch(text, "wg_put_rows", outer * count * width, device, [named(values), named(node), "last", *numbers]),
-    )
-    return Work(launches, {"last": 4 * size})
+    put = _launch(text, "wg_put_rows", outer * count * width, device, [named(values), named(node), *last, *numbers])
+    if unique:
+        return Work((start, put))
+    clear = _launch(text, "wg_clear", size, device, last)
+    find = _launch(text, "wg_find_last", count, device, [*last, *numbers])
+    return Work((start, clear, find, put), {"last": 4 * size})
 
 
 def _start(x: Node, node: Node, named: Named, device: Device) -> Launch:
