@@ -79,6 +79,17 @@ class Block(nn.Module):
         x = x + self.out(y.transpose(1, 2).reshape(batch, length, features))
         return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
 
+    def extended(
+        self, x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, position: torch.Tensor, seen: torch.Tensor
+    ) -> torch.Tensor:
+        """One token (batch, 1, features) more, whose keys and values go into the caches at a position."""
+        q, k, v = self.qkv(self.ln_1(x)).view(*x.shape[:2], 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        keys.index_copy_(2, position, k)
+        values.index_copy_(2, position, v)
+        y = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+        x = x + self.out(y.transpose(1, 2).reshape(x.shape))
+        return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+
 
 class GPT(nn.Module):
     """GPT-2 in small, the scores tied to the embedding."""

@@ -1,0 +1,63 @@
+"""One token of GPT-2's generation, batch 1 and bfloat16: keys and values of the tokens before are in a cache.
+
+A step takes the token before, writes its keys and values into the cache, looks at all of it that is filled and gives
+the likeliest next token, which stays on the GPU. After LENGTH tokens it begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+LENGTH = 256
+
+
+def wengert_decoder() -> tuple[Callable[[], Any], Any]:
+    """A step of Wengert's, compiled, and the compiled function."""
+    import wengert as wg
+
+    model = wg.models.GPT(wg.models.GPTConfig()).to("cuda").to(wg.bfloat16).eval()
+    cache = model.new_cache(1, LENGTH)
+
+    def decode(token: Any) -> Any:
+        with wg.no_grad():
+            return wg.argmax(model.scores_after(token, cache), axis=-1, keepdims=True)
+
+    compiled = wg.compile(decode)
+    return _from_the_start(compiled, wg.tensor(np.zeros((1, 1), np.int64), device="cuda"), cache.clear), compiled
+
+
+def torch_decoder(torch: Any, is_compiled: bool) -> Callable[[], Any]:
+    """A step of torch's, eager or by `torch.compile`."""
+    import torch_models
+
+    model = torch_models.GPT(50257, 1024, 768, 12, 12).cuda().bfloat16().eval()
+    shape = (len(model.blocks), 2, 1, 12, LENGTH, 64)
+    cache = torch.zeros(shape, device="cuda", dtype=torch.bfloat16)
+    position = torch.zeros((1,), device="cuda", dtype=torch.int64)
+    places = torch.arange(LENGTH, device="cuda")
+
+    def decode(token: Any) -> Any:
+        x = model.wte(token) + model.wpe(position)
+        for block, (keys, values) in zip(model.blocks, cache):
+            x = block.extended(x, keys, values, position, (places <= position)[None])
+        position.add_(1)
+        return model.head(model.ln_f(x))[:, -1].argmax(-1, keepdim=True)
+
+    step = torch.no_grad()(torch.compile(decode) if is_compiled else decode)
+    return _from_the_start(step, torch.zeros((1, 1), device="cuda", dtype=torch.int64), position.zero_)
+
+
+def _from_the_start(decode: Callable[[Any], Any], first: Any, clear: Callable[[], Any]) -> Callable[[], Any]:
+    """What decodes the next token at every call."""
+    state = [first, 0]
+
+    def step() -> Any:
+        if state[1] % LENGTH == 0:
+            clear()
+        state[0], state[1] = decode(state[0]), state[1] + 1
+        return state[0]
+
+    return step
