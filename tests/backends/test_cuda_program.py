@@ -376,3 +376,50 @@ def test_what_a_library_reads_and_writes_may_move(gpu: EmulatedDriver, monkeypat
         held.append((compiled(wg.tensor(x, device="cuda"), wg.tensor(y, device="cuda")), x @ y))
     for (product, more), want in held:
         assert (product.numpy() == want).all() and (more.numpy() == np.maximum(want, 0) + 1).all()
+
+
+@pytest.mark.parametrize("with_forward", [True, False])
+def test_attention_computes_forward_once(with_forward: bool) -> None:
+    """Backward takes what forward kept where both are in a program; on its own it runs forward again."""
+    rng = np.random.default_rng(0)
+    x, seed = rng.standard_normal((2, 20, 24)), rng.standard_normal((2, 2, 20, 4))
+
+    def gradient(device: str) -> tuple[np.ndarray, str]:
+        weights = wg.tensor(seed, device=device)
+
+        def loss(x: wg.Tensor) -> wg.Tensor:
+            q, k, v = (wg.swapaxes(part.reshape((2, 20, 2, 4)), 1, 2) for part in wg.chunk(x, 3, axis=-1))
+            y = wg.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return (y * y * weights if with_forward else y * weights).sum()
+
+        function = wg.compile(wg.grad(loss))
+        found = function(wg.tensor(x, device=device)).numpy()
+        return found, function.source() if device == "cuda" else ""
+
+    found, source = gradient("cuda")
+    np.testing.assert_allclose(found, gradient("cpu")[0], rtol=1e-10, atol=1e-12)
+    assert source.count(") attention(") == 1
+
+
+@pytest.mark.parametrize("with_forward", [True, False])
+def test_attention_writes_heads_side_by_side(with_forward: bool) -> None:
+    """The result and the cotangents lie as the products before and after them do."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 20, 24)), rng.standard_normal((8, 3))
+
+    def gradient(device: str) -> tuple[np.ndarray, str]:
+        weight = wg.tensor(w, device=device)
+
+        def loss(x: wg.Tensor) -> wg.Tensor:
+            q, k, v = (wg.swapaxes(part.reshape((2, 20, 2, 4)), 1, 2) for part in wg.chunk(x, 3, axis=-1))
+            y = wg.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = wg.swapaxes(y, 1, 2).reshape((2, 20, 8)) @ weight
+            return (y * y if with_forward else y).sum()
+
+        function = wg.compile(wg.grad(loss))
+        found = function(wg.tensor(x, device=device)).numpy()
+        return found, function.source() if device == "cuda" else ""
+
+    found, source = gradient("cuda")
+    np.testing.assert_allclose(found, gradient("cpu")[0], rtol=1e-10, atol=1e-12)
+    assert "to_key_row = 24" in source and ("y_row = 8" in source) == with_forward

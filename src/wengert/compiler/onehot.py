@@ -17,7 +17,7 @@ from wengert.dtypes import FLOATING, int32, int64
 from wengert.graph import Graph, Node
 from wengert.ops import elementwise as e
 from wengert.ops.addressing import ADD_ALONG, CHECKED_INDEX, TAKE_ALONG
-from wengert.ops.core import LITERAL, literal
+from wengert.ops.core import LITERAL, cast, literal
 from wengert.ops.creation import iota
 from wengert.ops.movement import BROADCAST, RESHAPE, reshape
 from wengert.ops.reduce import SUM
@@ -73,16 +73,17 @@ def _adds_one_a_row(node: Node) -> bool:
     return is_zero and values.shape == index.shape and _is_one_a_row(index, node, node.attrs["axis"])
 
 
-def _places(row: Node, index: Node, axis: int) -> Node:
-    """The numbers along a row, to compare an index with."""
+def _hits(row: Node, index: Node, axis: int) -> Node:
+    """Where along a row an index points; in 32 bits, which compare faster than 64 and are enough for an axis."""
     n = row.shape[axis]
-    return reshape(iota(n, index.dtype), tuple(n if i == axis else 1 for i in range(row.ndim)))
+    places = reshape(iota(n, int32), tuple(n if i == axis else 1 for i in range(row.ndim)))
+    return e.equal(places, cast(index, int32))
 
 
 def _picked(node: Node) -> Node:
     x, index = node.sources
     axis = node.attrs["axis"]
-    hit = e.equal(_places(x, index, axis), CHECKED_INDEX(index, size=x.shape[axis]))
+    hit = _hits(x, CHECKED_INDEX(index, size=x.shape[axis]), axis)
     return SUM(e.where(hit, x, literal(0, x.dtype, x.device)), axes=(axis,), keepdims=True)
 
 
@@ -91,4 +92,4 @@ def _laid(node: Node) -> Node:
     axis = node.attrs["axis"]
     size = literal(node.shape[axis], index.dtype, index.device)
     front = e.where(e.less(index, literal(0, index.dtype, index.device)), e.add(index, size), index)
-    return e.where(e.equal(_places(node, index, axis), front), values, literal(0, node.dtype, node.device))
+    return e.where(_hits(node, front, axis), values, literal(0, node.dtype, node.device))

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from wengert.compiler.align import align
 from wengert.compiler.cse import cse
 from wengert.compiler.dce import dce
 from wengert.compiler.factor import factor
+from wengert.compiler.heads import heads
 from wengert.compiler.inline import inline
 from wengert.compiler.layout import layout
 from wengert.compiler.merge import merge
@@ -29,7 +31,10 @@ from wengert.ops.core import TO_DEVICE, to_device
 
 Pass = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (inline, simplify, cse, merge, turn, factor, simplify, cse, onehot, layout, dce, remat)
+PASSES: tuple[Pass, ...] = (
+    *(inline, simplify, cse, merge, turn, heads, factor),
+    *(simplify, cse, onehot, layout, align, dce, remat),
+)
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
 
 

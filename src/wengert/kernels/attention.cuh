@@ -3,12 +3,13 @@
 //
 // Forward: a block owns TILE queries and walks over the keys, TILE at a time. The softmax is kept as it goes: each row's
 // largest score so far, the sum of powers below it, and the weighted sum of values, scaled anew when a larger score comes.
-// Backward: the forward's walk first, which leaves for each query the logarithm of its sum and its share of the cotangent,
-// the row sum of g * y. With these every probability is one power again. Then blocks that own keys walk over the queries
-// and add up the cotangents of keys and values, and blocks that own queries walk over the keys: nothing is added by two.
+// Forward keeps for each query the logarithm of its sum, if backward asks for it: with that every probability is one power
+// again. Backward: the row sums of g * y, each query's share of the cotangent; then blocks that own keys walk over the
+// queries and add up the cotangents of keys and values, and blocks that own queries walk over the keys: nothing is added by
+// two.
 //
 // 16 x 16 threads; a thread has rows ty, ty + 16, ... and columns tx, tx + 16, ... of whatever the block computes, so the
-// 16 threads of a row are neighbours in a warp. FLOPs: forward 4 T S E a head, backward 18 (4 + 8 + 6), half if causal.
+// 16 threads of a row are neighbours in a warp. FLOPs: forward 4 T S E a head, backward 14 (8 + 6), half if causal.
 //
 // `Shape` has the sizes and steps of one attention as constants. Scores are in powers of two, times Shape::unit.
 #pragma once
@@ -81,7 +82,8 @@ __device__ __forceinline__ void wg_weigh(Sum (&sums)[TILE / 16][(COLUMNS + 15) /
 }
 
 template <int TILE, int COLUMNS, class T, class Sum>
-__device__ __forceinline__ void wg_put(T *to, const Sum (&sums)[TILE / 16][(COLUMNS + 15) / 16], int first, int rows, Sum by)
+__device__ __forceinline__ void wg_put(T *to, const Sum (&sums)[TILE / 16][(COLUMNS + 15) / 16], int first, int rows,
+                                       long long step, Sum by)
 {
     int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
 #pragma unroll
@@ -89,7 +91,7 @@ __device__ __forceinline__ void wg_put(T *to, const Sum (&sums)[TILE / 16][(COLU
 #pragma unroll
         for (int j = 0; j < (COLUMNS + 15) / 16; j++) {
             int row = first + ty + 16 * i, column = tx + 16 * j;
-            if (row < rows && column < COLUMNS) to[(long long)row * COLUMNS + column] = wg_narrow<T>::of(sums[i][j] * by);
+            if (row < rows && column < COLUMNS) to[row * step + column] = wg_narrow<T>::of(sums[i][j] * by);
         }
 }
 
@@ -107,10 +109,10 @@ template <class Sum> __device__ __forceinline__ Sum wg_row_top(Sum x)
     return x;
 }
 
-// The forward pass. With STATISTICS it leaves, instead of y, each query's logarithm and its sum of g * y.
-template <class Shape, int TILE, bool STATISTICS, class T, class Mask, class Sum>
-__device__ __forceinline__ void wg_attention(const T *query, const T *key, const T *value, const Mask *mask, const T *g, T *y,
-                                             Sum *logarithms, Sum *shares, Sum *room)
+// The forward pass; KEEPS: it leaves each query's logarithm too.
+template <class Shape, int TILE, bool KEEPS, class T, class Mask, class Sum>
+__device__ __forceinline__ void wg_attention(const T *query, const T *key, const T *value, const Mask *mask, T *y,
+                                             Sum *logarithms, Sum *room)
 {
     const int N = TILE / 16, E = Shape::features, V = Shape::values, J = (V + 15) / 16;
     int head = blockIdx.x, first = (gridDim.y - 1 - blockIdx.y) * TILE;  // the longest walks begin first
@@ -154,23 +156,34 @@ __device__ __forceinline__ void wg_attention(const T *query, const T *key, const
     }
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        Sum whole = wg_row_sum(total[i]), by = whole == 0 ? 0 : 1 / whole, share = 0;
+        Sum whole = wg_row_sum(total[i]), by = whole == 0 ? 0 : 1 / whole;
         int row = first + ty + 16 * i;
         for (int j = 0; j < J; j++) sums[i][j] *= by;
-        if constexpr (STATISTICS) {
-            const T *from = g + Shape::g_at(head) + row * (long long)Shape::g_row;
-            for (int j = 0; j < J; j++)
-                if (row < Shape::queries && tx + 16 * j < V) share += sums[i][j] * (Sum)wg_wide(from[tx + 16 * j]);
-            share = wg_row_sum(share);
-            if (row < Shape::queries && tx == 0) {
-                long long at = (long long)head * Shape::pitch + row;
-                logarithms[at] = whole == 0 ? (Sum)WG_INFINITY : wg_base(top[i]) + wg_logarithm(whole);
-                shares[at] = share;
-            }
+        if (KEEPS && row < Shape::queries && tx == 0)
+            logarithms[(long long)head * Shape::pitch + row] =
+                whole == 0 ? (Sum)WG_INFINITY : wg_base(top[i]) + wg_logarithm(whole);
+    }
+    wg_put<TILE, V>(y + Shape::y_at(head), sums, first, Shape::queries, Shape::y_row, (Sum)1);
+}
+
+// Row sums of g * y, 16 threads a row; 0 for rows beyond the last.
+template <class Shape, class T, class Sum>
+__device__ __forceinline__ void wg_attention_shares(const T *y, const T *g, Sum *shares)
+{
+    const int wide = Shape::free || Shape::values % 4 ? 1 : sizeof(T) == 8 ? 2 : 4;
+    int head = blockIdx.x, row = blockIdx.y * 16 + threadIdx.x / 16;
+    Sum share = 0;
+    if (row < Shape::queries) {
+        y += Shape::y_at(head) + row * (long long)Shape::y_row;
+        g += Shape::g_at(head) + row * (long long)Shape::g_row;
+        for (int column = threadIdx.x % 16 * wide; column < Shape::values; column += 16 * wide) {
+            wg_pack<T, wide> a = *(const wg_pack<T, wide> *)(y + column), b = *(const wg_pack<T, wide> *)(g + column);
+#pragma unroll
+            for (int e = 0; e < wide; e++) share += (Sum)wg_wide(a.of[e]) * (Sum)wg_wide(b.of[e]);
         }
     }
-    if constexpr (!STATISTICS)
-        wg_put<TILE, V>(y + (long long)head * Shape::queries * V, sums, first, Shape::queries, (Sum)1);
+    share = wg_row_sum(share);
+    if (threadIdx.x % 16 == 0) shares[(long long)head * Shape::pitch + row] = share;
 }
 
 // Cotangents. A block owns TILE keys (BY_KEY: their and their values' cotangents) or TILE queries and walks over the others.
@@ -214,6 +227,8 @@ __device__ __forceinline__ void wg_attention_back(const T *query, const T *key, 
         if constexpr (BY_KEY) wg_weigh<TILE, V>(sums_v, p, other_v);
         wg_weigh<TILE, E>(sums, d, other);
     }
-    wg_put<TILE, E>(to + (long long)head * own_rows * E, sums, first, own_rows, (Sum)Shape::scale);
-    if constexpr (BY_KEY) wg_put<TILE, V>(to_value + (long long)head * own_rows * V, sums_v, first, own_rows, (Sum)1);
+    to += BY_KEY ? Shape::to_key_at(head) : Shape::to_query_at(head);
+    wg_put<TILE, E>(to, sums, first, own_rows, BY_KEY ? Shape::to_key_row : Shape::to_query_row, (Sum)Shape::scale);
+    if constexpr (BY_KEY)
+        wg_put<TILE, V>(to_value + Shape::to_value_at(head), sums_v, first, own_rows, Shape::to_value_row, (Sum)1);
 }

@@ -9,13 +9,13 @@ Operands need not be laid out head by head: permutations, slices and reshapes of
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.dtypes import bool_
+from wengert.dtypes import bool_, float32, float64
 from wengert.graph import Node
 from wengert.kernels.addressing_cuda import Named
 from wengert.kernels.launch import Device, Launch, Work
@@ -40,6 +40,14 @@ class View(NamedTuple):
     def aligned(self, count: int) -> bool:
         """Whether every row begins at a multiple of so many elements."""
         return not any(n % count for n in (self.offset, self.row, *self.steps))
+
+
+class Layout(NamedTuple):
+    """Where the matrices (..., rows, columns) of a result lie in the memory of a node."""
+
+    offset: int
+    steps: tuple[int, ...]  # along the axes in front
+    row: int
 
 
 def view(node: Node) -> View:
@@ -91,6 +99,7 @@ class Attention:
     scale: float
     dtype: np.dtype[Any]
     views: Mapping[str, View]  # query, key, value; g backward
+    results: Mapping[str, Layout]  # y; or to_query, to_key, to_value
     mask: Node | None
 
     @property
@@ -107,12 +116,13 @@ def attention(node: Node) -> Attention | None:
     """What a node of either op asks for, or None where our kernels cannot do it."""
     backward = isinstance(node.dtype, tuple)
     g, (query, key, value, *masks) = (node.sources[0], node.sources[1:]) if backward else (None, node.sources)
-    result = g if g is not None else node
+    joined = "joined" in node.attrs
+    lead = g.shape[:-2] if g is not None else (node.shape[0], node.shape[2]) if joined else node.shape[:-2]
     if query.dtype not in FLOATS or not all(source.size for source in node.sources):
         return None
     views = {"query": query, "key": key, "value": value} | ({"g": g} if g is not None else {})
     return Attention(
-        result.shape[:-2],
+        lead,
         query.shape[-2],
         key.shape[-2],
         query.shape[-1],
@@ -121,8 +131,32 @@ def attention(node: Node) -> Attention | None:
         node.attrs["scale"],
         query.dtype,
         {name: view(x) for name, x in views.items()},
+        _results(query, key, value, lead, backward, joined),
         masks[0] if masks else None,
     )
+
+
+def _results(
+    query: Node, key: Node, value: Node, lead: tuple[int, ...], backward: bool, joined: bool
+) -> dict[str, Layout]:
+    """Where the result or the cotangents go: head by head, or heads side by side."""
+    rows, wide = query.shape[-2], value.shape[-1]
+    if not backward:
+        return {"y": _joined(rows, lead[1], wide) if joined else _by_head(lead, rows, wide)}
+    names = ("to_query", "to_key", "to_value")
+    if joined:
+        return {name: _joined(rows, lead[1], wide, i, 3) for i, name in enumerate(names)}
+    return {name: _by_head(lead, *x.shape[-2:]) for name, x in zip(names, (query, key, value))}
+
+
+def _by_head(lead: Sequence[int], rows: int, columns: int) -> Layout:
+    return Layout(0, tuple(math.prod(lead[i + 1 :]) * rows * columns for i in range(len(lead))), columns)
+
+
+def _joined(rows: int, heads: int, columns: int, number: int = 0, of: int = 1) -> Layout:
+    """One of several results whose rows of all heads lie side by side: (batch, rows, of, heads, columns)."""
+    wide = heads * columns
+    return Layout(number * wide, (rows * of * wide, columns), of * wide)
 
 
 def operands(node: Node) -> list[Node]:
@@ -154,9 +188,11 @@ def _shape(a: Attention) -> str:
     numbers |= {"causal": int(a.causal), "scaled_early": int(early)}
     numbers["free"] = int(not all(v.aligned(16 // a.dtype.itemsize) for v in a.views.values()))
     text = ""
-    for name, v in a.views.items():
-        numbers[f"{name}_row"] = v.row
-        text += _place(name, v.offset, v.steps, a.lead)
+    places = [(name, v.offset, v.steps, v.row) for name, v in a.views.items()]
+    places += [(name, *layout) for name, layout in a.results.items()]
+    for name, offset, steps, row in places:
+        numbers[f"{name}_row"] = row
+        text += _place(name, offset, steps, a.lead)
     text += _place("mask", 0, () if a.mask is None else _contiguous(a.mask), a.lead)
     numbers["mask_kind"] = 0 if a.mask is None else 1 if a.mask.dtype == bool_ else 2
     if a.mask is not None:
@@ -184,23 +220,32 @@ class Tile:
     tall: int = 0
 
 
-def _kernel(name: str, a: Attention, tile: Tile, call: str, results: Sequence[str], backward: bool) -> str:
-    kind, mask = device_type(a.dtype), "unsigned char" if a.mask is None or a.mask.dtype == bool_ else "wg_element"
+def _kernel(name: str, a: Attention, tile: Tile, call: str, parameters: Sequence[str]) -> str:
     header = "attention_mma.cuh" if tile.tall else "attention.cuh"
-    given = ["query", "key", "value", *(["g"] if backward else [])]
-    parameters = [f"const wg_element *{x}" for x in given]
-    parameters += [f"const {mask} *mask"] if a.mask is not None else []
-    absent = "" if a.mask is not None else f"    const {mask} *mask = 0;\n"
+    absent = "const unsigned char *mask = 0;\n    " if a.mask is None else ""
     return f"""#include "{header}"
 
-typedef {kind} wg_element;
+typedef {device_type(a.dtype)} wg_element;
+typedef {sum_type(a.dtype)} wg_sum;
 {_shape(a)}
-extern "C" __global__ void __launch_bounds__({tile.warps * 32}) {name}({", ".join([*parameters, *results])})
+extern "C" __global__ void __launch_bounds__({tile.warps * 32}) {name}({", ".join(parameters)})
 {{
     extern __shared__ __align__(128) char shared[];
-{absent}    {call}
+    {absent}{call}
 }}
 """
+
+
+def _launch(
+    name: str, a: Attention, tile: Tile, call: str, buffers: Mapping[str, str], rows: int, shared: int
+) -> Launch:
+    """A launch whose kernel takes these buffers, named as its text does."""
+    mask = "unsigned char" if a.mask is None or a.mask.dtype == bool_ else "wg_element"
+    kinds = {"mask": mask, "logarithms": "wg_sum", "shares": "wg_sum"}
+    parameters = [f"{kinds.get(x, 'wg_element')} *{x}" for x in buffers]
+    why = f"{'mma' if tile.tall else 'fma'} {tile.own} x {tile.other} scores at a time, {tile.warps} warps"
+    grid, block = (a.heads, -(-rows // tile.own), 1), (tile.warps * 32, 1, 1)
+    return Launch(_kernel(name, a, tile, call, parameters), name, grid, block, tuple(buffers.values()), shared, why)
 
 
 def _padded(size: int) -> int:
@@ -237,43 +282,21 @@ def _plain_tile(device: Device, need: Any) -> Tile | None:
     return None
 
 
-def _walk(a: Attention, tile: Tile, statistics: bool, names: Mapping[str, str], results: Sequence[str]) -> Launch:
-    """The launch of the forward's walk: for its result, or for the statistics that backward needs."""
-    flag = "true" if statistics else "false"
-    sums = "g, (wg_element *)0, logarithms, shares" if statistics else "(wg_element *)0, y, (wg_sum *)0, (wg_sum *)0"
-    sums = sums.replace("wg_sum", sum_type(a.dtype))
+def _walk(a: Attention, tile: Tile, given: Mapping[str, str], y: str, logarithms: str | None) -> Launch:
+    """The launch of the forward pass, which may keep logarithms for backward."""
+    keeps = "false" if logarithms is None else "true"
+    results = "y, (wg_sum *)0" if logarithms is None else "y, logarithms"
     if tile.tall:
         e, v = _padded(a.features), _padded(a.values)
-        sizes = f"wg_shape, wg_element, {e}, {v}, {tile.tall}, {tile.warps}, {tile.other}, {flag}"
-        call = f"wg_attention_mma<{sizes}>(query, key, value, mask, {sums}, shared);"
+        sizes = f"wg_shape, wg_element, {e}, {v}, {tile.tall}, {tile.warps}, {tile.other}, {keeps}"
+        call = f"wg_attention_mma<{sizes}>(query, key, value, mask, {results}, shared);"
         shared = max(2 * (tile.own * e + 2 * tile.other * (e + v)), tile.warps * 16 * (v + 8) * 4)
     else:
-        room = f"({sum_type(a.dtype)} *)shared"
-        call = f"wg_attention<wg_shape, {tile.own}, {flag}>(query, key, value, mask, {sums}, {room});"
+        call = f"wg_attention<wg_shape, {tile.own}, {keeps}>(query, key, value, mask, {results}, (wg_sum *)shared);"
         shared = _plain_bytes(a, tile.own, (2, 1, 1))
-    total = sum_type(a.dtype)
-    made = [f"{total} *logarithms", f"{total} *shares"] if statistics else ["wg_element *y"]
-    name = "attention_statistics" if statistics else "attention"
-    return _launch(name, a, tile, call, made, statistics, names, results, a.pitch if statistics else a.queries, shared)
-
-
-def _launch(
-    name: str,
-    a: Attention,
-    tile: Tile,
-    call: str,
-    made: Sequence[str],
-    backward: bool,
-    names: Mapping[str, str],
-    results: Sequence[str],
-    rows: int,
-    shared: int,
-) -> Launch:
-    source = _kernel(name, a, tile, call, made, backward)
-    given = [names[x] for x in ("query", "key", "value", "g", "mask") if x in names and (x != "g" or backward)]
-    why = f"{'mma' if tile.tall else 'fma'} {tile.own} x {tile.other} scores at a time, {tile.warps} warps"
-    grid = (a.heads, -(-rows // tile.own), 1)
-    return Launch(source, name, grid, (tile.warps * 32, 1, 1), (*given, *results), shared, why)
+    buffers = {**{name: x for name, x in given.items() if name != "g"}, "y": y}
+    buffers |= {} if logarithms is None else {"logarithms": logarithms}
+    return _launch("attention", a, tile, call, buffers, a.queries, shared)
 
 
 def _names(a: Attention, named: Named) -> dict[str, str]:
@@ -281,62 +304,103 @@ def _names(a: Attention, named: Named) -> dict[str, str]:
     return names if a.mask is None else {**names, "mask": named(a.mask)}
 
 
-def forward(node: Node, named: Named, device: Device) -> Work | None:
-    """The work of an attention."""
+def forward(node: Node, named: Named, device: Device, kept: Sequence[Node] = ()) -> Work | None:
+    """The work of an attention; with a place for what backward wants kept, its logarithms too."""
     a = attention(node)
     tile = _forward_tile(a, device) if a is not None else None
     if a is None or tile is None:
         return Work(()) if not node.size else None
-    return Work((_walk(a, tile, False, _names(a, named), [named(node)]),))
+    logarithms = named(kept[0]) if kept else None
+    return Work((_walk(a, tile, _names(a, named), named(node), logarithms),))
 
 
 # --- backward -------------------------------------------------------------------------------------------------------
 
 
-def _back_tile(a: Attention, device: Device, by_key: bool) -> Tile | None:
+def _back_tile(a: Attention, device: Device) -> Tile | None:
     if _by_tensor_cores(a, device):
         return Tile(64, 64, 4, 16)
     return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 2, 2)))
 
 
-def _back(a: Attention, tile: Tile, by_key: bool, names: Mapping[str, str], results: Sequence[str]) -> Launch:
+def _back(a: Attention, tile: Tile, given: Mapping[str, str], to: str, to_value: str | None) -> Launch:
     """The launch that makes the cotangents of keys and values, or of queries."""
-    flag, total = "true" if by_key else "false", sum_type(a.dtype)
-    to = "to, to_value" if by_key else "to, (wg_element *)0"
-    given = "query, key, value, mask, g, logarithms, shares"
+    by_key = to_value is not None
+    flag, results = ("true", "to, to_value") if by_key else ("false", "to, (wg_element *)0")
+    operands = "query, key, value, mask, g, logarithms, shares"
     if tile.tall:
         e, v = _padded(a.features), _padded(a.values)
         sizes = f"wg_shape, wg_element, {e}, {v}, {tile.tall}, {tile.warps}, {tile.other}, {flag}"
-        call = f"wg_attention_back_mma<{sizes}>({given}, {to}, shared);"
+        call = f"wg_attention_back_mma<{sizes}>({operands}, {results}, shared);"
         walk = 2 * (tile.own + 2 * tile.other) * (e + v) + (16 * tile.other if by_key else 0)
         shared = max(walk, tile.warps * 16 * (max(e, v) + 8) * 4)
     else:
-        call = f"wg_attention_back<wg_shape, {tile.own}, {flag}>({given}, {to}, ({total} *)shared);"
+        call = f"wg_attention_back<wg_shape, {tile.own}, {flag}>({operands}, {results}, (wg_sum *)shared);"
         shared = _plain_bytes(a, tile.own, (2, 2, 2))
-    made = [f"const {total} *logarithms", f"const {total} *shares", "wg_element *to"]
-    made += ["wg_element *to_value"] if by_key else []
     name, rows = ("attention_by_key", a.keys) if by_key else ("attention_by_query", a.queries)
-    return _launch(name, a, tile, call, made, True, names, ["logarithms", "shares", *results], rows, shared)
+    buffers = {**given, "to": to} | ({} if to_value is None else {"to_value": to_value})
+    return _launch(name, a, tile, call, buffers, rows, shared)
 
 
-def backward(node: Node, named: Named, device: Device, results: Mapping[int, Node]) -> Work | None:
-    """The work of an attention's backward: statistics, then the cotangents of keys and values, then of queries.
+def backward(
+    node: Node, named: Named, device: Device, results: Mapping[int, Node], kept: Sequence[Node] = ()
+) -> Work | None:
+    """The work of an attention's backward: shares, then the cotangents of keys and values, then of queries.
 
-    What nobody picks goes into a temporary.
+    `kept` is forward's result and what it kept; without them forward runs again. What nobody picks goes into a
+    temporary.
     """
     a = attention(node)
-    tiles = [] if a is None else [_forward_tile(a, device), *(_back_tile(a, device, k) for k in (True, False))]
-    if a is None or None in tiles:
+    walk, back = (None, None) if a is None else (_forward_tile(a, device), _back_tile(a, device))
+    if a is None or walk is None or back is None:
         return None
-    walk, by_key, by_query = (tile for tile in tiles if tile is not None)
-    size = 8 if a.dtype.itemsize == 8 else 4
-    workspace = dict.fromkeys(("logarithms", "shares"), a.heads * a.pitch * size)
-    to = [named(results[i]) if i in results else f"result{i}" for i in range(3)]
-    for i, shape in enumerate(node.shape):
-        if i not in results:
-            workspace[f"result{i}"] = math.prod(shape) * a.dtype.itemsize
-    names = _names(a, named)
-    launches = [_walk(a, walk, True, names, ["logarithms", "shares"])]
-    launches += [_back(a, by_key, True, names, to[1:])] if 1 in results or 2 in results else []
-    launches += [_back(a, by_query, False, names, to[:1])] if 0 in results else []
+    statistics = a.heads * a.pitch * (8 if a.dtype.itemsize == 8 else 4)
+    workspace = {"shares": statistics}
+    count = len(node.shape)  # one if the three cotangents are joined
+    made = [named(results[i]) if i in results else f"result{i}" for i in range(count)]
+    workspace |= {made[i]: math.prod(node.shape[i]) * a.dtype.itemsize for i in range(count) if i not in results}
+    to, wanted = (made, set(results)) if count == 3 else (made * 3, {0, 1, 2})
+    forward_of = attention(kept[0]) if kept else None
+    y_lies = forward_of.results["y"] if forward_of is not None else _by_head(a.lead, a.queries, a.values)
+    a = replace(a, results={**a.results, "y": y_lies})
+    given, launches = _names(a, named), []
+    if kept:
+        y, logarithms = (named(x) for x in kept)
+    else:
+        y, logarithms = "y", "logarithms"
+        workspace |= {y: a.heads * a.queries * a.values * a.dtype.itemsize, logarithms: statistics}
+        launches.append(_walk(a, walk, given, y, logarithms))
+    shares = {"y": y, "g": given["g"], "shares": "shares"}
+    rows = Tile(16, 0)
+    launches.append(
+        _launch("attention_shares", a, rows, "wg_attention_shares<wg_shape>(y, g, shares);", shares, a.pitch, 0)
+    )
+    given |= {"logarithms": logarithms, "shares": "shares"}
+    launches += [_back(a, back, given, to[1], to[2])] if wanted & {1, 2} else []
+    launches += [_back(a, back, given, to[0], None)] if 0 in wanted else []
     return Work(tuple(launches), workspace)
+
+
+# --- what forward keeps for backward --------------------------------------------------------------------------------
+
+
+def pairs(nodes: Iterable[Node]) -> list[tuple[Node, Node]]:
+    """Every backward, in the order of a program, whose forward comes before it: (forward, backward)."""
+    found: list[tuple[Node, Node]] = []
+    forwards: dict[tuple[Any, ...], Node] = {}
+    for node in nodes:
+        sources = node.sources[1:] if node.op.name == "attention_backward" else node.sources
+        key = (*map(id, sources), node.attrs.get("causal"), node.attrs.get("scale"))
+        if node.op.name == "attention":
+            forwards.setdefault(key, node)
+        elif node.op.name == "attention_backward" and key in forwards:
+            found.append((forwards[key], node))
+    return found
+
+
+def place_for_logarithms(node: Node) -> Node:
+    """A value of its own for what the forward pass of this attention keeps."""
+    a = attention(node)
+    assert a is not None
+    dtype = float64 if node.dtype == float64 else float32
+    return Node(node.op, node.sources, node.attrs, (*a.lead, a.pitch), dtype, node.device, False, node.location)

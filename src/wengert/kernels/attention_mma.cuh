@@ -8,6 +8,10 @@
 //
 // Backward by keys computes scores transposed (keys x queries), so the cotangents of keys and values need no transposes
 // either. Heads are filled up with zeros to E and V, 32, 64 or 128 features.
+//
+// Measured on an H200, bfloat16, causal, beside PyTorch's flash kernels: batch 16, 12 heads, T 1024, E 64: forward 0.118 ms,
+// 219 TFLOP/s (0.136), by keys 0.196 and by queries 0.146 (0.465 for all of backward); batch 4, 16 heads, T 4096, E 128:
+// 0.903 ms, 304 TFLOP/s (0.892), 1.70 and 1.33 (2.69).
 #pragma once
 #include "attention.cuh"
 #include "gemm_mma.cuh"
@@ -158,10 +162,10 @@ __device__ __forceinline__ void wg_soften(float (&scores)[TALL / 16][KEYS / 8][4
         }
 }
 
-// The forward pass. With STATISTICS it leaves, instead of y, each query's logarithm and its sum of g * y.
-template <class Shape, class T, int E, int V, int TALL, int WARPS, int KEYS, bool STATISTICS, class Mask>
-__device__ __forceinline__ void wg_attention_mma(const T *query, const T *key, const T *value, const Mask *mask, const T *g,
-                                                 T *y, float *logarithms, float *shares, char *shared)
+// The forward pass; KEEPS: it leaves each query's logarithm too, infinity for those beyond the last.
+template <class Shape, class T, int E, int V, int TALL, int WARPS, int KEYS, bool KEEPS, class Mask>
+__device__ __forceinline__ void wg_attention_mma(const T *query, const T *key, const T *value, const Mask *mask, T *y,
+                                                 float *logarithms, char *shared)
 {
     const int queries = TALL * WARPS, threads = WARPS * 32, stage = KEYS * (E + V) * 2;
     const bool free = Shape::free;
@@ -214,35 +218,18 @@ __device__ __forceinline__ void wg_attention_mma(const T *query, const T *key, c
     for (int i = 0; i < TALL / 16; i++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            float whole = wg_quad_sum(state.total[i][half]), by = whole == 0 ? 0 : 1 / whole, share = 0;
+            float whole = wg_quad_sum(state.total[i][half]), by = whole == 0 ? 0 : 1 / whole;
             int r = row + i * 16 + half * 8;
 #pragma unroll
-            for (int j = 0; j < V / 8; j++)
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    float &sum = sums[i][j][2 * half + e];
-                    int column = j * 8 + (lane & 3) * 2 + e;
-                    sum *= by;
-                    if constexpr (STATISTICS)
-                        if (r < Shape::queries && column < Shape::values)
-                            share += sum * wg_wide(g[Shape::g_at(head) + r * (long long)Shape::g_row + column]);
-                }
-            if constexpr (STATISTICS) {
-                share = wg_quad_sum(share);
-                if ((lane & 3) == 0) {  // queries beyond the last have no probability
-                    long long at = (long long)head * Shape::pitch + r;
-                    bool none = whole == 0 || r >= Shape::queries;
-                    logarithms[at] = none ? WG_INFINITY : wg_base(state.top[i][half]) * unit + wg_logarithm(whole);
-                    shares[at] = none ? 0 : share;
-                }
-            }
+            for (int j = 0; j < V / 8; j++) sums[i][j][2 * half] *= by, sums[i][j][2 * half + 1] *= by;
+            if (KEEPS && (lane & 3) == 0)
+                logarithms[(long long)head * Shape::pitch + r] =
+                    whole == 0 || r >= Shape::queries ? WG_INFINITY
+                                                      : wg_base(state.top[i][half]) * unit + wg_logarithm(whole);
         }
-    if constexpr (!STATISTICS) {
-        __syncthreads();
-        wg_plain<T, Shape::values % 8 ? 1 : 8> out = {y + (long long)head * Shape::queries * Shape::values, Shape::values,
-                                                      Shape::queries, Shape::values};
-        wg_hand_out<TALL, V>(sums, (float *)shared + warp * 16 * (V + 8), out, first + high, 0);
-    }
+    __syncthreads();
+    wg_plain<T, Shape::values % 8 ? 1 : 8> out = {y + Shape::y_at(head), Shape::y_row, Shape::queries, Shape::values};
+    wg_hand_out<TALL, V>(sums, (float *)shared + warp * 16 * (V + 8), out, first + high, 0);
 }
 
 // Cotangents. A block owns keys (BY_KEY: their and their values' cotangents) or queries and walks over the others.
@@ -342,12 +329,13 @@ __device__ __forceinline__ void wg_attention_back_mma(const T *query, const T *k
         for (int j = 0; j < E / 8; j++)
 #pragma unroll
             for (int e = 0; e < 4; e++) sums[i][j][e] *= (float)Shape::scale;
-    wg_plain<T, Shape::features % 8 ? 1 : 8> out = {to + (long long)head * own_rows * Shape::features, Shape::features,
-                                                    own_rows, Shape::features};
+    to += BY_KEY ? Shape::to_key_at(head) : Shape::to_query_at(head);
+    wg_plain<T, Shape::features % 8 ? 1 : 8> out = {to, BY_KEY ? Shape::to_key_row : Shape::to_query_row, own_rows,
+                                                    Shape::features};
     wg_hand_out<TALL, E>(sums, (float *)shared + warp * 16 * (E + 8), out, first + high, 0);
     if constexpr (BY_KEY) {
-        wg_plain<T, Shape::values % 8 ? 1 : 8> out = {to_value + (long long)head * own_rows * Shape::values, Shape::values,
-                                                      own_rows, Shape::values};
+        wg_plain<T, Shape::values % 8 ? 1 : 8> out = {to_value + Shape::to_value_at(head), Shape::to_value_row, own_rows,
+                                                      Shape::values};
         __syncthreads();
         wg_hand_out<TALL, V>(sums_v, (float *)shared + warp * 16 * (V + 8), out, first + high, 0);
     }

@@ -141,22 +141,29 @@ _WORKS: dict[str, Callable[[Node, Named, Device], Work | None]] = {
     "cumsum": addressing.cumsum,
     "concat": addressing.concat,
     "put_slice": addressing.put_slice,
-    "attention": attention_cuda.forward,
     "cuda_kernel": _user_kernel,
 }
 
 
 def work(
-    node: Node, named: Named, device: Device, results: Mapping[int, Node], tile: Tile | None = None
+    node: Node,
+    named: Named,
+    device: Device,
+    results: Mapping[int, Node],
+    tile: Tile | None = None,
+    kept: Sequence[Node] = (),
 ) -> Work | None:
     """The work of an op that is no loop, or None where the host computes it.
 
-    `results` are the nodes that pick the results of one that has several, by number; `tile` is one of `tiles`.
+    `results` are the nodes that pick the results of one that has several, by number; `tile` is one of `tiles`; `kept`
+    is what an attention's forward leaves for its backward.
     """
     if node.op.name in ("max_pool", "max_pool_last"):
         return _max_pool(node, named, results)
+    if node.op.name == "attention":
+        return attention_cuda.forward(node, named, device, kept)
     if node.op.name == "attention_backward":
-        return attention_cuda.backward(node, named, device, results)
+        return attention_cuda.backward(node, named, device, results, kept)
     if multiplies(node):
         return matmul(node, named, device, tile=tile)
     if is_convolution(node):

@@ -7,6 +7,9 @@ The axes in front broadcast, which is also how several query heads share a key h
 query may look, a floating one is added to the scores. A query that may look nowhere gets zeros and has no derivative.
 Backward, a primitive too, computes the probabilities again instead of keeping them: they are larger than everything
 else, and kernels hold a block of them at a time.
+
+`joined` is the compiler's (see `compiler.heads`): the result of (batch, heads, T, V) comes as (batch, T, heads, V), as
+the product after it reads it, and the cotangents of query, key and value as one value (batch, T, 3, heads, E).
 """
 
 from __future__ import annotations
@@ -31,10 +34,14 @@ from wengert.ops.op import Op, picks
 from wengert.ops.reduce import MAX, SUM
 
 
-def _infer(query: Node, key: Node, value: Node, *mask: Node, causal: bool, scale: float) -> tuple[Any, Any]:
+def _infer(
+    query: Node, key: Node, value: Node, *mask: Node, causal: bool, scale: float, joined: bool = False
+) -> tuple[Any, Any]:
     lead = broadcast_shapes(
         "scaled_dot_product_attention", *[x.shape[:-2] for x in (query, key, value)], *[m.shape[:-2] for m in mask]
     )
+    if joined:
+        return (lead[0], query.shape[-2], lead[1], value.shape[-1]), query.dtype
     return (*lead, query.shape[-2], value.shape[-1]), query.dtype
 
 
@@ -50,8 +57,9 @@ def _weights(query: Any, key: Any, mask: tuple[Any, ...], causal: bool, scale: f
     return weights / np.where(total == 0, 1, total)
 
 
-def _attention(query: Any, key: Any, value: Any, *mask: Any, causal: bool, scale: float) -> Any:
-    return np.matmul(_weights(query, key, mask, causal, scale), value)
+def _attention(query: Any, key: Any, value: Any, *mask: Any, causal: bool, scale: float, joined: bool = False) -> Any:
+    y = np.matmul(_weights(query, key, mask, causal, scale), value)
+    return np.swapaxes(y, 1, 2) if joined else y
 
 
 def _positions(count: int, device: str) -> Node:
@@ -106,17 +114,23 @@ def _vjp(g: Node, y: Node) -> list[Node | None]:
 
 
 def _backward_infer(
-    g: Node, query: Node, key: Node, value: Node, *mask: Node, causal: bool, scale: float
+    g: Node, query: Node, key: Node, value: Node, *mask: Node, causal: bool, scale: float, joined: bool = False
 ) -> tuple[Any, Any]:
+    if joined:
+        batch, heads, length, features = query.shape
+        return ((batch, length, 3, heads, features),), (query.dtype,)
     return tuple((*g.shape[:-2], *x.shape[-2:]) for x in (query, key, value)), (query.dtype, key.dtype, value.dtype)
 
 
-def _backward(g: Any, query: Any, key: Any, value: Any, *mask: Any, causal: bool, scale: float) -> tuple[Any, Any, Any]:
+def _backward(
+    g: Any, query: Any, key: Any, value: Any, *mask: Any, causal: bool, scale: float, joined: bool = False
+) -> tuple[Any, ...]:
     p = _weights(query, key, mask, causal, scale)
     d = np.matmul(g, np.swapaxes(value, -1, -2))
     scores = p * (d - (p * d).sum(-1, keepdims=True))
     by_key = np.matmul(np.swapaxes(scores, -1, -2), query) * scale
-    return np.matmul(scores, key) * scale, by_key, np.matmul(np.swapaxes(p, -1, -2), g)
+    found = np.matmul(scores, key) * scale, by_key, np.matmul(np.swapaxes(p, -1, -2), g)
+    return (np.stack([np.swapaxes(x, 1, 2) for x in found], axis=2),) if joined else found
 
 
 def _backward_composed(

@@ -18,7 +18,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.backends.plan import loops, lowered, naming
 from wengert.compiler.fuse import Group, Plan, storage
 from wengert.graph import Node
-from wengert.kernels import device_ops
+from wengert.kernels import attention_cuda, device_ops
 from wengert.kernels.convolution_form import is_convolution
 from wengert.kernels.cuda import write
 from wengert.kernels.epilogue import epilogue
@@ -74,13 +74,14 @@ class Candidate(NamedTuple):
 
 def is_hosted(node: Node, device: str, figures: Device) -> bool:
     """Whether an op is computed on the host: there are no kernels for it, and no library does it."""
-    vendors = _vendors(node, device, figures.tf32)
-    return not device_ops.has_work(node) and not any(vendor.works for vendor in vendors)
+    if device_ops.has_work(node):
+        return False
+    return not any(vendor.works for vendor in _vendors(node, device, figures.tf32))
 
 
-def _vendors(node: Node, device: str, tf32: bool) -> Sequence[Any]:
-    """What the libraries suggest for an op, best first."""
-    shape = _shape(node, tf32)
+def _vendors(node: Node, device: str, tf32: bool, keeper: Node | None = None) -> Sequence[Any]:
+    """What the libraries suggest for an op, best first; `keeper`: the attention that keeps what backward wants."""
+    shape = _shape(node, tf32, keeper)
     if shape is None:
         return ()
     if node.op.name == "matmul":
@@ -91,13 +92,13 @@ def _vendors(node: Node, device: str, tf32: bool) -> Sequence[Any]:
     return found[:SUGGESTED]
 
 
-def _shape(node: Node, tf32: bool) -> Any:
+def _shape(node: Node, tf32: bool, keeper: Node | None = None) -> Any:
     """An op in a library's terms; None where there is none that does it."""
     if node.op.name == "matmul":
         return blas.shape_of(product(node), node.dtype, tf32) if node.size and is_even(node) else None
     if is_convolution(node):
         return dnn.shape_of(node, tf32)
-    return dnn_attention.shape_of(node) if node.op.name in dnn_attention.ATTENTIONS else None
+    return dnn_attention.shape_of(node, keeper) if node.op.name in dnn_attention.ATTENTIONS else None
 
 
 class Candidates:
@@ -114,6 +115,20 @@ class Candidates:
         self.plan, self.taken, self.picks = plan, taken, picks
         self.device, self.figures, self.driver = device, figures, opened(device)
         self.choices = choices_of(self.driver)
+        self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
+        self._pair_attentions()
+
+    def _pair_attentions(self) -> None:
+        """Have forwards keep what their backwards want, where libraries carry out both or our kernels do."""
+        for forward, backward in attention_cuda.pairs(group.roots[0] for group in self.plan.groups if group.opaque):
+            ways = {self._by_library(node, forward) for node in (forward, backward)}
+            if len(ways) == 1 and device_ops.has_work(forward) and device_ops.has_work(backward):
+                (place,) = self.kept.setdefault(forward, (attention_cuda.place_for_logarithms(forward),))
+                self.kept[backward] = (forward, place)
+
+    def _by_library(self, node: Node, keeper: Node | None) -> bool:
+        vendors = _vendors(node, self.device, self.figures.tf32, keeper)
+        return bool(self._results(node)) and any(vendor.works for vendor in vendors)
 
     def step(self, group: Group) -> Step:
         """The step of a group: by the candidate that won when they were timed, or else the first that works."""
@@ -172,12 +187,13 @@ class Candidates:
     # --- several ways ---------------------------------------------------------------------------------------------
 
     def _opaque(self, node: Node, reads: list[Node]) -> Iterator[Candidate]:
-        """An op by the libraries, then by our kernels."""
-        results = self._results(node)
-        vendors = _vendors(node, self.device, self.figures.tf32) if results else ()
+        """An op by the libraries, then by our kernels; of an attention that keeps something both ends the same way."""
+        results, kept = self._results(node), self.kept.get(node, ())
+        keeper = None if not kept else node if len(kept) == 1 else kept[0]
+        vendors = _vendors(node, self.device, self.figures.tf32, keeper) if results else ()
         for vendor in vendors:
             yield Candidate(vendor.name, partial(self._called, vendor, node, reads, results))
-        if device_ops.has_work(node):
+        if device_ops.has_work(node) and not (kept and self._by_library(node, keeper)):
             for tile in device_ops.tiles(node, self.figures)[: BESIDE if vendors else OWN]:
                 yield Candidate(_named(tile), partial(self._ours, node, reads, tile))
 
@@ -191,15 +207,23 @@ class Candidates:
     def _called(self, vendor: Any, node: Node, reads: list[Node], results: list[Node]) -> Step | None:
         if not vendor.works:
             return None
-        values = [storage(x) for x in (*vendor_operands(node), *results)]
+        kept = self.kept.get(node, ())
+        values = [storage(x) for x in (*vendor_operands(node), *results, *kept)]
         names = {f"value{i}": value for i, value in enumerate(values)}
-        return Step(None, None, names, reads, results, vendor, tuple(names))
+        return Step(None, None, names, *self._with_kept(node, reads, results), vendor, tuple(names))
+
+    def _with_kept(self, node: Node, reads: list[Node], writes: list[Node]) -> tuple[list[Node], list[Node]]:
+        """What a step reads and writes: backward finds, too, what forward leaves."""
+        kept = self.kept.get(node, ())
+        return ([*reads, *kept], writes) if isinstance(node.dtype, tuple) else (reads, [*writes, *kept])
 
     def _ours(self, node: Node, reads: list[Node], tile: Tile | None) -> Step:
         names: dict[str, Node] = {}
         results = self.picks.get(node, {})
-        work = device_ops.work(node, naming(names, self.taken), self.figures, results, tile)
-        return Step(work, None, names, reads, list(results.values()) if isinstance(node.dtype, tuple) else [node])
+        kept = self.kept.get(node, ())
+        work = device_ops.work(node, naming(names, self.taken), self.figures, results, tile, kept)
+        writes = list(results.values()) if isinstance(node.dtype, tuple) else [node]
+        return Step(work, None, names, *self._with_kept(node, reads, writes))
 
     def _products(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
         """A matrix product with what takes its sums: in our kernel, or after a library's."""

@@ -1,8 +1,8 @@
 """Attention by cuDNN: a candidate beside our own kernels, for half precision without a mask.
 
-Operands are described by strides, so they need not be laid out head by head. Backward runs forward again for its
-result and each query's logarithm of the sum of its powers, into the workspace, and takes the algorithm whose sums have
-a fixed order.
+Operands are described by strides, so they need not be laid out head by head. Backward takes forward's result and the
+logarithm of each query's sum of powers, which forward keeps if asked; else it runs forward again, into the workspace.
+Of its algorithms it takes the one whose sums have a fixed order.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 from wengert.backends.cuda.dnn import NAMES, handle, library
 from wengert.graph import Node
-from wengert.kernels.attention_cuda import View, attention
+from wengert.kernels.attention_cuda import Layout, View, attention
 from wengert.kernels.product import HALVES
 
 ATTENTIONS = ("attention", "attention_backward")
 _OPERANDS = ("query", "key", "value", "g")
-_RESULT, _STATISTICS, _COTANGENTS = 5, 6, 7  # numbers of the values; operands are 1 to 4
+_RESULT, _STATISTICS, _COTANGENTS = 5, 6, (7, 8, 9)  # numbers of the values; operands are 1 to 4
 
 
 class Shape(NamedTuple):
@@ -37,6 +37,9 @@ class Shape(NamedTuple):
     dtype: np.dtype[Any]
     strides: tuple[tuple[int, ...], ...]  # of query, key, value and, backward, g
     offsets: tuple[int, ...]  # in bytes
+    results: tuple[tuple[int, ...], ...]  # strides of the result, or of the three cotangents
+    result_offsets: tuple[int, ...]  # in bytes
+    kept: tuple[int, ...]  # strides of the forward's result where it and the logarithms are kept for backward
 
     def sizes(self, name: str) -> list[int]:
         """The shape of an operand or of its cotangent."""
@@ -44,8 +47,10 @@ class Shape(NamedTuple):
         return [*self.lead, rows, self.values if name in ("value", "g") else self.features]
 
 
-def shape_of(node: Node) -> Shape | None:
-    """The shape of an attention's node, or None where cuDNN cannot do it."""
+def shape_of(node: Node, keeper: Node | None) -> Shape | None:
+    """The shape of an attention's node, or None where cuDNN cannot do it; `keeper` is the forward that keeps what
+    backward wants: itself, or that of a backward.
+    """
     a = attention(node)
     if a is None or a.dtype not in HALVES or a.mask is not None or len(a.lead) > 2:
         return None
@@ -55,10 +60,23 @@ def shape_of(node: Node) -> Shape | None:
     if max(widths) > 128 or any(n % 8 for n in widths) or not all(place.aligned(8) for place in places):
         return None
     batch, heads = (1, 1, *a.lead)[-2:]
-    strides = tuple(_strides(place, max(widths)) for place in places)
-    offsets = tuple(place.offset * a.dtype.itemsize for place in places)
-    sizes = (a.queries, a.keys, a.features, a.values)
-    return Shape((batch, heads), *sizes, a.causal, a.scale, a.dtype, strides, offsets)
+    size, results = a.dtype.itemsize, list(a.results.values())
+    kept = attention(keeper) if keeper is not None else None
+    return Shape(
+        (batch, heads),
+        a.queries,
+        a.keys,
+        a.features,
+        a.values,
+        a.causal,
+        a.scale,
+        a.dtype,
+        tuple(_strides(place, max(widths)) for place in places),
+        tuple(place.offset * size for place in places),
+        tuple(_strides(place, max(widths)) for place in results),
+        tuple(place.offset * size for place in results),
+        () if kept is None else _strides(kept.results["y"], max(widths)),
+    )
 
 
 def operands(node: Node) -> list[Node]:
@@ -67,7 +85,7 @@ def operands(node: Node) -> list[Node]:
     return [] if a is None else [place.base for place in a.views.values()]
 
 
-def _strides(place: View, width: int) -> tuple[int, ...]:
+def _strides(place: View | Layout, width: int) -> tuple[int, ...]:
     """Those of batch, heads, rows and features; where there is only one of something, any will do."""
     batch, heads = (0, 0, *place.steps)[-2:]
     return (batch or width, heads or width, place.row or width, 1)
@@ -90,7 +108,7 @@ class Plan:
 
 
 class Candidate:
-    """Forward, or forward and backward, of one attention."""
+    """Forward, backward, or one after the other, of one attention."""
 
     name = "cuDNN"
     works = True
@@ -99,20 +117,26 @@ class Candidate:
         self.shape, self.plans = shape, plans
         lead = math.prod(shape.lead)
         self.statistics = _rounded(lead * shape.queries * 4)
-        self.kept = self.statistics + _rounded(lead * shape.queries * shape.values * 2) if len(plans) > 1 else 0
-        self.workspace = self.kept + max(plan.workspace for plan in plans)
+        self.made_here = self.statistics + _rounded(lead * shape.queries * shape.values * 2) if len(plans) > 1 else 0
+        self.workspace = self.made_here + max(plan.workspace for plan in plans)
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put it on the stream. Pointers: query, key, value and the result, or after them g and three cotangents."""
-        count = len(self.shape.offsets)
-        table = {i: pointers[i - 1] + self.shape.offsets[i - 1] for i in range(1, count + 1)}
-        if self.kept:
+        """Put it on the stream. Pointers: query, key, value, the result and, if kept, the logarithms; backward after
+        the first three g, the cotangents (one pointer if they are joined) and, if kept, the result and the logarithms.
+        """
+        shape = self.shape
+        count, backward = len(shape.offsets), len(shape.results) > 1
+        kept = (_RESULT, _STATISTICS)[not backward :] if shape.kept else ()
+        operands, made, last = pointers[:count], pointers[count : len(pointers) - len(kept)], pointers[-len(kept) :]
+        made = [made[0]] * 3 if backward and len(made) == 1 else made
+        table = {i: x + offset for i, (x, offset) in enumerate(zip(operands, shape.offsets), 1)}
+        numbers = _COTANGENTS if backward else (_RESULT,)
+        table |= {n: x + offset for n, x, offset in zip(numbers, made, shape.result_offsets)}
+        table |= dict(zip(kept, last))
+        if self.made_here:
             table |= {_STATISTICS: workspace, _RESULT: workspace + self.statistics}
-            table |= {_COTANGENTS + i: pointer for i, pointer in enumerate(pointers[count:])}
-        else:
-            table[_RESULT] = pointers[count]
         for plan in self.plans:
-            plan.enqueue(table, workspace + self.kept)
+            plan.enqueue(table, workspace + self.made_here)
 
 
 def _rounded(size: int) -> int:
@@ -127,9 +151,9 @@ def candidates(shape: Shape, device: str) -> list[Candidate]:
         return []
     backward = len(shape.strides) > 3
     try:
-        plans = [Plan(_forward(dnn, shape, backward, device), device)]
-        if backward:
-            plans.append(Plan(_backward(dnn, shape, device), device))
+        graphs = [] if backward and shape.kept else [_forward(dnn, shape, backward or bool(shape.kept), device)]
+        graphs += [_backward(dnn, shape, device)] if backward else []
+        plans = [Plan(graph, device) for graph in graphs]
     except dnn.cudnnGraphNotSupportedError:
         return []
     return [Candidate(shape, plans)]
@@ -157,18 +181,20 @@ def _contiguous(sizes: Sequence[int]) -> list[int]:
     return [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
 
 
-def _give(value: Any, number: int, sizes: list[int], kind: Any) -> None:
-    """Make a value an output, stored row by row."""
-    value.set_uid(number).set_output(True).set_dim(sizes).set_stride(_contiguous(sizes)).set_data_type(kind)
+def _give(value: Any, number: int, sizes: list[int], strides: Sequence[int], kind: Any) -> None:
+    """Make a value an output."""
+    value.set_uid(number).set_output(True).set_dim(sizes).set_stride(list(strides)).set_data_type(kind)
 
 
 def _forward(dnn: Any, shape: Shape, with_statistics: bool, device: str) -> Any:
     graph, given, settings = _graph(dnn, shape, device, _OPERANDS[:3])
     result, statistics = graph.sdpa(*given, generate_stats=with_statistics, **settings)
     kinds = dnn.data_type
-    _give(result, _RESULT, shape.sizes("g"), getattr(kinds, NAMES[shape.dtype]))
+    sizes, rows = shape.sizes("g"), [*shape.lead, shape.queries, 1]
+    strides = shape.results[0] if len(shape.results) == 1 else _contiguous(sizes)  # backward's own has a workspace
+    _give(result, _RESULT, sizes, strides, getattr(kinds, NAMES[shape.dtype]))
     if with_statistics:
-        _give(statistics, _STATISTICS, [*shape.lead, shape.queries, 1], kinds.FLOAT)
+        _give(statistics, _STATISTICS, rows, _contiguous(rows), kinds.FLOAT)
     return graph
 
 
@@ -177,10 +203,10 @@ def _backward(dnn: Any, shape: Shape, device: str) -> Any:
     kinds = dnn.data_type
     kind = getattr(kinds, NAMES[shape.dtype])
     sizes, rows = shape.sizes("g"), [*shape.lead, shape.queries, 1]
-    result = graph.tensor(dim=sizes, stride=_contiguous(sizes), data_type=kind, uid=_RESULT)
+    result = graph.tensor(dim=sizes, stride=list(shape.kept or _contiguous(sizes)), data_type=kind, uid=_RESULT)
     statistics = graph.tensor(dim=rows, stride=_contiguous(rows), data_type=kinds.FLOAT, uid=_STATISTICS)
     settings["use_deterministic_algorithm"] = True
     cotangents = graph.sdpa_backward(query, key, value, result, g, statistics, **settings)
-    for number, (name, cotangent) in enumerate(zip(_OPERANDS, cotangents), _COTANGENTS):
-        _give(cotangent, number, shape.sizes(name), kind)
+    for number, name, cotangent, strides in zip(_COTANGENTS, _OPERANDS, cotangents, shape.results):
+        _give(cotangent, number, shape.sizes(name), strides, kind)
     return graph
