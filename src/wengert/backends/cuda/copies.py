@@ -18,7 +18,7 @@ from weakref import finalize
 import numpy as np
 
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import Block, DeviceArray, check_indices, transfers
+from wengert.backends.cuda.memory import Block, DeviceArray, check_indices, transfers, upload
 from wengert.graph import Shape
 from wengert.reference import watch
 
@@ -44,13 +44,14 @@ def pinned(shape: Shape, dtype: np.dtype[Any], device: str) -> Array:
 
 def _let_go(driver: Any, address: int) -> None:
     del _ranges[address]
+    driver.make_current()
     driver.free_pinned(address)
 
 
 def is_pinned(array: Array) -> bool:
     """Whether an array lies in pinned memory, one element after the other."""
-    begin = array.ctypes.data
-    return array.flags.c_contiguous and any(a <= begin and begin + array.nbytes <= b for a, b in _ranges.items())
+    begin, ranges = array.ctypes.data, list(_ranges.items())
+    return array.flags.c_contiguous and any(a <= begin and begin + array.nbytes <= b for a, b in ranges)
 
 
 def upload_aside(array: Array, device: str) -> DeviceArray:
@@ -58,6 +59,8 @@ def upload_aside(array: Array, device: str) -> DeviceArray:
 
     What lies in pinned memory must not be changed before that; anything else may be, as soon as this returns.
     """
+    if not array.nbytes:
+        return upload(array, device)
     driver = opened(device)
     driver.make_current()
     lane = _lanes.setdefault(device, Lane(device))
