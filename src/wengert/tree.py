@@ -49,6 +49,11 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     return leaves, _take_apart(tree, leaves)
 
 
+def are_leaves(values: Iterable[Any]) -> bool:
+    """Whether all values are of types that were seen to be no containers."""
+    return _leaf_types.issuperset([type(value) for value in values])
+
+
 def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
     kind = type(tree)
     if kind in _leaf_types:

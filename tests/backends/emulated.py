@@ -214,24 +214,30 @@ class IdleDriver(EmulatedDriver):
 
 
 class EmulatedRecording:
-    """A list of launches."""
+    """A graph of launches."""
 
     def __init__(self, driver: EmulatedDriver) -> None:
         self.driver = driver
         self.calls: list[Any] = []
+        self.waits: dict[int, list[int]] = {}
 
-    def node(self) -> int:
+    def nodes(self) -> list[int]:
         """The number of the last one."""
-        return len(self.calls) - 1
+        return [len(self.calls) - 1] if self.calls else []
+
+    def after(self, nodes: Sequence[int]) -> None:
+        """The next one waits for these."""
+        self.waits[len(self.calls)] = list(nodes)
 
     def change(self, node: int, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
         """Other arguments for one of them."""
         self.calls[node] = [function, shape, arguments.slots.copy()]
 
     def replay(self) -> None:
-        """Run them all."""
+        """Run them all, in an order that a GPU might choose, and that is most unlike the one they came in."""
         self.driver.replays += 1
-        for call in self.calls:
+        for number in self.order():
+            call = self.calls[number]
             if callable(call):
                 call()
                 continue
@@ -239,3 +245,12 @@ class EmulatedRecording:
             arguments = Arguments([0] * len(slots))
             arguments.slots[:] = slots
             self.driver.launch(function, shape, arguments)
+
+    def order(self) -> list[int]:
+        """Each after those it waits for; of those that could come next, always the last."""
+        waiting = {n: set(self.waits.get(n, [n - 1] if n else [])) for n in range(len(self.calls))}
+        order: list[int] = []
+        while waiting:
+            order.append(max(n for n, others in waiting.items() if others.isdisjoint(waiting)))
+            del waiting[order[-1]]
+        return order

@@ -334,6 +334,36 @@ def test_what_cannot_be_captured_is_named_and_launched(gpu: EmulatedDriver, monk
     assert double(x).tolist() == [2.0, 4.0] and gpu.replays == replays
 
 
+def test_products_with_a_row_or_a_column_are_loops() -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"a": (5, 3), "b": (3, 4), "column": (3, 1), "row": (1, 5)}
+    arrays = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+
+    def products(a: wg.Tensor, b: wg.Tensor, column: wg.Tensor, row: wg.Tensor) -> tuple[wg.Tensor, ...]:
+        return a @ column, row @ a, a.T @ row.T, column.T @ a.T, column @ row, row @ (a @ b), (a @ b).T @ row.T
+
+    compiled = wg.compile(products)
+    found = compiled(*[wg.tensor(array, device="cuda") for array in arrays.values()])
+    a, b, column, row = arrays.values()
+    want = (a @ column, row @ a, a.T @ row.T, column.T @ a.T, column @ row, row @ (a @ b), (a @ b).T @ row.T)
+    for one, other in zip(found, want):
+        np.testing.assert_allclose(one.numpy(), other, rtol=1e-12)
+    assert compiled.explain().count("matmul (") == 1
+
+
+def test_branches_do_not_wait_for_one_another() -> None:
+    def two_branches(x: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
+        return (x @ x).sum(axis=0), wg.cumsum(wg.cumsum(x, axis=0), axis=1)
+
+    compiled = wg.compile(two_branches)
+    x = np.arange(16, dtype=np.float64).reshape(4, 4)
+    for _ in range(3):
+        first, second = compiled(wg.tensor(x, device="cuda"))
+        assert (first.numpy() == (x @ x).sum(0)).all() and (second.numpy() == x.cumsum(0).cumsum(1)).all()
+    waits = compiled._newest("a test").program.waits
+    assert sorted(map(len, waits)) == [0, 0, 1, 1]
+
+
 class FakeLibrary:
     """A library's candidate for x @ y. Captured, it keeps the addresses it was captured with."""
 
@@ -362,7 +392,7 @@ def test_what_a_library_reads_and_writes_may_move(gpu: EmulatedDriver, monkeypat
     from wengert.backends.cuda import blas
     from wengert.kernels import device_ops
 
-    monkeypatch.setattr(device_ops, "absorbs", lambda node: False)
+    monkeypatch.setattr(device_ops, "is_small", lambda node: False)
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
 
     def both(x: wg.Tensor, y: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:

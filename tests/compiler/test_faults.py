@@ -30,6 +30,7 @@ from wengert.compiler import (
     places,
     remat,
     simplify,
+    thin,
     turn,
 )
 from wengert.compiler.memory import Life
@@ -232,7 +233,8 @@ def wide_columns(x: Any, y: Any, row: Any) -> Any:
 
 
 def tall_columns(x: Any, y: Any, row: Any) -> Any:
-    tall = wg.reshape(x, (N * N, 1)) @ wg.reshape(y, (1, N * N))
+    both = wg.reshape(wg.stack([x, y]), (2, N * N))
+    tall = both.T @ both
     return wg.sum(wg.sin(tall) + wg.cos(tall) + wg.tanh(tall) + wg.exp(tall), axis=0)
 
 
@@ -318,6 +320,10 @@ def turned_product(x: Any, y: Any, row: Any) -> Any:
     return wg.exp((x @ y).T)
 
 
+def thin_product(x: Any, y: Any, row: Any) -> Any:
+    return x @ wg.reshape(row, (N, 1))
+
+
 def chain(x: Any, y: Any, row: Any) -> Any:
     a = wg.cumsum(x, axis=0)
     b = wg.cumsum(y, axis=1)
@@ -326,7 +332,7 @@ def chain(x: Any, y: Any, row: Any) -> Any:
 
 def around_the_product(x: Any, y: Any, row: Any) -> Any:
     a = wg.sum(wg.exp(x), axis=1, keepdims=True)
-    return (a @ wg.reshape(row, (1, N))).sum(axis=1, keepdims=True) * wg.exp(x) + a
+    return ((a * y) @ y).sum(axis=1, keepdims=True) * wg.exp(x) + a
 
 
 def several_sums(x: Any, y: Any, row: Any) -> Any:
@@ -444,6 +450,8 @@ FAULTS = [
     Fault("turn: operands stay in their order", around(turn, "_turned", lambda nodes, _: [
           *nodes[:2], MATMUL(nodes[1], nodes[0])]), turned_product, "check"),
     Fault("layout: axes keep their names", axes_not_renamed, summed_channels, "check"),
+    Fault("thin: the sum is lost", around(thin, "_rule", lambda found, node: found and m.reshape(
+          node.sources[1], node.shape)), thin_product, "check"),
     Fault("factor: the factor is lost", around(factor, "_rule", lambda found, node: found and found.sources[0]),
           scaled_by_sums, "check"),
     Fault("dce: a node too many goes", around(dce, "live", lambda g, _: _drop_one(g)), cond, "verify"),

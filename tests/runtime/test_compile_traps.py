@@ -65,6 +65,17 @@ def test_a_global_number_changed_at_call_21(monkeypatch):
     called_often(f, 3)
 
 
+def test_an_object_that_is_gone_and_none_in_its_place(monkeypatch):
+    class Owner:
+        rate = 3.0
+
+    monkeypatch.setitem(globals(), "module", Owner())
+    f = wg.compile(lambda x: x * (1.0 if module is None else module.rate))
+    called_often(f)
+    monkeypatch.setitem(globals(), "module", None)
+    assert f(ONE).tolist() == [1.0]
+
+
 def test_a_global_of_a_function_it_calls_changed_at_call_21(monkeypatch):
     f = wg.compile(lambda x: scaled(x) + 1)
     called_often(f)

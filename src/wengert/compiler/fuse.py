@@ -367,8 +367,21 @@ class _Fusion:
             return False
         return total.space == reduced(rows.space, rows.axes, False) and not self._way_around(rows, total)
 
+    def _belongs_to_product(self, group: Group, reader: Group) -> str | None:
+        """Why an elementwise group is better computed by the product before it than by a reduction after it.
+
+        It is stored in either case, and the product's own result is not; and what reads it need not wait for the sum.
+        """
+        if group.opaque or group.reduces or not reader.reduces or self.awaited.isdisjoint(group.roots):
+            return None
+        for producer in self.producers(group):
+            if producer.opaque and self.absorbs(producer.roots[0]) and self._is_epilogue(producer, group):
+                return f"{producer.roots[0].op.name} takes {group.roots[0].op.name} in"
+        return None
+
     def _merges(self, first: Group, second: Group) -> bool:
         reason = self.may_merge(first, second) or worth_merging(first, second, self.awaited)
+        reason = reason or self._belongs_to_product(first, second)
         if reason is not None and not (first.opaque or second.opaque):
             self.refusals[f"{first} and {second}: {reason}"] = None
         return reason is None
@@ -413,8 +426,8 @@ class _Fusion:
             waiting = later
         return order
 
-    def settle_stores(self) -> None:
-        """A root is stored if it is an output or another group reads it."""
+    def settle_stores(self, keeps_products: bool) -> None:
+        """A root is stored if it is an output or another group reads it; a product also for an epilogue to read."""
         needed = {storage(node) for node in self.graph.outputs}
         for group in self.groups.values():
             for read in group.reads:
@@ -422,7 +435,7 @@ class _Fusion:
                 if self.home.get(leaf) is not group:
                     needed.add(leaf)
         for group in self.groups.values():
-            inside = set(group.roots[:1] if group.epilogue else [])  # an epilogue reads it from memory,
+            inside = set(group.roots[:1] if group.epilogue and keeps_products else [])
             if group.closing is not None:  # and totals the rows
                 inside.update(read.leaf for read in group.closing.reads)
             group.stored = [root for root in group.roots if root in needed or root in inside]
@@ -481,13 +494,14 @@ def fuse(
     inlines: Callable[[Node], bool],
     operands: Callable[[Node], Iterable[Node]],
     absorbs: Callable[[Node], bool] = lambda node: False,
+    keeps_products: bool = True,
 ) -> Plan:
     """The groups of a graph.
 
     `inlines` says which ops are expressions in a loop, `operands` what an opaque op reads, `absorbs` whether it takes
-    in an elementwise epilogue.
+    in an elementwise epilogue, `keeps_products` whether an epilogue reads the result from memory.
     """
     fusion = _Fusion(graph, inlines, operands, absorbs)
     fusion.run()
-    fusion.settle_stores()
+    fusion.settle_stores(keeps_products)
     return Plan(fusion.ordered(), fusion.roots, fusion.inlined - fusion.roots, list(fusion.refusals))

@@ -24,6 +24,7 @@ from wengert.compiler.onehot import onehot
 from wengert.compiler.remat import remat
 from wengert.compiler.rewrite import limited, over, scope, with_attrs
 from wengert.compiler.simplify import simplify
+from wengert.compiler.thin import thin
 from wengert.compiler.turn import turn
 from wengert.compiler.verify import verify
 from wengert.graph import Graph, Node
@@ -32,7 +33,7 @@ from wengert.ops.core import TO_DEVICE, to_device
 Pass = Callable[[Graph], Graph]
 
 PASSES: tuple[Pass, ...] = (
-    *(inline, simplify, cse, merge, turn, heads, factor),
+    *(inline, simplify, cse, merge, turn, thin, heads, factor),
     *(simplify, cse, onehot, layout, align, dce, remat),
 )
 """In the order they run. The second round is for what merging, turning and the others before brought together."""

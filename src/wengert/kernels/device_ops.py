@@ -21,11 +21,11 @@ from wengert.kernels.opaque import is_even, product
 from wengert.kernels.pooling_cuda import Windows, windows_of
 from wengert.kernels.product import Epilogue, Matrix, Product, Tile
 
-__all__ = ["absorbs", "copy", "has_work", "matmul", "operands", "tiles", "work"]
+__all__ = ["copy", "has_work", "is_small", "matmul", "operands", "tiles", "work"]
 
 _WRITING = frozenset(("scatter", "scatter_add", "put_along", "add_along"))
 _POOLS = frozenset(("max_pool", "max_pool_last", "max_pool_back_last", "sum_pool", "sum_pool_last"))
-_ABSORBS_UP_TO = 1 << 29  # floating-point operations: from here on a library's product is worth a kernel more
+_SMALL = 1 << 29  # floating-point operations: from here on a library's product is worth a kernel more
 
 
 # --- matrix products ------------------------------------------------------------------------------------------------
@@ -36,12 +36,12 @@ def multiplies(node: Node) -> bool:
     return node.op.name == "matmul" and is_even(node) and node.dtype not in COMPLEX and node.dtype is not bool_
 
 
-def absorbs(node: Node) -> bool:
-    """Whether a product takes in what is computed from it: a small one, where launches count."""
+def is_small(node: Node) -> bool:
+    """Whether a product is one whose time is mostly that of launching: our kernels do it, with what follows from it."""
     if not multiplies(node) or node.dtype is not float32 or not node.size:
         return False
     p = product(node)
-    return p.batch == 1 and p.k > 0 and 2 * p.m * p.n * p.k <= _ABSORBS_UP_TO
+    return p.batch == 1 and p.k > 0 and 2 * p.m * p.n * p.k <= _SMALL
 
 
 def matmul(

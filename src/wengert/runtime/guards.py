@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, call
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
@@ -38,15 +38,14 @@ def is_library(code: CodeType) -> bool:
 
 
 class _Watch:
-    """Some places that hold objects, and the identities of those they held."""
+    """Some places that hold objects, and those they held. `ids` is emptied when one of these goes."""
 
-    __slots__ = ("held", "ids", "labels", "read")
+    __slots__ = ("held", "labels", "read")
 
-    def __init__(self, read: Callable[[], Iterable[Any]], labels: Sequence[str]) -> None:
+    def __init__(self, read: Callable[[], Iterable[Any]], labels: Sequence[str], ids: list[int]) -> None:
         self.read = read
         self.labels = labels
-        self.ids = list(map(id, read()))
-        self.held: list[Any] = [_hold(value, self.ids) for value in read()]
+        self.held: list[Any] = [_hold(value, ids) for value in read()]
 
     def changed(self) -> str | None:
         """What is another, in words. A number that equals the old one is the same."""
@@ -55,12 +54,11 @@ class _Watch:
             return f"{self._label(0)} has {len(now)} items, before {len(self.held)}"
         for i, (value, held) in enumerate(zip(now, self.held)):
             before = held() if type(held) is ref else held
-            if before is value:
+            if before is value and (value is not None or held is None):
                 continue
             if type(value) not in _VALUES or type(before) is not type(value) or repr(before) != repr(value):
                 return f"{self._label(i)} is {_shown(value)}, before {_shown(before)}"
             self.held[i] = value
-        self.ids[:] = map(id, now)
         return None
 
     def _label(self, i: int) -> str:
@@ -85,6 +83,10 @@ class Guards:
 
     def __init__(self) -> None:
         self._watches: list[_Watch] = []
+        self._getters: list[Callable[[Any], Any]] = []  # what reads each of the single places,
+        self._keys: list[Any] = []  # called with this
+        self._containers: list[Iterable[Any]] = []  # whose items are watched
+        self._ids: list[int] = []  # of all that is watched, as long as all of it lives
         self._mappings: dict[int, tuple[Mapping[str, Any], dict[Any, str]]] = {}
         self._cells: dict[int, tuple[CellType, str]] = {}
         self._functions: list[FunctionType] = []
@@ -100,26 +102,42 @@ class Guards:
         return guards
 
     def _settle(self) -> None:
-        """Make few watches of what was found. They read with what is written in C alone, so that comparing is quick."""
+        """Make watches of what was found."""
         for mapping, labels in self._mappings.values():
-            self._watches.append(_Watch(partial(map, mapping.get, list(labels)), list(labels.values())))
-        if self._cells:
-            cells = [cell for cell, _ in self._cells.values()]
-            read = partial(map, attrgetter("cell_contents"), cells)
-            self._watches.append(_Watch(read, [label for _, label in self._cells.values()]))
+            self._watch(mapping.get, list(labels), list(labels.values()))
+        cells = [cell for cell, _ in self._cells.values()]
+        self._watch(attrgetter("cell_contents"), cells, [label for _, label in self._cells.values()])
         for attribute, what in (("__code__", "the code"), ("__defaults__", "a default argument")):
             names = [f"{what} of {function.__name__}" for function in self._functions]
-            self._watches.append(_Watch(partial(map, attrgetter(attribute), self._functions), names))
+            self._watch(attrgetter(attribute), self._functions, names)
+        self._ids[:] = self._identities()
         self._mappings, self._cells, self._seen, self._alive = {}, {}, set(), []
+
+    def _watch(self, getter: Callable[[Any], Any], keys: list[Any], labels: list[str]) -> None:
+        """Watch single places."""
+        self._watches.append(_Watch(partial(map, getter, keys), labels, self._ids))
+        self._getters += [getter] * len(keys)
+        self._keys += keys
+
+    def _watch_items(self, label: str, *containers: Iterable[Any]) -> None:
+        """Watch all items of containers."""
+        self._watches.append(_Watch(partial(chain, *containers), [label], self._ids))
+        self._containers += containers
+
+    def _identities(self) -> list[int]:
+        """Of all that is watched, read with what is written in C alone: this is done at every call."""
+        return list(map(id, chain(map(call, self._getters, self._keys), *self._containers)))
 
     def changed(self) -> str | None:
         """What is no longer as it was, in words, or None."""
         try:
+            if self._identities() == self._ids:
+                return None
             for watch in self._watches:
-                if list(map(id, watch.read())) != watch.ids:
-                    reason = watch.changed()
-                    if reason is not None:
-                        return reason
+                reason = watch.changed()
+                if reason is not None:
+                    return reason
+            self._ids[:] = self._identities()
         except ValueError:
             return "a closure variable has no value any more"
         return None
@@ -254,9 +272,9 @@ class Guards:
         items: Iterable[Any] = value
         if type(value) is dict:
             items = value.values()
-            self._watches.append(_Watch(partial(chain, value, value.values()), [name]))
+            self._watch_items(name, value, value.values())
         elif type(value) is list:
-            self._watches.append(_Watch(partial(iter, value), [name]))
+            self._watch_items(name, value)
         for item in items:
             self._watch_contents(item, f"an item of {name}", depth - 1)
             if callable(item):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -50,11 +49,13 @@ def on_host(array: Any) -> np.ndarray[Any, Any]:
 
 
 def is_sole(array: Any) -> bool:
-    """Whether whoever looks at an array's memory refers to this very array: its references tell who does.
+    """Whether whoever looks at an array's memory refers to this very array: its references tell who does."""
+    return is_sole_base(array) if isinstance(array, np.ndarray) else array.is_sole()
 
-    On a device every view refers to the block: the array itself and who asks make two.
-    """
-    return is_sole_base(array) if isinstance(array, np.ndarray) else getrefcount(array.block) == 2
+
+def owns_memory(array: Any) -> bool:
+    """Whether whoever will ever look at an array's memory refers to this very array: it is no view of another."""
+    return not (isinstance(array, np.ndarray) and type(array.base) is np.ndarray) and is_sole(array)
 
 
 def _open(device: str) -> None:

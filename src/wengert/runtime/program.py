@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -36,6 +36,13 @@ class Program(Protocol):
 
         The inputs numbered in `owned` may be overwritten, and so may the arrays in `spare`, each with the output whose
         number it has.
+        """
+        ...
+
+    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Callable[[Sequence[Array]], Any] | None:
+        """The program on the memory of its last call, in which only these inputs and outputs may move, if it can.
+
+        Called with arrays for the inputs, it gives the arrays of the outputs by number.
         """
         ...
 
@@ -141,3 +148,6 @@ class Interpreter:
                 for end in ends:
                     values[end] = None
         return [values[place] if device == "cpu" else moved(values[place], device) for place, device in self.outputs]
+
+    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Nothing stays in its place."""

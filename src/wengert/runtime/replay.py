@@ -6,7 +6,8 @@ together. `objection` says whether the recording still stands for what the funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -18,7 +19,7 @@ from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.graph import NO_ATTRS, RELEASED, Graph, Node, recording
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import Op, pick
-from wengert.reference import is_checking_nans
+from wengert.reference import is_checking_nans, watch
 from wengert.runtime.arguments import ARRAY, OBJECT, TENSOR, Call
 from wengert.runtime.capture import ARGUMENT, CONSTANT, NEW, NONE, SAME_GRAD, SLOT, VALUE, Captured, recording_lock
 from wengert.runtime.config import config
@@ -27,8 +28,16 @@ from wengert.runtime.machines import is_sole
 from wengert.runtime.program import Array, Interpreter, Program
 from wengert.runtime.realize import value
 from wengert.runtime.signature import Recorded, frozen
+from wengert.runtime.steady import Steady
 from wengert.tensor import Tensor
 
+Results = Mapping[int, Array] | list[Array]
+MOVED = object()
+"""Says that a call is no repeat of the last one."""
+
+_type = attrgetter("__class__", "node.shape", "node.dtype", "node.device", "node.tracked")
+NO_HISTORIES: dict[int, Node] = {}
+_TRIES = 4  # replays in a row that may move something before nobody looks any more whether one does not
 _THROUGH = frozenset({"cond", "scan", "while_loop", "checkpoint", "custom_vjp", "custom_jvp"})
 
 
@@ -93,6 +102,12 @@ class Replay:
         self._history = sorted(tracked - c.let_go)
         self._let_go = tracked & c.let_go
         self._body = Graph(c.graph.inputs, [outputs[k] for k in self._history], 0) if self._history else None
+        touches_arguments = c.argument_grads or c.assigned_arguments or c.set_argument_grads or c.kept
+        self._tries = 0 if touches_arguments or self._body or self._borrowing else _TRIES
+        self._steady: Steady | None = None
+        self._repeat: Any = None
+        is_single = c.structure is tree.LEAF and c.returned[0][0] == VALUE
+        self._single: int | None = c.returned[0][1] if is_single else None
 
     # --- does it still stand ------------------------------------------------------------------------------------
 
@@ -147,8 +162,73 @@ class Replay:
 
     # --- running ------------------------------------------------------------------------------------------------
 
+    def fits(self, instance: Any, args: tuple[Any, ...]) -> bool:
+        """Whether a call's positional arguments are tensors of the types that this replay is steady with."""
+        if self._steady is None or recording.trace is not None or recording.autocast is not self._autocast:
+            return False
+        try:
+            same = [*map(_type, args)] == self._argument_types
+        except AttributeError:
+            return False
+        same = same and recording.grad is self._grad and self._owner == (None if instance is None else id(instance))
+        return same and len(set(map(id, args))) == len(args)
+
+    def again(self, leaves: Sequence[Any]) -> Any:
+        """The result of a call that finds everything where the last one left it, else MOVED: nothing was done."""
+        steady = self._steady
+        if steady is None or self.version != config.version or watch.observer is not None or is_checking_nans():
+            return MOVED
+        if is_due(self.calls + 1) or not self._slot_ids.isdisjoint(map(id, leaves)):
+            return MOVED
+        if self.guards.changed() is not None or not steady.holds():
+            return MOVED
+        if self.objects and not all([thing() is not None for thing in self.objects]):
+            return MOVED
+        arrays = [leaves[i].node.buffer if is_tensor else self._array(leaves[i]) for i, is_tensor in self._arguments]
+        for array in arrays:
+            if not hasattr(array, "dtype"):
+                return MOVED
+        self.calls += 1
+        results = self._repeat(arrays)
+        if self._single is not None:
+            return Tensor(self._value(self._single, results[self._single], NO_HISTORIES))
+        return tree.unflatten(self.captured.structure, self._returned(leaves, results, NO_HISTORIES))
+
     def run(self, call: Call) -> Any:
         """Run the program on a call's arguments, give the slots their new values, return the result."""
+        steady, self._steady = self._before(), None
+        result = self._run(call)
+        if steady is not None:
+            self._settle(steady, call)
+        return result
+
+    def _before(self) -> Steady | None:
+        """What is where, for a replay that may leave all of it there."""
+        if not self._tries:
+            return None
+        c = self.captured
+        watched = list(dict.fromkeys([*(slot for slot, _ in c.had_grad), *(slot for slot, *_ in c.set_grads)]))
+        graded = [slot for slot, how, _ in c.set_grads if how != NONE]
+        try:
+            return Steady(self._slots, [slot for slot, *_ in c.assigned], watched, graded)
+        except AttributeError:  # there is no gradient yet
+            return None
+
+    def _settle(self, steady: Steady, call: Call) -> None:
+        """The next call may be a repeat if this one left everything where it was; else it is tried a few times more."""
+        self._tries -= 1
+        if steady.owns and steady.holds():
+            c = self.captured
+            replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
+            fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
+            self._repeat = self.program.repeat(range(len(c.arguments)), fresh)  # type: ignore[union-attr]
+            self._steady, self._tries = (None, 0) if self._repeat is None else (steady, _TRIES)
+            plain = len(call.leaves) == len(call.args) and tree.are_leaves(call.args)
+            plain = plain and all(s[0] == TENSOR and not s[3] for s in call.specifications)
+            self._argument_types = [*map(_type, call.args)] if plain else [None]
+            _, _, self._grad, self._owner, self._autocast = call.key
+
+    def _run(self, call: Call) -> Any:
         c, leaves = self.captured, call.leaves
         sources = self._sources(leaves)
         arrays = [source.buffer if type(source) is Node else self._array(source) for source in sources]
@@ -249,6 +329,8 @@ class Replay:
         return (VARIABLE, {"slot": slot}, True) if leaf else (DATA, NO_ATTRS, False)
 
     def _give(self, tensor: Tensor, k: int, leaf: bool, array: Array) -> None:
+        if tensor.node.buffer is array:
+            return
         slot = ref(tensor)
         op, attrs, tracked = self._kind(slot, leaf)
         shape, dtype, device = self._types_out[k]
@@ -266,7 +348,7 @@ class Replay:
         else:
             self._give(tensor._grad, k, False, results[k])  # type: ignore[arg-type]
 
-    def _returned(self, leaves: Sequence[Any], results: list[Array], histories: dict[int, Node]) -> list[Any]:
+    def _returned(self, leaves: Sequence[Any], results: Results, histories: dict[int, Node]) -> list[Any]:
         made: dict[int, Tensor] = {}
         found = []
         for how, what in self.captured.returned:
@@ -288,6 +370,11 @@ class Replay:
             node = self.graph.outputs[k]
             return Node(node.op, RELEASED, node.attrs, node.shape, node.dtype, node.device, True, node.location, array)
         return self._node(k, array)
+
+
+def is_due(call: int) -> bool:
+    """Whether the recording is repeated at this call: 2, 4, 8, 16, ..."""
+    return call > 1 and call & (call - 1) == 0
 
 
 def _reference(thing: Any) -> Callable[[], Any]:

@@ -187,15 +187,19 @@ class Candidates:
     # --- several ways ---------------------------------------------------------------------------------------------
 
     def _opaque(self, node: Node, reads: list[Node]) -> Iterator[Candidate]:
-        """An op by the libraries, then by our kernels; of an attention that keeps something both ends the same way."""
+        """An op by the libraries, then by our kernels; a small product by ours first.
+
+        Of an attention that keeps something both ends go the same way.
+        """
         results, kept = self._results(node), self.kept.get(node, ())
         keeper = None if not kept else node if len(kept) == 1 else kept[0]
         vendors = _vendors(node, self.device, self.figures.tf32, keeper) if results else ()
-        for vendor in vendors:
-            yield Candidate(vendor.name, partial(self._called, vendor, node, reads, results))
+        theirs = [Candidate(vendor.name, partial(self._called, vendor, node, reads, results)) for vendor in vendors]
+        ours = []
         if device_ops.has_work(node) and not (kept and self._by_library(node, keeper)):
-            for tile in device_ops.tiles(node, self.figures)[: BESIDE if vendors else OWN]:
-                yield Candidate(_named(tile), partial(self._ours, node, reads, tile))
+            tiles = device_ops.tiles(node, self.figures)[: BESIDE if vendors else OWN]
+            ours = [Candidate(_named(tile), partial(self._ours, node, reads, tile)) for tile in tiles]
+        return iter(ours + theirs if device_ops.is_small(node) else theirs + ours)
 
     def _results(self, node: Node) -> list[Node]:
         """The values that an op makes, in order; none where nobody wants one of several."""

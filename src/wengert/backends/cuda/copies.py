@@ -73,7 +73,7 @@ def upload_aside(array: Array, device: str) -> DeviceArray:
     transfers.uploaded += array.nbytes
     if watch.observer is not None:
         watch.observer.copied(driver, array.nbytes, start, stop)
-    return DeviceArray(array.shape, array.dtype, device, block)
+    return DeviceArray.over(array.shape, array.dtype, block, block.pointer, None)
 
 
 class Download:

@@ -129,6 +129,7 @@ class Driver:
         self.flag = 0
         self.functions: dict[tuple[str, str], Any] = {}
         self._gates = itertools.count(1)
+        self.postponed: list[Callable[[], Any]] | None = None  # while capturing: what is to be done afterwards
 
     def make_current(self) -> None:
         """Have this thread's calls go to this GPU."""
@@ -173,8 +174,15 @@ class Driver:
         return int(check(self.cu.cuMemAllocAsync(size, self.stream)))
 
     def free(self, pointer: int) -> None:
-        """Give memory back from this point of the stream on."""
-        check(self.cu.cuMemFreeAsync(pointer, self.stream))
+        """Give memory back from this point of the stream on; not as a part of a graph that is being captured."""
+        self.when_not_capturing(lambda: check(self.cu.cuMemFreeAsync(pointer, self.stream)))
+
+    def when_not_capturing(self, action: Callable[[], Any]) -> None:
+        """Do something now, or after the capture that goes on: objects may end at any time."""
+        if self.postponed is None:
+            action()
+        else:
+            self.postponed.append(action)
 
     def trim(self) -> None:
         """Return the memory that the pools hold and nobody uses."""
@@ -408,13 +416,20 @@ class Driver:
         """Inside, what is put on the stream does not run: it is recorded as a graph, ready to replay afterwards."""
         mode = self.cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         check(self.cu.cuStreamBeginCapture(self.stream, mode))
+        postponed: list[Callable[[], Any]] = []
+        self.postponed = postponed
         recording = Recording(self)
         try:
             yield recording
         except BaseException:
             self.cu.cuStreamEndCapture(self.stream)
             raise
-        recording.finish(check(self.cu.cuStreamEndCapture(self.stream)))
+        else:
+            recording.finish(check(self.cu.cuStreamEndCapture(self.stream)))
+        finally:
+            self.postponed = None
+            for action in postponed:
+                action()
 
     def time(self, work: Callable[[], None], repeats: int = 1) -> float:
         """The seconds that the device takes for some work, the shortest of several times."""
@@ -466,9 +481,14 @@ class Recording:
         self.graph: Any = None
         self.executable: Any = None
 
-    def node(self) -> Any:
-        """The node of what was captured last."""
-        return check(self.cu.cuStreamGetCaptureInfo(self.driver.stream))[3][0]
+    def nodes(self) -> list[Any]:
+        """The nodes that what is captured next would wait for: those of what was captured last."""
+        return list(check(self.cu.cuStreamGetCaptureInfo(self.driver.stream))[3])
+
+    def after(self, nodes: Sequence[Any]) -> None:
+        """Have what is captured next wait for these nodes, and no others."""
+        flag = int(self.cu.CUstreamUpdateCaptureDependencies_flags.CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+        check(self.cu.cuStreamUpdateCaptureDependencies(self.driver.stream, list(nodes), None, len(nodes), flag))
 
     def finish(self, graph: Any) -> None:
         """Make the captured graph ready to replay."""
@@ -492,9 +512,9 @@ class Recording:
             check(status)
 
     def __del__(self) -> None:
-        if self.executable is not None:
-            self.cu.cuGraphExecDestroy(self.executable)
-            self.cu.cuGraphDestroy(self.graph)
+        cu, executable, graph = self.cu, self.executable, self.graph
+        if executable is not None:
+            self.driver.when_not_capturing(lambda: (cu.cuGraphExecDestroy(executable), cu.cuGraphDestroy(graph)))
 
 
 _current = threading.local()  # the driver that a thread's calls go to

@@ -134,7 +134,8 @@ def from_dlpack(x: Any) -> DeviceArray:
     _python.PyCapsule_SetName(capsule, _USED)
     owner = _Capsule(managed, capsule, device)
     pointer = (tensor.data or 0) + tensor.byte_offset
-    return DeviceArray(shape, dtype, device, _Borrowed(pointer, device, owner))
+    block = _Borrowed(pointer, device, owner)
+    return DeviceArray.over(shape, dtype, block, pointer, block)
 
 
 def from_interface(x: Any) -> DeviceArray:

@@ -109,14 +109,21 @@ def _readable(size: float) -> str:
 
 
 class DeviceArray:
-    """An array on a GPU: a block, or a stretch of one, and what lies in it."""
+    """An array on a GPU: a block, or a stretch of one, and what lies in it. A view names the owner of its memory."""
 
-    __slots__ = ("__weakref__", "block", "dtype", "offset", "pointer", "shape")
+    __slots__ = ("__weakref__", "block", "dtype", "owner", "pointer", "shape")
 
-    def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str, block: Any = None, offset: int = 0) -> None:
-        self.shape, self.dtype, self.offset = shape, dtype, offset
-        self.block = Block(self.nbytes, device) if block is None else block
-        self.pointer: int = self.block.pointer + offset  # where it begins
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str) -> None:
+        self.shape, self.dtype, self.owner = shape, dtype, None
+        self.block = Block(math.prod(shape) * dtype.itemsize, device)
+        self.pointer: int = self.block.pointer  # where it begins
+
+    @staticmethod
+    def over(shape: Shape, dtype: np.dtype[Any], block: Any, pointer: int, owner: Any) -> DeviceArray:
+        """An array at some address of a block that belongs to somebody else."""
+        array = DeviceArray.__new__(DeviceArray)
+        array.shape, array.dtype, array.block, array.pointer, array.owner = shape, dtype, block, pointer, owner
+        return array
 
     @property
     def device(self) -> str:
@@ -135,15 +142,23 @@ class DeviceArray:
 
     def reshape(self, shape: Shape) -> DeviceArray:
         """The same memory under another shape."""
-        return DeviceArray(shape, self.dtype, self.device, self.block, self.offset)
+        return DeviceArray.over(shape, self.dtype, self.block, self.pointer, self.owner or self)
+
+    def is_sole(self) -> bool:
+        """Whether whoever looks at this memory refers to this very array.
+
+        An owner that only this view refers to (and who asks) is let go: the view is the owner then.
+        """
+        if type(self.owner) is DeviceArray and sys.getrefcount(self.owner) == 2:
+            self.owner = None
+        return self.owner is None
 
     def rows(self, start: int, stop: int) -> DeviceArray | None:
         """Some rows, in the same memory; None where kernels could not read them because they begin off the grid."""
-        width = self.nbytes // max(self.shape[0], 1)
-        offset = self.offset + start * width
-        if offset % ALIGNMENT:
+        pointer = self.pointer + start * (self.nbytes // max(self.shape[0], 1))
+        if pointer % ALIGNMENT:
             return None
-        return DeviceArray((stop - start, *self.shape[1:]), self.dtype, self.device, self.block, offset)
+        return DeviceArray.over((stop - start, *self.shape[1:]), self.dtype, self.block, pointer, self.owner or self)
 
     def copy(self) -> DeviceArray:
         """The same elements in memory of their own."""

@@ -20,13 +20,16 @@ import numpy as np
 from wengert.backends.cuda.candidates import Candidates, Step, is_hosted
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
+from wengert.backends.cuda.order import Place, waits
+from wengert.backends.cuda.repeat import Repeat
 from wengert.backends.cuda.stretch import ERROR_FLAG, Call, Stretch, VendorCall
 from wengert.backends.cuda.tuning import tune
 from wengert.backends.plan import buffers, inlines, picks
 from wengert.compiler.donate import donations
 from wengert.compiler.fuse import Plan, fuse, storage
-from wengert.compiler.memory import lives, place
+from wengert.compiler.memory import Life, lives, place
 from wengert.compiler.passes import Report
+from wengert.compiler.schedule import schedule
 from wengert.graph import Graph, Node
 from wengert.kernels import device_ops
 from wengert.kernels.launch import TensorMap
@@ -34,6 +37,8 @@ from wengert.location import describe
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
+APART = 16 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
+ARENA = -1  # the memory that is no slot's
 
 
 class Program:
@@ -58,7 +63,7 @@ class Program:
         self.picks = picks(graph)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
-        self.plan: Plan = fuse(graph, inlines, self._operands, device_ops.absorbs)
+        self.plan: Plan = fuse(graph, inlines, self._operands, device_ops.is_small, keeps_products=False)
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
         self.external, self.constants, self.made, self.slots = buffers(graph, self.plan, self.taken)
@@ -87,9 +92,15 @@ class Program:
     # --- buffers --------------------------------------------------------------------------------------------------
 
     def _donations(self, pairs: Sequence[tuple[int, int]]) -> dict[Node, Node]:
-        hosted = [k for k, group in enumerate(self.plan.groups) if group.opaque and self._is_hosted(group.roots[0])]
+        """What is written over an input. The groups are put in an order in which that is right where it can be."""
         nodes = [(self.graph.inputs[i], self.graph.outputs[k]) for i, k in pairs]
-        return donations(self.graph, self.plan, nodes, max(hosted, default=-1))
+        order = schedule(self.graph, self.plan.groups, nodes, self._hosted_groups())
+        self.plan = self.plan._replace(groups=order)
+        return donations(self.graph, self.plan, nodes, max(self._hosted_groups(), default=-1))
+
+    def _hosted_groups(self) -> list[int]:
+        """The groups that the host computes: they may fail, and what was overwritten before would be lost."""
+        return [k for k, group in enumerate(self.plan.groups) if group.opaque and self._is_hosted(group.roots[0])]
 
     def _operands(self, node: Node) -> Sequence[Node]:
         return node.sources if self._is_hosted(node) else device_ops.operands(node)
@@ -113,7 +124,19 @@ class Program:
             needs.append((own(step.reads), [*own(step.writes), *temporaries]))
         alive = lives(needs)
         sizes.update((n, max(n.size * n.dtype.itemsize, 1)) for n in alive if isinstance(n, Node))
-        self.offsets, self.arena_size = place(alive, {value: -(-sizes[value] // 256) * 256 for value in alive})
+        sizes = {value: -(-sizes[value] // 256) * 256 for value in alive}
+        if sum(sizes.values()) <= APART:
+            alive = dict.fromkeys(alive, Life(0, len(self.steps)))
+        self.offsets, self.arena_size = place(alive, sizes)
+
+        def places(nodes: Sequence[Node], inside: Sequence[Any]) -> list[Place]:
+            given = [Place(self.slots[node], 0, 1) for node in nodes if node in self.slots]
+            return given + [Place(ARENA, self.offsets[x], self.offsets[x] + sizes[x]) for x in inside]
+
+        self.waits = waits(
+            ((), ()) if step.does_nothing else (places(step.reads, reads), places(step.writes, writes))
+            for step, (reads, writes) in zip(self.steps, needs)
+        )
 
     # --- launches -------------------------------------------------------------------------------------------------
 
@@ -139,7 +162,7 @@ class Program:
                 self._bind_vendor(number, step, arena, self.pieces[-1])
             for launch in step.work.launches if step.work else ():
                 call = Call(functions[launch.source, launch.entry], launch, driver.encode, number)
-                self.pieces[-1].calls.append(call)
+                self.pieces[-1].add(call, self.waits[number])
                 self._bind(call, number, step, arena, self.pieces[-1])
         self.last = [0] * (len(self.external) + len(self.constants) + len(self.made))
         self.staging: dict[int, tuple[DeviceArray, bytes]] = {}
@@ -148,7 +171,7 @@ class Program:
     def _bind_vendor(self, number: int, step: Step, arena: int, stretch: Stretch) -> None:
         workspace = arena + self.offsets[number, "workspace"] if step.vendor.workspace else 0
         call = VendorCall(step.vendor, len(step.operands), workspace, number)
-        stretch.calls.append(call)
+        stretch.add(call, self.waits[number])
         for position, name in enumerate(step.operands):
             node = step.buffers.get(name)
             if node in self.slots:
@@ -225,7 +248,7 @@ class Program:
         """
         with self.lock:
             self.driver.make_current()
-            given = [a if type(a) is DeviceArray else self._staged(i, a) for i, a in enumerate(arrays)]
+            given = [a if type(a) is DeviceArray else self.staged(i, a) for i, a in enumerate(arrays)]
             for number in self.overwritten:
                 if number not in owned or given[number] is not arrays[number]:
                     given[number] = given[number].copy()
@@ -258,7 +281,7 @@ class Program:
         found.update(zip(self.hosted, self.host_graph(*arrays)))
         return [found[k] for k in range(len(found))]
 
-    def _staged(self, i: int, array: np.ndarray[Any, Any]) -> DeviceArray:
+    def staged(self, i: int, array: np.ndarray[Any, Any]) -> DeviceArray:
         """A host array on the device, in a place of its input's own; uploaded only if it differs from the last one."""
         array = np.ascontiguousarray(array)
         there = self.staging.get(i)
@@ -280,6 +303,16 @@ class Program:
             self.last = pointers
         if self.fixed:
             self._copy_fixed(table, range(len(table) - len(self.made)), out=False)
+
+    def move(self, slot: int, array: DeviceArray) -> None:
+        """Give what uses a slot, no library among it, another address."""
+        self.last[slot] = array.pointer
+        if slot in self.users:
+            self._point_slot(slot, array, is_first=False)
+
+    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
+        """This program on the memory of its last call, in which only these inputs and outputs may move."""
+        return Repeat.of(self, inputs, outputs)
 
     def _point_slot(self, slot: int, array: DeviceArray, is_first: bool) -> None:
         """Give all that use a slot its address.
@@ -332,7 +365,7 @@ class Program:
     def _placed(self, node: Node, table: Sequence[DeviceArray]) -> DeviceArray:
         """A value where it lies while the program runs."""
         place = _Stretch(self._address(node, table), self.device)
-        return DeviceArray(node.shape, node.dtype, self.device, place)
+        return DeviceArray.over(node.shape, node.dtype, place, place.pointer, place)
 
     def _address(self, node: Node, table: Sequence[DeviceArray]) -> int:
         owner = storage(node)
@@ -355,14 +388,16 @@ class Program:
         """Which slots the outputs are in, and of which there is something to do besides."""
         outputs = self.graph.outputs
         numbers = {storage(node): self.numbers[k] for k, node in reversed(list(enumerate(outputs)))}
-        self.fresh = [(numbers[node], node.shape, node.dtype) for node in self.made]
+        shapes = dict(zip(self.numbers, (node.shape for node in outputs)))
+        self.fresh = [(numbers[node], shapes[numbers[node]], node.dtype) for node in self.made]
         self.overwritten = [self.slots[source] for source in self.taken.values()]
         self.places = [self.slots[storage(node)] for node in outputs]
         self.changed: list[tuple[int, Node, bool]] = []
         free = {*self.made, *self.taken}
         for k, node in enumerate(outputs):
             owner = storage(node)
-            if owner not in free or owner.shape != node.shape or node.device != self.device:
+            turned = owner in self.taken and owner.shape != node.shape
+            if owner not in free or turned or node.device != self.device:
                 self.changed.append((k, node, owner in free))
             free.discard(owner)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import groupby
 from typing import Any
@@ -47,15 +47,24 @@ class VendorCall:
 
 
 class Stretch:
-    """Launches with nothing of the host's between them: what one CUDA graph replays."""
+    """Launches with nothing of the host's between them: what one CUDA graph replays.
+
+    They belong to steps. In the graph a step waits only for those whose memory it needs, so that others run beside it.
+    """
 
     def __init__(self, driver: Any, describe: Callable[[int], str]) -> None:
         self.driver, self.describe = driver, describe  # what the step of a number computes, for people
         self.calls: list[Call | VendorCall] = []
         self.is_capturable = True
+        self.waits: dict[int, Sequence[int]] = {}  # by step: the steps it waits for
         self.runs = 0
         self.recording: Any = None
         self.changed: set[Call] = set()
+
+    def add(self, call: Call | VendorCall, waits: Sequence[int]) -> None:
+        """Put a call at the end; `waits` are the steps that its step waits for."""
+        self.calls.append(call)
+        self.waits[call.step] = waits
 
     def run(self, captures: bool) -> None:
         """Launch everything: one by one the first time, as a graph later."""
@@ -76,12 +85,16 @@ class Stretch:
                 self.recording.change(call.graph_node, call.function, call.shape, call.arguments)
             return
         trying: Any = None
+        ends: dict[int, list[Any]] = {}  # by step: the nodes of the graph that it ends with
         try:
             with self.driver.capturing() as recording:
                 for trying in self.calls:
+                    if trying.step not in ends:
+                        recording.after([node for step in self.waits[trying.step] for node in ends.get(step, ())])
                     trying.enqueue(self.driver)
+                    ends[trying.step] = recording.nodes()
                     if isinstance(trying, Call):
-                        trying.graph_node = recording.node()
+                        (trying.graph_node,) = ends[trying.step]
             self.recording = recording
         except OutOfMemoryError:
             raise

@@ -1,0 +1,139 @@
+"""Compiled steps that find everything in its place, on an emulated GPU: what they skip must not show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.backends.emulated import EmulatedDriver
+from tests.kernels.emulator import compiler
+from wengert import devices
+from wengert.backends.cuda import driver
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
+
+EMULATED = EmulatedDriver()
+RATE = 0.5
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedDriver]:
+    """A GPU of the emulator's."""
+    monkeypatch.setattr(driver, "_open", {"cuda:0": EMULATED})
+    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    before, wg.config.tier = wg.config.tier, "auto"
+    yield EMULATED
+    wg.config.tier = before
+
+
+class Descent:
+    """w goes down along its gradient, compiled; `expected` is the same in NumPy."""
+
+    def __init__(self) -> None:
+        self.w = wg.tensor([1.0, 2.0, 3.0], device="cuda", requires_grad=True)
+        self.rate = wg.tensor(RATE, device="cuda")
+        self.expected = np.array([1, 2, 3], np.float32)
+        self.step = wg.compile(self._step)
+
+    def _step(self, x: wg.Tensor) -> wg.Tensor:
+        self.w.grad = None
+        loss = (self.w * self.w * x).sum()
+        loss.backward()
+        with wg.no_grad():
+            self.w.assign(self.w - self.rate * self.w.grad)
+        return loss
+
+    def __call__(self, scale: float = 0.25, rate: float = RATE) -> wg.Tensor:
+        """A step, checked."""
+        x = np.full(3, scale, np.float32)
+        before = self.expected
+        loss = self.step(wg.tensor(x, device="cuda"))
+        self.expected = before - np.float32(rate) * (2 * before * x)
+        np.testing.assert_allclose(loss.item(), (before * before * x).sum(), rtol=1e-6)
+        np.testing.assert_allclose(self.w.numpy(), self.expected, rtol=1e-6)
+        np.testing.assert_allclose(self.w.grad.numpy(), 2 * before * x, rtol=1e-6)
+        return loss
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the next call may be a repeat."""
+        return self.step._newest("a test")._steady is not None
+
+
+@pytest.fixture
+def descent() -> Descent:
+    """One that repeats."""
+    found = Descent()
+    for _ in range(5):
+        found()
+    assert found.repeats
+    return found
+
+
+def test_a_repeat_takes_no_memory_from_the_driver(descent: Descent, gpu: EmulatedDriver) -> None:
+    x = wg.tensor(np.full(3, 0.25, np.float32), device="cuda")
+    losses = [descent.step(x) for _ in range(2)]
+    blocks = set(gpu.blocks)
+    for i in range(4):
+        losses[i % 2] = descent.step(x)
+    assert len(set(gpu.blocks) - blocks) <= 1  # two losses are held while a third is made
+
+
+def test_the_arguments_may_move(descent: Descent) -> None:
+    held = [descent(scale) for scale in (0.5, 0.125, 0.25)]
+    assert len({loss.item() for loss in held}) == 3
+
+
+HOLDS: dict[str, Callable[[Descent], wg.Tensor]] = {
+    "what is recorded": lambda d: d.w * 1.0,
+    "the same value under another name": lambda d: d.w.detach(),
+    "a view": lambda d: d.w.detach()[0:3],
+    "a gradient": lambda d: d.w.grad,
+    "what a gradient gives": lambda d: d.w.grad * 1.0,
+}
+
+
+@pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
+def test_what_somebody_holds_is_not_overwritten(hold: Callable[[Descent], wg.Tensor], descent: Descent) -> None:
+    before = hold(descent).numpy().copy()
+    held = hold(descent)
+    descent()
+    descent()
+    assert (held.numpy() == before).all()
+    del held
+    for _ in range(3):
+        descent()
+    assert descent.repeats
+
+
+def test_a_slot_that_was_assigned_is_read_afresh(descent: Descent) -> None:
+    with wg.no_grad():
+        descent.w.assign(wg.tensor([5.0, 6.0, 7.0], device="cuda"))
+    descent.expected = np.array([5, 6, 7], np.float32)
+    descent.rate.assign(wg.tensor(0.25, device="cuda"))
+    for _ in range(3):
+        descent(rate=0.25)
+
+
+def test_a_gradient_that_was_taken_away_comes_back(descent: Descent) -> None:
+    descent.w.grad = None
+    descent()
+    descent.w.grad = wg.ones((3,), device="cuda")
+    descent()
+
+
+def test_a_slot_that_is_gone_is_noticed() -> None:
+    slots = [wg.tensor(2.0, device="cuda")]
+
+    @wg.compile
+    def scaled(x: wg.Tensor) -> wg.Tensor:
+        return x * slots[0]
+
+    x = wg.ones((3,), device="cuda")
+    for _ in range(5):
+        assert scaled(x).tolist() == [2.0] * 3
+    slots[0] = wg.tensor(3.0, device="cuda")
+    assert scaled(x).tolist() == [3.0] * 3
