@@ -241,7 +241,8 @@ class Replay:
         for k in self._borrowing:
             results[k] = _own(results[k], [arrays[i] for i in self._arrays])
         histories = self._histories(sources, arrays, results)
-        self._commit(leaves, results)
+        with recording_lock:  # while another thread records, slots name abstract values, which are given back then
+            self._commit(leaves, results)
         returned = self._returned(leaves, results, histories)
         return returned[0] if c.structure is tree.LEAF else tree.unflatten(c.structure, returned)
 
