@@ -17,6 +17,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray
 from wengert.dtypes import ALL, as_dtype, bfloat16, bool_
 from wengert.errors import DTypeError
+from wengert.graph import Shape
 
 CUDA = 2  # DLPack's number for it
 _LEGACY = 1  # the stream that libraries use where nobody named one
@@ -134,8 +135,7 @@ def from_dlpack(x: Any) -> DeviceArray:
     _python.PyCapsule_SetName(capsule, _USED)
     owner = _Capsule(managed, capsule, device)
     pointer = (tensor.data or 0) + tensor.byte_offset
-    block = _Borrowed(pointer, device, owner)
-    return DeviceArray.over(shape, dtype, block, pointer, block)
+    return _borrowed(shape, dtype, pointer, device, owner)
 
 
 def from_interface(x: Any) -> DeviceArray:
@@ -151,7 +151,12 @@ def from_interface(x: Any) -> DeviceArray:
     device = f"cuda:{driver.index_of(pointer) if pointer else 0}"
     if given.get("stream") is not None:
         opened(device).wait_for(int(given["stream"]))
-    return DeviceArray(shape, as_dtype(dtype), device, _Borrowed(pointer, device, x))
+    return _borrowed(shape, as_dtype(dtype), pointer, device, x)
+
+
+def _borrowed(shape: Shape, dtype: np.dtype[Any], pointer: int, device: str, owner: Any) -> DeviceArray:
+    block = _Borrowed(pointer, device, owner)
+    return DeviceArray.over(shape, dtype, block, pointer, block)
 
 
 def _dtype(found: _DataType) -> np.dtype[Any]:
