@@ -33,7 +33,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A library with three algorithms for a product, and a cache of the test's own."""
     monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
     monkeypatch.setattr(choices, "_loaded", {})
-    monkeypatch.setattr(device_ops, "absorbs", lambda node: False)
+    monkeypatch.setattr(device_ops, "is_small", lambda node: False)
     monkeypatch.setattr(candidates, "OWN", 1)
     monkeypatch.setattr(candidates, "BESIDE", 1)
     names = ("lib #0", "lib #1", "lib #2")
@@ -97,7 +97,7 @@ def test_our_kernel_may_win(clock: dict[str, float]) -> None:
 def test_a_library_may_win_where_our_kernel_takes_the_sums_in(
     clock: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_ops, "absorbs", lambda node: True)
+    monkeypatch.setattr(device_ops, "is_small", lambda node: True)
     clock["lib #1"] = 0.5
     x, y = operands()
     tuned = wg.compile(lambda x, y: wg.relu(x @ y) + 1, tune=True)
