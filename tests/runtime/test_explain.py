@@ -15,8 +15,8 @@ from wengert.runtime.program import Interpreter
 
 FEATURES, HIDDEN, CLASSES, BATCH = 5, 7, 3, 4
 PASSES = [
-    *("recorded", "inline", "simplify", "cse", "merge", "turn", "thin", "factor", "simplify 2", "cse 2"),
-    *("onehot", "layout", "dce", "remat", "fuse"),
+    *("recorded", "inline", "simplify", "cse", "merge", "turn", "thin", "heads", "factor"),
+    *("simplify 2", "cse 2", "onehot", "layout", "align", "dce", "remat", "fuse"),
 ]
 
 
