@@ -6,6 +6,7 @@ is left aside with a warning until candidates are timed again.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -13,7 +14,6 @@ import re
 import tempfile
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -43,9 +43,21 @@ class Choice(NamedTuple):
 class Choices:
     """The choices for one GPU, by what was to be carried out."""
 
-    def __init__(self, machine: Mapping[str, str], path: Path) -> None:
-        self.machine, self.path = dict(machine), path
+    def __init__(self, device: str) -> None:
+        self.device = device  # the GPU's name
+        self.path = cache_folder() / ("tuned-" + re.sub(r"\W+", "-", device) + ".json")
         self.found = self._read()
+
+    @functools.cached_property
+    def machine(self) -> dict[str, str]:
+        """What the times depend on."""
+        kernels = hashlib.sha256("".join(headers().values()).encode()).hexdigest()[:12]
+        found = {"device": self.device, "kernels": kernels}
+        if blas.library() is not None:
+            found["cuBLASLt"] = str(blas.library().get_version())
+        if dnn.library() is not None:
+            found["cuDNN"] = str(dnn.library().backend_version())
+        return found
 
     def __bool__(self) -> bool:
         return bool(self.found)
@@ -101,17 +113,6 @@ def _checked(fields: Any) -> Choice:
     return choice._replace(seconds=float(choice.seconds), first_seconds=float(choice.first_seconds))
 
 
-def _machine(driver: Any) -> dict[str, str]:
-    """What the times depend on."""
-    kernels = hashlib.sha256("".join(headers().values()).encode()).hexdigest()[:12]
-    found = {"device": driver.name, "kernels": kernels}
-    if blas.library() is not None:
-        found["cuBLASLt"] = str(blas.library().get_version())
-    if dnn.library() is not None:
-        found["cuDNN"] = str(dnn.library().backend_version())
-    return found
-
-
 _loaded: WeakKeyDictionary[Any, Choices] = WeakKeyDictionary()
 
 
@@ -119,6 +120,5 @@ def choices_of(driver: Any) -> Choices:
     """The choices for a driver's GPU, read from the file once."""
     found = _loaded.get(driver)
     if found is None:
-        name = re.sub(r"\W+", "-", driver.name)
-        found = _loaded[driver] = Choices(_machine(driver), cache_folder() / f"tuned-{name}.json")
+        found = _loaded[driver] = Choices(driver.name)
     return found

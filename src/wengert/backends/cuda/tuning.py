@@ -62,7 +62,8 @@ def tune(candidates: Candidates, groups: Iterable[Group], seconds: float) -> Tun
             choice = _winner(candidates.driver, steps) if len(steps) > 1 else None
             if choice is not None:
                 found[key] = choice
-    candidates.choices.keep(found)
+    if found:
+        candidates.choices.keep(found)
     return Tuned(perf_counter() - start, found, len(wanted) - len(new), left)
 
 
