@@ -31,7 +31,7 @@ class Named(FakeLibrary):
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A library with three algorithms for a product, and a cache of the test's own."""
-    monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
+    monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(choices, "_loaded", {})
     monkeypatch.setattr(device_ops, "is_small", lambda node: False)
     monkeypatch.setattr(candidates, "OWN", 1)
@@ -79,7 +79,7 @@ def test_the_winner_runs_and_is_kept_for_later_programs(clock: dict[str, float],
     later(x, y)
     assert "matmul: lib #2" in explained(later) and "tuning took" not in explained(later)
 
-    (file,) = (tmp_path / "wengert").glob("tuned-*.json")
+    (file,) = tmp_path.glob("tuned-*.json")
     stored = json.loads(file.read_text())
     assert stored["machine"]["device"] == "emulated"
     (key,) = stored["choices"]
@@ -134,9 +134,7 @@ def test_time_that_is_up_leaves_the_rest_untimed(clock: dict[str, float], monkey
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"machine": {}, "choices": {"matmul": 3}}', "\0"])
 def test_a_bad_file_is_ignored_with_a_warning(content: str, clock: dict[str, float], tmp_path: Path) -> None:
-    folder = tmp_path / "wengert"
-    folder.mkdir()
-    (folder / "tuned-emulated.json").write_text(content)
+    (tmp_path / "tuned-emulated.json").write_text(content)
     plain = wg.compile(lambda x, y: x @ y)
     with pytest.warns(UserWarning, match="no file of tuned choices"):
         plain(*operands())
@@ -146,7 +144,7 @@ def test_a_bad_file_is_ignored_with_a_warning(content: str, clock: dict[str, flo
 def test_choices_of_other_versions_are_ignored_with_a_warning(clock: dict[str, float], tmp_path: Path) -> None:
     clock["lib #2"] = 0.5
     wg.compile(lambda x, y: x @ y, tune=True)(*operands())
-    (file,) = (tmp_path / "wengert").glob("tuned-*.json")
+    (file,) = tmp_path.glob("tuned-*.json")
     file.write_text(file.read_text().replace('"kernels": "', '"kernels": "other'))
     choices._loaded.clear()
     plain = wg.compile(lambda x, y: x @ y)
