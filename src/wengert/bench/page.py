@@ -109,7 +109,7 @@ def _crossovers(report: Report) -> str:
         return short(found) if found is not None else "not in these sizes"
 
     rows = [
-        (c["case"], c["pass"], c["unit"], size(c["staying"]), size(c["copied"]) if c["copied"] is not None else "-")
+        (c["case"], c["pass"], c["unit"], size(c["staying"]), size(c["copied"]) if "copied" in c else "")
         for c in report["crossovers"]
     ]
     head = ["", "pass", "size counts", "GPU is faster from", "copied there and back every time"]

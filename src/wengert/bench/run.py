@@ -148,17 +148,10 @@ def crossovers(points: Sequence[Point]) -> list[dict[str, Any]]:
         staying = [(size, gpu[size]["seconds"] / cpu[size]) for size in shared]
         copied = [(size, (p["seconds"] + p["copies"]) / cpu[size]) for size in shared if "copies" in (p := gpu[size])]
         last = shared[-1]
-        found.append(
-            {
-                "case": case,
-                "pass": name,
-                "unit": own[0]["unit"],
-                "staying": crossing(staying),
-                "copied": crossing(copied) if copied else None,
-                "speedup": cpu[last] / gpu[last]["seconds"],
-                "at": last,
-            }
-        )
+        row = {"case": case, "pass": name, "unit": own[0]["unit"], "staying": crossing(staying)}
+        if copied:
+            row["copied"] = crossing(copied)
+        found.append({**row, "speedup": cpu[last] / gpu[last]["seconds"], "at": last})
     return found
 
 
