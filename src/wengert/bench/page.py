@@ -105,13 +105,13 @@ def _costs(report: Report) -> str:
 
 
 def _crossovers(report: Report) -> str:
-    def size(found: float | None) -> str:
-        return short(found) if found is not None else "not in these sizes"
+    def size(c: dict[str, Any], name: str) -> str:
+        if name not in c:
+            return ""
+        found = c[name]
+        return "at no size here" if found is None else f"{short(found)}{', the least here' * (found == c['least'])}"
 
-    rows = [
-        (c["case"], c["pass"], c["unit"], size(c["staying"]), size(c["copied"]) if "copied" in c else "")
-        for c in report["crossovers"]
-    ]
+    rows = [(c["case"], c["pass"], c["unit"], size(c, "staying"), size(c, "copied")) for c in report["crossovers"]]
     head = ["", "pass", "size counts", "GPU is faster from", "copied there and back every time"]
     return (
         "<h2>Where the GPU starts to pay</h2><p>The size from which on the GPU is faster, read off between the sizes "

@@ -151,7 +151,7 @@ def crossovers(points: Sequence[Point]) -> list[dict[str, Any]]:
         row = {"case": case, "pass": name, "unit": own[0]["unit"], "staying": crossing(staying)}
         if copied:
             row["copied"] = crossing(copied)
-        found.append({**row, "speedup": cpu[last] / gpu[last]["seconds"], "at": last})
+        found.append({**row, "least": shared[0], "speedup": cpu[last] / gpu[last]["seconds"], "at": last})
     return found
 
 
