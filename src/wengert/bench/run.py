@@ -22,7 +22,6 @@ import wengert as wg
 from wengert.bench.cases import MODELS, OPS, Model, Op
 from wengert.bench.measure import Time, ceilings, copied, copies, launch, placed, timed
 from wengert.errors import WengertError
-from wengert.graph import Graph
 from wengert.runtime.compile import Compiled
 from wengert.runtime.explain import flops, size_of
 
@@ -97,7 +96,7 @@ def of_op(case: Op, size: int, device: str) -> Iterator[Point]:
     forward = Compiled(function)
     result = forward(*tensors)
     moving = copied(arrays, [result]) if device == "gpu" else 0.0
-    yield {"pass": "forward", **_point(timed(lambda: forward(*tensors), device), forward.graph()), "copies": moving}
+    yield {"pass": "forward", **_point(case, timed(lambda: forward(*tensors), device), forward), "copies": moving}
     if not case.has_derivative:
         return
 
@@ -110,7 +109,7 @@ def of_op(case: Op, size: int, device: str) -> Iterator[Point]:
     gradients = backward(g, *tensors)
     moving = copied(arrays, list(gradients)) if device == "gpu" else 0.0
     time = timed(lambda: backward(g, *tensors), device)
-    yield {"pass": "forward + backward", **_point(time, backward.graph()), "copies": moving}
+    yield {"pass": "forward + backward", **_point(case, time, backward), "copies": moving}
 
 
 def of_model(case: Model, size: int, device: str) -> Iterator[Point]:
@@ -121,12 +120,15 @@ def of_model(case: Model, size: int, device: str) -> Iterator[Point]:
         yield {"pass": name, "seconds": time.seconds, "host": time.host}
 
 
-def _point(time: Time, graph: Graph) -> Point:
+def _point(case: Op, time: Time, compiled: Compiled) -> Point:
     """A time, and what the program has to read, write and compute at least."""
+    point = {"seconds": time.seconds, "host": time.host}
+    if not case.reads_all:
+        return point
+    graph = compiled.graph()
     values = {*graph.inputs, *graph.outputs}
     return {
-        "seconds": time.seconds,
-        "host": time.host,
+        **point,
         "bytes": sum(size_of(node) for node in values),
         "flops": sum(flops(node) for node in graph.nodes),
     }
