@@ -154,7 +154,7 @@ class EmulatedDriver:
     def launch(self, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
         """Run a kernel, or record it."""
         if self.recording is not None:
-            self.recording.append([function, shape, arguments.slots.copy()])
+            self.recording.append([function, shape, _copied(arguments)])
             return
         call, barriers = function
         sizes = (ctypes.c_uint * 6)(*shape[:6])
@@ -213,6 +213,15 @@ class IdleDriver(EmulatedDriver):
         """Nothing is done."""
 
 
+def _copied(arguments: Arguments) -> Arguments:
+    """Arguments of their own memory; nothing here has tensor maps."""
+    again = Arguments(())
+    again.slots = arguments.slots.copy()
+    again.addresses = arguments.addresses - np.uint64(arguments.slots.ctypes.data) + np.uint64(again.slots.ctypes.data)
+    again.pointer = again.addresses.ctypes.data
+    return again
+
+
 class EmulatedRecording:
     """A graph of launches."""
 
@@ -231,7 +240,7 @@ class EmulatedRecording:
 
     def change(self, node: int, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
         """Other arguments for one of them."""
-        self.calls[node] = [function, shape, arguments.slots.copy()]
+        self.calls[node] = [function, shape, _copied(arguments)]
 
     def replay(self) -> None:
         """Run them all, in an order that a GPU might choose, and that is most unlike the one they came in."""
@@ -241,10 +250,7 @@ class EmulatedRecording:
             if callable(call):
                 call()
                 continue
-            function, shape, slots = call
-            arguments = Arguments([0] * len(slots))
-            arguments.slots[:] = slots
-            self.driver.launch(function, shape, arguments)
+            self.driver.launch(*call)
 
     def order(self) -> list[int]:
         """Each after those it waits for; of those that could come next, always the last."""

@@ -453,3 +453,35 @@ def test_attention_writes_heads_side_by_side(with_forward: bool) -> None:
     found, source = gradient("cuda")
     np.testing.assert_allclose(found, gradient("cpu")[0], rtol=1e-10, atol=1e-12)
     assert "to_key_row = 24" in source and ("y_row = 8" in source) == with_forward
+
+
+def test_updates_and_casts_of_one_text_are_one_launch() -> None:
+    def trained(device: str) -> tuple[list[np.ndarray], object]:
+        rng = np.random.default_rng(0)
+        weights = [rng.normal(size=(12, 12)) for _ in range(3)] + [rng.normal(size=(12, 5))]
+        slots = [wg.tensor(w, dtype=wg.float32, device=device, requires_grad=True) for w in weights]
+        x = wg.tensor(rng.normal(size=(4, 12)), dtype=wg.float32, device=device)
+        optimizer = wg.optim.SGD(slots, lr=0.1, momentum=0.9)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            y = x
+            with wg.autocast(wg.bfloat16):
+                for weight in slots:
+                    y = wg.tanh(y @ weight)
+            (y.astype(wg.float32) ** 2).sum().backward()
+            optimizer.step()
+
+        run = wg.compile(step)
+        for _ in range(4):
+            run()
+        return [slot.numpy() for slot in slots], run._newest("x").program
+
+    (found, program), (expected, _) = trained("cuda"), trained("cpu")
+    for got, want in zip(found, expected):
+        np.testing.assert_allclose(got, want, rtol=0.05, atol=0.02)
+    launches = [x for step in program.steps if step.work for x in step.work.launches]
+    tables = [len(a) for launch in launches for a in launch.arguments if isinstance(a, tuple)]
+    assert min(tables) == 10, "five casts, each with what is cast and its copy, are one launch"
+    assert len(tables) >= 2
+    assert len(program.steps) == len(program.plan.groups)

@@ -214,7 +214,9 @@ def test_kernels_compile(device: Device) -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
     kinds = [(name, dtype) for name in KERNELS for dtype in (wg.float32, wg.bfloat16) if name not in ("entropy",)]
     programs = [CudaGraph(graph_of(*kind), lambda kernel: write(kernel, device)) for kind in kinds]
-    cubin(unit(work for program in programs for work, _ in program.works.values()), device.arch)
+    x = [placeholder((n,), wg.bfloat16) for n in (100, 7)]
+    many = write_many(CudaGraph(Graph(x, [x[0] * 2.0, x[1] * 2.0])).kernels, device)
+    cubin(unit([many, *(work for program in programs for work, _ in program.works.values())]), device.arch)
 
 
 @pytest.mark.slow

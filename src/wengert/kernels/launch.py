@@ -51,12 +51,15 @@ class Launch:
     @property
     def buffers(self) -> tuple[str, ...]:
         """The buffers it takes, in order."""
-        found: list[str] = []
+        named = (a.buffer if isinstance(a, TensorMap) else a for a in self.spread)
+        return tuple(name for name in named if isinstance(name, str))
+
+    @property
+    def spread(self) -> tuple[str | np.generic | TensorMap, ...]:
+        """The arguments, with what is in tables one by one."""
+        found: list[str | np.generic | TensorMap] = []
         for argument in self.arguments:
-            if isinstance(argument, TensorMap):
-                found.append(argument.buffer)
-            elif not isinstance(argument, np.generic):
-                found += [argument] if isinstance(argument, str) else argument
+            found += argument if isinstance(argument, tuple) else [argument]
         return tuple(found)
 
 

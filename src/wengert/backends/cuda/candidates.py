@@ -23,6 +23,7 @@ from wengert.kernels.convolution_form import is_convolution
 from wengert.kernels.cuda import write
 from wengert.kernels.epilogue import epilogue
 from wengert.kernels.launch import Device, Work, in_turn
+from wengert.kernels.loops import Kernel
 from wengert.kernels.opaque import is_even, product
 from wengert.kernels.product import Tile
 
@@ -38,6 +39,7 @@ class Step(NamedTuple):
     vendor: Any = None  # a library's candidate, which goes before the work
     operands: tuple[str, ...] = ()  # the buffers that it takes, in order
     choice: Choice | None = None  # why it was taken, if candidates were timed
+    kernel: Kernel | None = None  # of loops: what was written, if it is one kernel
 
     @property
     def workspace(self) -> Mapping[str, int]:
@@ -174,7 +176,8 @@ class Candidates:
     def _loops(self, group: Group, reads: list[Node]) -> Step:
         kernels, names = loops(group, self.plan, self.taken)
         work = in_turn([write(kernel, self.figures) for kernel in kernels])
-        return Step(work, None, names, reads, list(group.stored))
+        kernel = kernels[0] if len(kernels) == 1 else None
+        return Step(work, None, names, reads, list(group.stored), kernel=kernel)
 
     def _pick(self, node: Node) -> Step:
         """One result of several: it is in its place already, or is copied from the first that picked it."""

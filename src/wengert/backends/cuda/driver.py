@@ -79,22 +79,25 @@ def count() -> int:
 class Arguments:
     """The arguments of a kernel, packed as the driver takes them: eight bytes each, and a pointer to every one.
 
-    A tensor map has a block of its own, which `encode` fills whenever the address of its buffer is set.
+    A tensor map has a block of its own, which `encode` fills whenever the address of its buffer is set. A table (a
+    tuple) is one argument of several places, which are numbered one after the other with all others.
     """
 
     def __init__(self, values: Sequence[Any], encode: Callable[[TensorMap, int], bytes] | None = None) -> None:
-        self.slots = np.zeros(max(len(values), 1), np.uint64)
-        self.addresses = self.slots.ctypes.data + 8 * np.arange(len(self.slots), dtype=np.uint64)
+        places = [len(value) if isinstance(value, tuple) else 1 for value in values]
+        self.slots = np.zeros(max(sum(places), 1), np.uint64)
+        heads = np.cumsum([0, *places[:-1]], dtype=np.uint64)
+        self.addresses = self.slots.ctypes.data + 8 * heads
         self.maps: dict[int, tuple[TensorMap, np.ndarray[Any, Any]]] = {}
         self.encode = encode
-        for i, value in enumerate(values):
+        for i, (value, head) in enumerate(zip(values, heads.tolist())):
             if isinstance(value, TensorMap):
                 raw = np.zeros(192, np.uint8)
                 block = raw[-raw.ctypes.data % 64 :][:128]
-                self.maps[i] = value, block
+                self.maps[head] = value, block
                 self.addresses[i] = block.ctypes.data
-            else:
-                self.set(i, value)
+            elif not isinstance(value, tuple):
+                self.set(head, value)
         self.pointer = self.addresses.ctypes.data
 
     def set(self, i: int, value: Any) -> None:

@@ -23,6 +23,7 @@ from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchec
 from wengert.backends.cuda.order import Place, waits
 from wengert.backends.cuda.repeat import Repeat
 from wengert.backends.cuda.stretch import ERROR_FLAG, Call, Stretch, VendorCall
+from wengert.backends.cuda.together import together
 from wengert.backends.cuda.tuning import tune
 from wengert.backends.plan import buffers, inlines, picks
 from wengert.compiler.donate import donations
@@ -70,7 +71,7 @@ class Program:
         self._plan_results()
         candidates = Candidates(self.plan, self.taken, self.picks, self.device, self.figures)
         self.tuned = tune(candidates, self.plan.groups, tuning) if tuning else None
-        self.steps = [candidates.step(group) for group in self.plan.groups]
+        self.steps = together([candidates.step(group) for group in self.plan.groups], self.taken, self.figures)
         start = perf_counter()
         self._place_memory()
         self.seconds["memory"] = perf_counter() - start
@@ -180,7 +181,7 @@ class Program:
                 call.pointers[position] = arena + self.offsets[(number, name) if node is None else node]
 
     def _bind(self, call: Call, number: int, step: Step, arena: int, stretch: Stretch) -> None:
-        for position, given in enumerate(call.launch.arguments):
+        for position, given in enumerate(call.launch.spread):
             argument = given.buffer if isinstance(given, TensorMap) else given
             if not isinstance(argument, str):
                 continue

@@ -1,0 +1,91 @@
+"""Steps of one text as one launch: the updates of all parameters of a model, the casts of its weights.
+
+A kernel over a few million elements hardly gets going before it ends. `together` makes one step of those whose texts
+are the same but for their sizes, where nothing in between keeps them apart: at the place of the last, if nobody needs
+the others before, or at that of the first, if all that they read is there. Every group keeps its step: that of a member
+which is done elsewhere does nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+
+from wengert.backends.cuda.candidates import Step
+from wengert.graph import Node
+from wengert.kernels.cuda import signature, write_many
+from wengert.kernels.launch import Device, Work
+
+LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
+
+
+def together(steps: Sequence[Step], taken: Mapping[Node, Node], device: Device) -> list[Step]:
+    """The steps, those of one text as one where that may be; `taken` says which input an output is written over."""
+    found, alike = list(steps), dict[Hashable, list[int]]()
+    for number, step in enumerate(steps):
+        kind = _kind(step)
+        if kind is not None:
+            alike.setdefault(kind, []).append(number)
+    order = _Order(steps, taken)
+    for numbers in alike.values():
+        at = order.place(numbers)
+        if at is not None:
+            order.move(numbers, at)
+            for number in numbers:
+                found[number] = Step(Work(()), None, {}, [], [])
+            found[at] = _joined([steps[number] for number in numbers], device)
+    return found
+
+
+def _kind(step: Step) -> Hashable | None:
+    """What steps must have in common to be one; None for one that stays by itself."""
+    if step.kernel is None or math.prod(loop.extent for loop in step.kernel.outer) > LARGE:
+        return None
+    return signature(step.kernel)
+
+
+def _joined(steps: Sequence[Step], device: Device) -> Step:
+    kernels = [step.kernel for step in steps if step.kernel is not None]
+    buffers = {name: node for step in steps for name, node in step.buffers.items()}
+    reads = list(dict.fromkeys(node for step in steps for node in step.reads))
+    return Step(write_many(kernels, device), None, buffers, reads, [node for step in steps for node in step.writes])
+
+
+class _Order:
+    """Who reads and writes what, by the numbers of the steps, and where these are done by now."""
+
+    def __init__(self, steps: Sequence[Step], taken: Mapping[Node, Node]) -> None:
+        self.steps, self.at = steps, list(range(len(steps)))
+        self.readers: dict[Node, list[int]] = {}
+        self.writers: dict[Node, list[int]] = {}  # of a value, or over it
+        for number, step in enumerate(steps):
+            for node in step.reads:
+                self.readers.setdefault(node, []).append(number)
+            for node in step.writes:
+                self.writers.setdefault(node, []).append(number)
+                if node in taken:
+                    self.writers.setdefault(taken[node], []).append(number)
+        self.taken = taken
+
+    def place(self, numbers: Sequence[int]) -> int | None:
+        """Where all of these steps can be done at once: at the last or at the first; None if nowhere."""
+        if len(numbers) < 2:
+            return None
+        for at in (numbers[-1], numbers[0]):
+            if all(self._can_move(number, at) for number in numbers):
+                return at
+        return None
+
+    def move(self, numbers: Sequence[int], to: int) -> None:
+        """Note that steps are done elsewhere."""
+        for number in numbers:
+            self.at[number] = to
+
+    def _can_move(self, number: int, to: int) -> bool:
+        """Whether no step on the way (those that move along are, too) reads what it writes or writes what it reads."""
+        step = self.steps[number]
+        written = [*step.writes, *[self.taken[node] for node in step.writes if node in self.taken]]
+        others = [k for node in written for k in (*self.readers.get(node, ()), *self.writers.get(node, ()))]
+        others += [k for node in step.reads for k in self.writers.get(node, ())]
+        low, high = min(number, to), max(number, to)
+        return not any(low <= self.at[k] <= high for k in others if k != number)
