@@ -107,6 +107,15 @@ def test_ops_on_what_convolutions_make(function: Callable[..., Any]) -> None:
     assert_means_the_same(graph, laid_out(graph))
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_kernel_of_one_element_is_a_product(stride: int) -> None:
+    function = gradients(lambda x, w: (wg.conv2d(x, w, stride=stride) ** 2).sum())
+    graph, _ = optimize(recorded(function, (2, 8, 6, 7), (4, 8, 1, 1)))
+    after = laid_out(graph)
+    assert_means_the_same(graph, after)
+    assert names(after).count("matmul") == 2 and "convolve_last" not in names(after)
+
+
 def test_three_axes_of_space() -> None:
     function = gradients(lambda x, w: (wg.relu(wg.conv3d(x, w, padding=1)) ** 2).mean())
     graph, _ = optimize(recorded(function, (2, 3, 4, 5, 6), (4, 3, 3, 3, 3)))

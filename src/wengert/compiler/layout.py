@@ -5,7 +5,8 @@ forms, the recorded one and the turned one. The walk makes each in the form its 
 reductions, pools, padding and concatenation of turned values are turned themselves, their axes renamed. Where the other
 form is asked for, a turn of the axes stands in between, which a kernel that computes the value takes in as a map of
 indices. Inputs and outputs stay as they are: weights are turned by the kernel that casts them, and their gradients
-are read turned by the one that updates them. Convolutions over few channels are folded besides (`fold`).
+are read turned by the one that updates them. Some convolutions take another form besides
+(`convolutions`).
 
 Numbers stay the same but for the order in which sums over turned values are added up.
 """
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.compiler.constants import number
-from wengert.compiler.fold import Folding, folding
+from wengert.compiler.convolutions import Folding, as_product, folding, is_product
 from wengert.compiler.rewrite import made_by, opaque, over, scope, spend
 from wengert.dtypes import HALF, float32
 from wengert.graph import Graph, Node, Shape, now, recorded_as
@@ -35,7 +36,16 @@ from wengert.ops.channels_last import (
 )
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.core import CAST
-from wengert.ops.movement import BROADCAST, CONCAT, FLIP, PLACE, RESHAPE, SLICE, permute_dims, reshape
+from wengert.ops.movement import (
+    BROADCAST,
+    CONCAT,
+    FLIP,
+    PLACE,
+    RESHAPE,
+    SLICE,
+    permute_dims,
+    reshape,
+)
 from wengert.ops.op import PICK, pick
 from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
@@ -164,12 +174,16 @@ class _Turning:
         return (isinstance(op, Elementwise) or op in _RENAMING) and self._like(node)
 
     def _convolution(self, node: Node) -> bool:
-        fold = folding(node)
-        made = self._add(self._folded(node, fold) if fold else self._turned(node))
-        if node.op is not CONVOLVE_WEIGHT:
-            self.last[node] = made
+        if is_product(node):
+            value, weight = self.as_turned(node.sources[0]), self.as_recorded(node.sources[1])
+            self.last[node] = self._added(lambda: as_product(node, value, weight))
             self.made_last.add(node)
             return True
+        fold = folding(node)
+        made = self._folded(node, fold) if fold else self._turned(node)
+        if node.op is not CONVOLVE_WEIGHT:
+            return self._keep(node, made)
+        self._add(made)
         if fold:
             made = self._added(lambda: fold.unfolded(made))
         self.first[node] = self._permuted(made, first_order(node.ndim))

@@ -1,8 +1,9 @@
-"""Folding: a convolution over few channels, as of an image, becomes one over as many as tensor cores take at once.
+"""Other forms of a convolution, for `layout`: folded, or a matrix product. Values here have their channels last.
 
+A convolution over few channels, as of an image, is folded: it becomes one over as many as tensor cores take at once.
 Under a stride of 2 every 2 x 2 neighbours count as channels of one place: a kernel of 7 x 7 over 3 channels is one of
 4 x 4 over 12, at stride 1. What is left of the last 16 bytes is filled up with zeros. All of it is movement, which the
-kernel that casts the image takes in. Values here have their channels last.
+kernel that casts the image takes in. A convolution with a kernel of one element is a product of places by channels.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wengert.graph import Node, Shape
-from wengert.ops.convolve import CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
+from wengert.ops.channels_last import last_order, turned
+from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
+from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import permute_dims, place, reshape, take_slice
 
 CHUNK = 16  # bytes that are read at once
@@ -102,3 +105,30 @@ def _by(factor: Shape, x: Node, weight: Node, y: Node, a: dict[str, Any], chunk:
     if any(number < 0 for pair in padding for number in pair):
         return None
     return Folding(x.shape[1], -(-own // chunk) * chunk, factor, ahead, given, kernel, stride, padding)
+
+
+# --- products -------------------------------------------------------------------------------------------------------
+
+
+def is_product(node: Node) -> bool:
+    """Whether a convolution, or the one by its input, is a matrix product, of sizes that suit one.
+
+    Over a weight's gradient, a sum over all places, a library's convolution shares the work out better.
+    """
+    if node.op is CONVOLVE_WEIGHT:
+        return False
+    weight, chunk = node.sources[1], CHUNK // node.dtype.itemsize
+    padded = any(number for pair in node.attrs["padding"] for number in pair)
+    return set(weight.shape[2:]) == {1} and not padded and not any(n % chunk for n in weight.shape[:2])
+
+
+def as_product(node: Node, value: Node, weight: Node) -> Node:
+    """Such a convolution of a value, and of its weight as it was recorded, as a product."""
+    matrix = reshape(weight, weight.shape[:2])
+    shape, steps, starts = turned(node.shape, last_order(node.ndim)), (1, *node.attrs["stride"], 1), (0,) * node.ndim
+    if node.op is CONVOLVE:
+        matrix = permute_dims(matrix, (1, 0))
+        value = take_slice(value, starts, steps, (*shape[:-1], value.shape[-1]))
+    rows = reshape(value, (math.prod(value.shape[:-1]), value.shape[-1]))
+    made = reshape(MATMUL(rows, matrix), (*value.shape[:-1], shape[-1]))
+    return made if node.op is CONVOLVE else place(made, shape, starts, steps)
