@@ -99,6 +99,12 @@ def _with_slope(function: Any, x: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
     return function(x), wg.grad(lambda x: (function(x) * wg.sin(x)).sum())(x)
 
 
+def _with_sum(x: Any, y: Any, function: Any) -> Any:
+    """A sum that is stored, and what several passes make of it."""
+    total = x * y + wg.sin(y)
+    return total, function(total)
+
+
 KERNELS = {
     "chain": (lambda x, y: (wg.gelu(x * y[0]) * wg.sigmoid(x), x + y), ((9, 20), (9, 20))),
     "transpose": (lambda x, y: x.T + y, ((33, 40), (40, 33))),
@@ -106,6 +112,7 @@ KERNELS = {
     "padded": (lambda x, y: wg.pad(x, (1, 2, 3, 0)) + 1.0, ((9, 20), (1,))),
     "softmax": (lambda x, y: wg.softmax(x + y, axis=-1), ((10, 72), (72,))),
     "layernorm": (lambda x, y: _standardized(x, -1) * y, ((10, 72), (72,))),
+    "read back": (lambda x, y: _with_sum(x, y, lambda s: _standardized(s, 0)), ((35, 24), (35, 24))),
     "batchnorm": (lambda x, y: _standardized(x, (0, 1)) * y, ((5, 7, 24), (24,))),
     "batchnorm backward": (lambda x, y: _with_slope(lambda x: _standardized(x, (0, 1)) * y, x), ((5, 7, 24), (24,))),
     "batchnorm nchw": (lambda x, y: _standardized(x, (0, 2)), ((5, 7, 24), (1,))),

@@ -140,10 +140,17 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
         if uses.get(node, 0) < 2 or node.op.name in MOVEMENT:
             continue
         if effort[node] > RECOMPUTE_UP_TO or reads_too_much(node, leaves.get(node, ()), uses[node]):
-            roots.add(node)
+            roots.add(_narrowest(node))
             effort[node] = 0
             leaves.pop(node, None)
     return roots & set(graph.nodes)
+
+
+def _narrowest(node: Node) -> Node:
+    """What a value is a wider copy of: that takes less memory, and widening costs nothing."""
+    while node.op.name == "cast" and node.sources[0].dtype.itemsize < node.dtype.itemsize and node.sources[0].sources:
+        node = node.sources[0]
+    return node
 
 
 def _large_leaves(node: Node, leaves: Mapping[Node, tuple[Node, ...]]) -> tuple[Node, ...]:

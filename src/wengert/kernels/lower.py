@@ -42,6 +42,7 @@ class _Lowering:
         self.to_keep: set[tuple[Node, Place]] = set()
         self.scratch: dict[str, tuple[DType, int]] = {}
         self.buffers: dict[str, tuple[DType, bool]] = {}
+        self.written: set[tuple[Node, Place]] = set()  # stored by an earlier pass, to be read from there
         self.count = 0
         self.stage = Stage()
         self.stages: list[Stage] = []
@@ -61,6 +62,7 @@ class _Lowering:
                     self._do(root)
             self.stage.inside += self.stores  # after all loads: an output may lie where an input did
             self.stores = []
+            self.written |= {(root, self._place(root)) for at, root in tasks if at == level and self._reads_back(root)}
         self._begin_stage()
         after = self._row_stores()
         outer = [loop for loop in self.loops if loop not in self.inner]
@@ -125,9 +127,8 @@ class _Lowering:
         return seen, totals
 
     def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, Place]]:
-        """The dear values that more than one pass needs, if rows are short and lie along memory."""
-        axes = [axis for axis, n in enumerate(self.group.space) if n > 1]
-        if not axes or axes[-1] not in self.group.axes or self._row_length() > ROW_FITS:
+        """The dear values that more than one pass needs, if rows can be kept."""
+        if not self._keeps_rows():
             return set()
         passes: dict[tuple[Node, Place], set[int]] = {}
         for level, root in tasks:
@@ -135,6 +136,11 @@ class _Lowering:
                 passes.setdefault(key, set()).add(level)
         several = [key for key, levels in passes.items() if len(levels) > 1]
         return {key for key in several if cost(key[0]) >= KEEP_FROM and not self._is_once(*key)}
+
+    def _keeps_rows(self) -> bool:
+        """Whether rows are short and lie along memory."""
+        axes = [axis for axis, n in enumerate(self.group.space) if n > 1]
+        return bool(axes) and axes[-1] in self.group.axes and self._row_length() <= ROW_FITS
 
     def _row_length(self) -> int:
         return math.prod(loop.extent for loop in self.inner)
@@ -234,7 +240,8 @@ class _Lowering:
                 self._emit(Load(name, self.kept[key], at.dtype, self._row_position()), False)
                 self._give(key, name, False)
                 continue
-            if at in self.totals or at.op.name == "literal" or not self._computes(at):
+            is_leaf = at in self.totals or at.op.name == "literal" or not self._computes(at)
+            if is_leaf or key in self.written:
                 self._leaf(at, where)
                 stack.pop()
                 continue
@@ -284,6 +291,13 @@ class _Lowering:
             row = f"row{len(self.kept)}"
             self.kept[key], self.scratch[row] = row, (node.dtype, self._row_length())
             self._emit(Store(row, node.dtype, self._row_position(), name), False)
+
+    def _reads_back(self, root: Node) -> bool:
+        """Whether later passes read a root that was stored, since computing it again would read more from memory."""
+        if root in self.totals or self._keeps_rows():
+            return False
+        leaves = [(n, p) for n, p in self._needs(root)[0] if not self._computes(n) and n.op.name != "literal"]
+        return sum(self._depends(place.flat(node.shape), place.guards) for node, place in leaves) > 1
 
     def _random(self, name: str, node: Node, place: Place, once: bool) -> None:
         """A word of Philox: a function of the key, the counter and the logical index."""
