@@ -145,7 +145,7 @@ class _Turning:
 
     def _keep(self, node: Node, made: Node) -> bool:
         """Take what was made as the turned form of a node."""
-        self.last[node] = self._add(made)
+        self.last[node] = made
         self.made_last.add(node)
         return True
 
@@ -165,10 +165,9 @@ class _Turning:
         if op is MAX_POOL:
             return self._max_pool(node)
         if op is PICK:
-            return self._keep(node, pick(self.last[node.sources[0]], node.attrs["index"]))
+            return self._keep(node, self._add(pick(self.last[node.sources[0]], node.attrs["index"])))
         if op is SUM_POOL:
-            windows = len(node.attrs["kernel"]) == node.ndim - 2
-            return windows and self._keep(node, SUM_POOL_LAST(self.as_turned(node.sources[0]), **node.attrs))
+            return self._sum_pool(node)
         if op in _REDUCTIONS:
             return self._reduction(node)
         return (isinstance(op, Elementwise) or op in _RENAMING) and self._like(node)
@@ -176,14 +175,11 @@ class _Turning:
     def _convolution(self, node: Node) -> bool:
         if is_product(node):
             value, weight = self.as_turned(node.sources[0]), self.as_recorded(node.sources[1])
-            self.last[node] = self._added(lambda: as_product(node, value, weight))
-            self.made_last.add(node)
-            return True
+            return self._keep(node, self._added(lambda: as_product(node, value, weight)))
         fold = folding(node)
-        made = self._folded(node, fold) if fold else self._turned(node)
+        made = self._add(self._folded(node, fold) if fold else self._turned(node))
         if node.op is not CONVOLVE_WEIGHT:
             return self._keep(node, made)
-        self._add(made)
         if fold:
             made = self._added(lambda: fold.unfolded(made))
         self.first[node] = self._permuted(made, first_order(node.ndim))
@@ -213,9 +209,8 @@ class _Turning:
         """The same op over turned sources, with its axes renamed."""
         sources = tuple(self._aligned(source, node.ndim) for source in node.sources)
         shape, attrs = turned(node.shape, last_order(node.ndim)), _renamed(node)
-        return self._keep(
-            node, Node(node.op, sources, attrs, shape, node.dtype, node.device, node.tracked, node.location)
-        )
+        made = Node(node.op, sources, attrs, shape, node.dtype, node.device, node.tracked, node.location)
+        return self._keep(node, self._add(made))
 
     def _aligned(self, source: Node, rank: int) -> Node:
         """A source turned, with the axes before its own that broadcasting adds; a number stays."""
@@ -240,30 +235,27 @@ class _Turning:
 
     # --- pools ----------------------------------------------------------------------------------------------------
 
+    def _sum_pool(self, node: Node) -> bool:
+        if len(node.attrs["kernel"]) != node.ndim - 2:
+            return False
+        return self._keep(node, self._add(SUM_POOL_LAST(self.as_turned(node.sources[0]), **node.attrs)))
+
     def _max_pool(self, node: Node) -> bool:
-        """A max_pool whose places nobody reads but its derivative."""
+        """A max_pool whose places nobody reads but its derivative: all that does is reshaped, and adds up there."""
         x = node.sources[0]
+        places = [reader for reader in self.readers.get(node, ()) if reader.attrs["index"] == 1]
         if len(node.attrs["kernel"]) != x.ndim - 2:
             return False
-        for places in self.readers.get(node, ()):
-            if places.attrs["index"] == 1 and not self._is_for_derivative(places, node):
+        for value in places:  # which grows
+            if value in self.graph.outputs:
                 return False
-        return self._keep(node, MAX_POOL_LAST(self.as_turned(x), **node.attrs))
-
-    def _is_for_derivative(self, places: Node, pool: Node) -> bool:
-        """Whether all that reads the places of a pool adds its cotangents up there."""
-        if places in self.graph.outputs:
-            return False
-        readers = [(places, reader) for reader in self.readers.get(places, ())]
-        reshapes = set()
-        for value, reader in readers:
-            if reader.op is RESHAPE and reader not in self.graph.outputs:
-                reshapes.add(reader)
-                readers += [(reader, further) for further in self.readers.get(reader, ())]
-            elif reader.op is not ADD_ALONG or not _is_spread(reader, value, pool):
-                return False
-        self.unread |= reshapes
-        return True
+            for reader in self.readers.get(value, ()):
+                if reader.op is RESHAPE:
+                    places.append(reader)
+                elif reader.op is not ADD_ALONG or not _is_spread(reader, value, node):
+                    return False
+        self.unread.update(value for value in places if value.op is RESHAPE)
+        return self._keep(node, self._add(MAX_POOL_LAST(self.as_turned(x), **node.attrs)))
 
     def _pool_back(self, node: Node) -> bool:
         """The derivative of a max_pool that was turned."""
@@ -282,8 +274,7 @@ class _Turning:
         made = self._add(MAX_POOL_BACK_LAST(g, self.as_turned(places), sizes=sizes, **windows))
         for reader in self.readers.get(node, ()):
             if reader.op is RESHAPE and reader.shape == x.shape:
-                self.last[reader] = made
-                self.made_last.add(reader)
+                self._keep(reader, made)
         self.first[node] = self._reshaped(self._permuted(made, first_order(x.ndim)), node.shape)
         return True
 
