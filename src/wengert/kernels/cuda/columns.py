@@ -1,7 +1,7 @@
 """Columns: the reduced axes are not the last in memory, and threads side by side work on rows of their own.
 
 A thread has a few neighbouring rows (columns, seen from memory) and takes every `down`-th step along them; the parts of
-threads below one another are put together through shared memory, in order. Where there are too few columns to fill the
+threads below one another are put together through shared memory, by halves. Where there are too few columns to fill the
 device, blocks share them: each pass is a launch that leaves partial totals in memory, and one more puts them together.
 """
 
@@ -93,7 +93,7 @@ class _Columns:
 
     def _put_parts_together(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
         """The launch after a pass: few columns a block and many threads for each, since their parts are many."""
-        shape = Columns(self.shape.vector, min(self.shape.across, 8), 32, self.shape.splits)
+        shape = Columns(self.shape.vector, min(self.shape.across, 2), 128, self.shape.splits)
         writer = _Columns(self.kernel, shape, "totals of the parts")
         writer._totals(number, totals, last)
         self.launches += writer.launches
@@ -221,7 +221,8 @@ class _Columns:
         work = self._pass_over(stage.inside)
         j = "j" if self.shape.vector > 1 else "0"
         work.states = {total.total: f"{total.total}_s[{j}]" for total in totals_in(stage.inside)}
-        page.line("#pragma unroll 4")
+        loads = sum(isinstance(s, Load) for s in stage.inside)
+        page.line(f"#pragma unroll {8 if loads == 1 else 4}")  # so that several are on their way
         page.open(f"for ({index} at = {first}; at < {last}; at += {self.shape.down})")
         unravel(page, "at", self.kernel.inner, self.names)
         work.load(page)
@@ -239,15 +240,23 @@ class _Columns:
             page.line(f"{total.total}_parts[j][threadIdx.x] = {total.total}_s[j];")
         page.close()
         page.line("__syncthreads();")
+        left = shape.down
+        while left > 1:
+            half = -(-left // 2)
+            page.open(f"if (down < {left - half})")
+            page.unrolled("j", shape.vector)
+            for total in totals:
+                mine, part = (
+                    f"{total.total}_parts[j][threadIdx.x{more}]" for more in ("", f" + {half * shape.across}")
+                )
+                page.line(f"{mine} = {total.total}_s[j] = wg_{total.kind}()({total.total}_s[j], {part});")
+            page.close()
+            page.close()
+            page.line("__syncthreads();")
+            left = half
         page.unrolled("j", shape.vector)
         for total in totals:
             page.line(f"{total.total}_s[j] = {total.total}_parts[j][threadIdx.x % {shape.across}];")
-        page.open(f"for (int k = 1; k < {shape.down}; k++)")
-        for total in totals:
-            name = total.total
-            part = f"{name}_parts[j][threadIdx.x % {shape.across} + k * {shape.across}]"
-            page.line(f"{name}_s[j] = wg_{total.kind}()({name}_s[j], {part});")
-        page.close()
         page.close()
 
     def _finish(self, totals: Sequence[Accumulate]) -> None:
