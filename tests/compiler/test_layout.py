@@ -16,7 +16,6 @@ from wengert.compiler.rewrite import limited
 from wengert.compiler.verify import verify
 from wengert.graph import Graph, now
 from wengert.ops.core import placeholder
-from wengert.runtime.program import Interpreter
 
 GPU = "cuda:0"
 
@@ -43,7 +42,7 @@ def names(graph: Graph) -> list[str]:
 def assert_means_the_same(graph: Graph, after: Graph) -> None:
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=node.shape).astype(node.dtype) for node in graph.inputs]
-    for want, got in zip(Interpreter(graph)(arrays), Interpreter(after)(arrays)):
+    for want, got in zip(graph(*arrays), after(*arrays)):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
