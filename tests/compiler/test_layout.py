@@ -106,6 +106,20 @@ def test_ops_on_what_convolutions_make(function: Callable[..., Any]) -> None:
     assert_means_the_same(graph, laid_out(graph))
 
 
+def test_a_pool_of_windows_apart_is_computed_with_its_value() -> None:
+    """The first of equals has the derivative; what is not a number counts as larger."""
+    pool = lambda x, w: wg.max_pool2d(wg.relu(wg.conv2d(x, w, padding=1)), 2)
+    graph, _ = optimize(recorded(gradients(lambda x, w: (pool(x, w) ** 2).sum()), (2, 4, 7, 6), (4, 4, 3, 3)))
+    after = laid_out(graph)
+    assert_means_the_same(graph, after)
+    assert "max_pool_last" not in names(after) and "max_pool_back_last" in names(after)
+    graph, _ = optimize(recorded(pool, (1, 4, 7, 6), (4, 4, 3, 3)))
+    x = np.random.default_rng(0).normal(size=(1, 4, 7, 6)).astype(np.float32)
+    x[0, 0, 2, 3] = np.nan
+    weight = np.ones((4, 4, 3, 3), np.float32)
+    np.testing.assert_allclose(laid_out(graph)(x, weight)[0], graph(x, weight)[0], rtol=1e-5)
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_kernel_of_one_element_is_a_product(stride: int) -> None:
     function = gradients(lambda x, w: (wg.conv2d(x, w, stride=stride) ** 2).sum())

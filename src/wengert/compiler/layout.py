@@ -19,6 +19,7 @@ from typing import Any
 
 from wengert.compiler.constants import number
 from wengert.compiler.convolutions import Folding, as_product, folding, is_product
+from wengert.compiler.pools import largest, takes_in
 from wengert.compiler.rewrite import made_by, opaque, over, scope, spend
 from wengert.dtypes import HALF, float32
 from wengert.graph import Graph, Node, Shape, now, recorded_as
@@ -46,7 +47,7 @@ from wengert.ops.movement import (
     permute_dims,
     reshape,
 )
-from wengert.ops.op import PICK, pick
+from wengert.ops.op import PACK, PICK, pick
 from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 from wengert.ops.window import MAX_POOL, SUM_POOL
@@ -165,7 +166,7 @@ class _Turning:
         if op is MAX_POOL:
             return self._max_pool(node)
         if op is PICK:
-            return self._keep(node, self._add(pick(self.last[node.sources[0]], node.attrs["index"])))
+            return self._keep(node, self._added(lambda: pick(self.last[node.sources[0]], node.attrs["index"])))
         if op is SUM_POOL:
             return self._sum_pool(node)
         if op in _REDUCTIONS:
@@ -255,7 +256,10 @@ class _Turning:
                 elif reader.op is not ADD_ALONG or not _is_spread(reader, value, node):
                     return False
         self.unread.update(value for value in places if value.op is RESHAPE)
-        return self._keep(node, self._add(MAX_POOL_LAST(self.as_turned(x), **node.attrs)))
+        value, a, shape = self.as_turned(x), node.attrs, turned(node.shape[0], last_order(x.ndim))
+        if takes_in(a, x, self.readers[x]):
+            return self._keep(node, self._added(lambda: PACK(*largest(value, shape, a["kernel"], a["stride"]))))
+        return self._keep(node, self._add(MAX_POOL_LAST(value, **a)))
 
     def _pool_back(self, node: Node) -> bool:
         """The derivative of a max_pool that was turned."""
