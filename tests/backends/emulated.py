@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.kernels.emulator import Emulator, _with_headers
 from tests.kernels.headers import pasted
-from wengert.backends.cuda.driver import Arguments
+from wengert.backends.cuda.stream import Arguments
 from wengert.errors import OutOfMemoryError
 from wengert.kernels.launch import RTX_2080, Launch, Work
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.cuda.driver import Arguments, Driver, check, opened
+from wengert.backends.cuda.bindings import check
+from wengert.backends.cuda.driver import Driver, opened
+from wengert.backends.cuda.stream import Arguments
 from wengert.kernels.launch import Device, Launch, TensorMap, Work
 
 Array = np.ndarray[Any, Any]

@@ -65,7 +65,7 @@ def _open(device: str) -> None:
 
 
 def _gpus() -> list[str]:
-    from wengert.backends.cuda.driver import count
+    from wengert.backends.cuda.bindings import count
 
     try:
         return [f"cuda:{i}" for i in range(count())]

@@ -17,99 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from wengert.backends.cuda.bindings import bindings, check, count
 from wengert.backends.cuda.compile import compiled
-from wengert.errors import CudaError, DeviceError, OutOfMemoryError
+from wengert.backends.cuda.stream import Arguments, Mark, Recording
+from wengert.errors import DeviceError
 from wengert.kernels.launch import Device, Launch, TensorMap
 
 RESERVED = 1 << 38  # addresses for the arena: far more than any GPU has memory
-
-_BY_KERNELS = tuple(
-    f"CUDA_ERROR_{name}" for name in ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "LAUNCH_FAILED", "ILLEGAL_INSTRUCTION")
-)
-OF_A_KERNEL = (
-    ". A kernel did that, maybe long before. Run the program again with wg.config.check = True: that names kernel, op "
-    "and line. This process can do nothing more on the GPU"
-)
-INSTALL = "install Wengert's CUDA parts with: pip install 'wengert[cuda]'"
-
-
-@functools.cache
-def bindings() -> Any:
-    """The driver's bindings; raises with what to do where there are none, or no driver, or no GPU."""
-    try:
-        from cuda.bindings import driver as cu
-    except ImportError as error:
-        raise DeviceError(f"cuda-bindings is missing ({error}); {INSTALL}") from None
-    try:
-        status = int(cu.cuInit(0)[0])
-    except RuntimeError as error:  # there is no libcuda
-        raise DeviceError(f"there is no NVIDIA driver here ({error}); device='cpu' works") from None
-    if status == int(cu.CUresult.CUDA_ERROR_NO_DEVICE):
-        raise DeviceError("the NVIDIA driver sees no GPU; device='cpu' works")
-    if status:
-        name = _name(cu, status)
-        raise DeviceError(f"the NVIDIA driver does not start ({name}): it may be older than these CUDA libraries")
-    return cu
-
-
-def _name(cu: Any, status: int) -> str:
-    found = cu.cuGetErrorName(cu.CUresult(status))[1]
-    return found.decode() if isinstance(found, bytes) else str(status)
-
-
-def check(result: Sequence[Any]) -> Any:
-    """What a call of the driver returned, without its status; raises what the status says."""
-    status = int(result[0])
-    if status:
-        cu = bindings()
-        if status == int(cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY):
-            raise OutOfMemoryError("the GPU has no memory left")
-        text = cu.cuGetErrorString(cu.CUresult(status))[1]
-        name, text = _name(cu, status), text.decode() if isinstance(text, bytes) else text
-        raise CudaError(f"{name}: {text}{OF_A_KERNEL if name in _BY_KERNELS else ''}")
-    rest = result[1:]
-    return rest[0] if len(rest) == 1 else rest
-
-
-def count() -> int:
-    """How many GPUs there are."""
-    return int(check(bindings().cuDeviceGetCount()))
-
-
-class Arguments:
-    """The arguments of a kernel, packed as the driver takes them: eight bytes each, and a pointer to every one.
-
-    A tensor map has a block of its own, which `encode` fills whenever the address of its buffer is set. A table (a
-    tuple) is one argument of several places, which are numbered one after the other with all others.
-    """
-
-    def __init__(self, values: Sequence[Any], encode: Callable[[TensorMap, int], bytes] | None = None) -> None:
-        places = [len(value) if isinstance(value, tuple) else 1 for value in values]
-        self.slots = np.zeros(max(sum(places), 1), np.uint64)
-        heads = np.cumsum([0, *places[:-1]], dtype=np.uint64)
-        self.addresses = self.slots.ctypes.data + 8 * heads
-        self.maps: dict[int, tuple[TensorMap, np.ndarray[Any, Any]]] = {}
-        self.encode = encode
-        for i, (value, head) in enumerate(zip(values, heads.tolist())):
-            if isinstance(value, TensorMap):
-                raw = np.zeros(192, np.uint8)
-                block = raw[-raw.ctypes.data % 64 :][:128]
-                self.maps[head] = value, block
-                self.addresses[i] = block.ctypes.data
-            elif not isinstance(value, tuple):
-                self.set(head, value)
-        self.pointer = self.addresses.ctypes.data
-
-    def set(self, i: int, value: Any) -> None:
-        """Give an argument another value: an address, or a typed number."""
-        if i in self.maps:
-            assert self.encode is not None
-            described, block = self.maps[i]
-            block[:] = np.frombuffer(self.encode(described, value), np.uint8)
-        elif isinstance(value, np.generic):
-            self.slots[i : i + 1].view(np.uint8)[: value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
-        else:
-            self.slots[i] = value
 
 
 class Driver:
@@ -444,80 +358,6 @@ class Driver:
             end.wait()
             best = min(best, end.since(start))
         return best
-
-
-class Mark:
-    """A point of a stream: whether all before it is done, and how long after another point that was."""
-
-    __slots__ = ("cu", "event")
-
-    def __init__(self, cu: Any, stream: Any) -> None:
-        self.cu = cu
-        self.event = check(cu.cuEventCreate(0))
-        check(cu.cuEventRecord(self.event, stream))
-
-    def is_past(self) -> bool:
-        """Whether the device has come to it."""
-        status = self.cu.cuEventQuery(self.event)
-        if int(status[0]) == int(self.cu.CUresult.CUDA_ERROR_NOT_READY):
-            return False
-        check(status)
-        return True
-
-    def wait(self) -> None:
-        """Wait until the device has come to it."""
-        check(self.cu.cuEventSynchronize(self.event))
-
-    def since(self, other: Mark) -> float:
-        """The seconds from another point to this one; the device has come to both."""
-        return float(check(self.cu.cuEventElapsedTime(other.event, self.event))) / 1e3
-
-    def __del__(self) -> None:
-        self.cu.cuEventDestroy(self.event)
-
-
-class Recording:
-    """A graph of launches that can be replayed, and given other arguments."""
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver, self.cu = driver, driver.cu
-        self.graph: Any = None
-        self.executable: Any = None
-
-    def nodes(self) -> list[Any]:
-        """The nodes that what is captured next would wait for: those of what was captured last."""
-        return list(check(self.cu.cuStreamGetCaptureInfo(self.driver.stream))[3])
-
-    def after(self, nodes: Sequence[Any]) -> None:
-        """Have what is captured next wait for these nodes, and no others."""
-        flag = int(self.cu.CUstreamUpdateCaptureDependencies_flags.CU_STREAM_SET_CAPTURE_DEPENDENCIES)
-        check(self.cu.cuStreamUpdateCaptureDependencies(self.driver.stream, list(nodes), None, len(nodes), flag))
-
-    def finish(self, graph: Any) -> None:
-        """Make the captured graph ready to replay."""
-        self.graph = graph
-        self.executable = check(self.cu.cuGraphInstantiate(graph, 0))
-
-    def change(self, node: Any, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
-        """Give a kernel of the graph other arguments from the next replay on."""
-        parameters = self.cu.CUDA_KERNEL_NODE_PARAMS()
-        parameters.func = function
-        parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = shape[:3]
-        parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ = shape[3:6]
-        parameters.sharedMemBytes = shape[6]
-        parameters.kernelParams = arguments.pointer
-        check(self.cu.cuGraphExecKernelNodeSetParams(self.executable, node, parameters))
-
-    def replay(self) -> None:
-        """Run the graph."""
-        status = self.cu.cuGraphLaunch(self.executable, self.driver.stream)
-        if status[0]:
-            check(status)
-
-    def __del__(self) -> None:
-        cu, executable, graph = self.cu, self.executable, self.graph
-        if executable is not None:
-            self.driver.when_not_capturing(lambda: (cu.cuGraphExecDestroy(executable), cu.cuGraphDestroy(graph)))
 
 
 _current = threading.local()  # the driver that a thread's calls go to

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from itertools import groupby
 from typing import Any
 
-from wengert.backends.cuda.driver import Arguments
+from wengert.backends.cuda.stream import Arguments
 from wengert.errors import OutOfMemoryError
 from wengert.kernels.launch import Launch
 

@@ -1,0 +1,61 @@
+"""The bindings of NVIDIA's driver: found or missed with what to do, and their status codes as errors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from wengert.errors import CudaError, DeviceError, OutOfMemoryError
+
+_BY_KERNELS = tuple(
+    f"CUDA_ERROR_{name}" for name in ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "LAUNCH_FAILED", "ILLEGAL_INSTRUCTION")
+)
+OF_A_KERNEL = (
+    ". A kernel did that, maybe long before. Run the program again with wg.config.check = True: that names kernel, op "
+    "and line. This process can do nothing more on the GPU"
+)
+INSTALL = "install Wengert's CUDA parts with: pip install 'wengert[cuda]'"
+
+
+@functools.cache
+def bindings() -> Any:
+    """The driver's bindings; raises with what to do where there are none, or no driver, or no GPU."""
+    try:
+        from cuda.bindings import driver as cu
+    except ImportError as error:
+        raise DeviceError(f"cuda-bindings is missing ({error}); {INSTALL}") from None
+    try:
+        status = int(cu.cuInit(0)[0])
+    except RuntimeError as error:  # there is no libcuda
+        raise DeviceError(f"there is no NVIDIA driver here ({error}); device='cpu' works") from None
+    if status == int(cu.CUresult.CUDA_ERROR_NO_DEVICE):
+        raise DeviceError("the NVIDIA driver sees no GPU; device='cpu' works")
+    if status:
+        name = _name(cu, status)
+        raise DeviceError(f"the NVIDIA driver does not start ({name}): it may be older than these CUDA libraries")
+    return cu
+
+
+def _name(cu: Any, status: int) -> str:
+    found = cu.cuGetErrorName(cu.CUresult(status))[1]
+    return found.decode() if isinstance(found, bytes) else str(status)
+
+
+def check(result: Sequence[Any]) -> Any:
+    """What a call of the driver returned, without its status; raises what the status says."""
+    status = int(result[0])
+    if status:
+        cu = bindings()
+        if status == int(cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY):
+            raise OutOfMemoryError("the GPU has no memory left")
+        text = cu.cuGetErrorString(cu.CUresult(status))[1]
+        name, text = _name(cu, status), text.decode() if isinstance(text, bytes) else text
+        raise CudaError(f"{name}: {text}{OF_A_KERNEL if name in _BY_KERNELS else ''}")
+    rest = result[1:]
+    return rest[0] if len(rest) == 1 else rest
+
+
+def count() -> int:
+    """How many GPUs there are."""
+    return int(check(bindings().cuDeviceGetCount()))
