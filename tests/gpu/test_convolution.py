@@ -1,4 +1,4 @@
-"""Convolutions and pooling on a GPU, by tensor cores too, channels first and last, against the references in float64."""
+"""Convolutions on a GPU, by tensor cores too, channels first and last, against the references in float64."""
 
 from __future__ import annotations
 
