@@ -14,14 +14,15 @@ from wengert.autodiff.reverse import reverse
 from wengert.backends import cpu
 from wengert.backends.regions import regions
 from wengert.backends.toolchain import compiler
-from wengert.compiler.fuse import Group, fuse
+from wengert.compiler.fuse import Group, fuse, stored_values
 from wengert.compiler.index import ZERO, Loop
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, now
 from wengert.kernels import opaque
 from wengert.kernels.c import write
 from wengert.kernels.loops import Kernel, Position, Stage
-from wengert.ops.core import placeholder
+from wengert.ops.core import cast, placeholder
+from wengert.ops.reduce import SUM
 
 ROWS = (64, 256)
 IMAGES = (8, 16, 10, 10)
@@ -277,3 +278,28 @@ def test_a_step_that_fails_at_a_wrong_class_changes_no_parameter() -> None:
     assert (weight.numpy() == before).all()
     step(x, wg.tensor([1, 3]))
     assert (weight.numpy() != before).any()
+
+
+@pytest.mark.parametrize(("device", "stored"), [("cuda:0", 3), ("cpu", 0)])
+def test_what_reads_more_than_it_is_large_is_stored_on_a_gpu(device: str, stored: int) -> None:
+    """A residual stream: each sum is read by two products and by the next sum."""
+    shape = (512, 512)
+    x, *parts = (placeholder(shape, wg.float32, device) for _ in range(4))
+    sums, stream, products = [], x, []
+    for part in parts:
+        stream = stream + part
+        sums.append(stream)
+        products += [SUM(stream * k, axes=(0,), keepdims=False) for k in (2.0, 3.0, 4.0)]
+    graph = Graph([x, *parts], products)
+    inlined = {node for node in graph.nodes if node.op is not SUM}
+    found = stored_values(graph, inlined, lambda node: node.sources)
+    assert len(found.intersection(sums)) == stored
+
+
+def test_what_is_no_larger_than_what_it_is_read_from_is_computed_again_on_a_gpu() -> None:
+    """An activation in float32 of a product in bfloat16 takes twice its memory."""
+    product = placeholder((512, 512), wg.bfloat16, "cuda:0")
+    wide = cast(product, wg.float32) + 1.0
+    graph = Graph([product], [SUM(wide * k, axes=(0,), keepdims=False) for k in (2.0, 3.0, 4.0)])
+    inlined = {node for node in graph.nodes if node.op is not SUM}
+    assert wide not in stored_values(graph, inlined, lambda node: node.sources)
