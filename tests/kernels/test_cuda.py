@@ -272,3 +272,12 @@ def test_quotients_by_a_number_of_a_row_are_divisions(value: float) -> None:
     finite = np.isfinite(want)
     np.testing.assert_array_equal(got[~finite], want[~finite])
     np.testing.assert_array_almost_equal_nulp(got[finite], want[finite], nulp=1)
+
+
+def test_kernels_that_differ_in_names_alone_are_written_once() -> None:
+    first, second = (CudaGraph(graph_of("softmax", wg.float32)).kernels[0] for _ in range(2))
+    works = [write(kernel, H200) for kernel in (first, second)]
+    assert list(first.buffers) != list(second.buffers)
+    assert works[0].launches[0].source is works[1].launches[0].source
+    for kernel, work in zip((first, second), works):
+        assert set(work.launches[0].buffers) == set(kernel.buffers)

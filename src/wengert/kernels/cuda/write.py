@@ -1,8 +1,13 @@
-"""From a kernel to its launches: which shape of work it is."""
+"""From a kernel to its launches: which shape of work it is.
+
+Kernels that differ in nothing but the names of their buffers, as those of a model's equal layers do, are written once.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
@@ -12,13 +17,61 @@ from wengert.kernels.cuda.rows import rows
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
 from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.tiles import tiles
-from wengert.kernels.launch import Device, Work
-from wengert.kernels.loops import Accumulate, Kernel
+from wengert.kernels.launch import Argument, Device, Work
+from wengert.kernels.loops import Accumulate, Kernel, Load, Stage, Statement, Store
 from wengert.kernels.nest import merge_loops, statements_of
+
+_REMEMBERED = 2048  # works: those of several large models
+_works: dict[Hashable, Work] = {}
 
 
 def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
     """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
+    names = {name: f"buffer{number}" for number, name in enumerate(kernel.buffers)}
+    alike = _with_buffers(kernel, names)
+    key = (_content(alike), device, shape)
+    if key not in _works:
+        if len(_works) >= _REMEMBERED:
+            _works.clear()
+        _works[key] = _written(alike, device, shape)
+    return _with_arguments(_works[key], {name: own for own, name in names.items()})
+
+
+def _with_buffers(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
+    """A kernel with other names for its buffers."""
+
+    def renamed(statements: list[Statement]) -> list[Statement]:
+        return [
+            replace(s, buffer=names[s.buffer]) if isinstance(s, Load | Store) and s.buffer in names else s
+            for s in statements
+        ]
+
+    return replace(
+        kernel,
+        stages=[Stage(renamed(stage.before), renamed(stage.inside)) for stage in kernel.stages],
+        after=renamed(kernel.after),
+        buffers={names[name]: kind for name, kind in kernel.buffers.items()},
+    )
+
+
+def _content(kernel: Kernel) -> Hashable:
+    """All that a kernel is."""
+    stages = tuple((tuple(stage.before), tuple(stage.inside)) for stage in kernel.stages)
+    held = (tuple(kernel.buffers.items()), tuple(kernel.scratch.items()))
+    return kernel.name, kernel.comment, tuple(kernel.outer), tuple(kernel.inner), stages, tuple(kernel.after), *held
+
+
+def _with_arguments(work: Work, names: Mapping[str, str]) -> Work:
+    """A work on buffers of other names; temporaries keep theirs."""
+
+    def renamed(argument: Argument) -> Argument:
+        return names.get(argument, argument) if isinstance(argument, str) else argument
+
+    launches = [replace(launch, arguments=tuple(map(renamed, launch.arguments))) for launch in work.launches]
+    return Work(tuple(launches), work.workspace)
+
+
+def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
     kernel = merge_loops(kernel)
     if not math.prod(loop.extent for loop in kernel.outer):
         return Work(())
