@@ -99,6 +99,7 @@ def test_a_residual_block_and_its_gradients(sizes: tuple[int, int]) -> None:
         lambda x, w: wg.conv2d(x[:, :3, :, 1:], w[:, :3], stride=2),
         lambda x, w: wg.conv2d(x[:, :1, :, 1:], w[:, :1], stride=(3, 2), padding=(1, 2)),
         lambda x, w: wg.conv2d(x[:, :3], w[:, :3], dilation=2),
+        lambda x, w: wg.conv2d(x[:, :3, :, 1:], w[:, :3], stride=3),  # patches
     ],
 )
 def test_ops_on_what_convolutions_make(function: Callable[..., Any]) -> None:

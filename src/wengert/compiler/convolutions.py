@@ -19,7 +19,7 @@ from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import permute_dims, place, reshape, take_slice
 
 CHUNK = 16  # bytes that are read at once
-MOST = 16  # channels that folding makes
+MOST = 16  # channels that folding makes, unless the kernel is then of one element: patches of an image
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ def _by(factor: Shape, x: Node, weight: Node, y: Node, a: dict[str, Any], chunk:
     """The folding by a factor; None where it does not fit the sizes, or makes too many channels."""
     sizes, given = x.shape[2:], weight.shape[2:]
     own = x.shape[1] * math.prod(factor)
-    if own > MOST or any(n % s for n, s in zip(sizes, factor)):
-        return None
     lows = [low for low, _ in a["padding"]]
     ahead = tuple(-low % s for low, s in zip(lows, factor))
     kernel = tuple(-(-(k + e) // s) for k, e, s in zip(given, ahead, factor))
+    if any(n % s for n, s in zip(sizes, factor)) or (own > MOST and max(kernel) > 1):
+        return None
     stride = tuple(t // s for t, s in zip(a["stride"], factor))
     first = [(low + e) // s for low, e, s in zip(lows, ahead, factor)]
     reach = [(n - 1) * t + k for n, t, k in zip(y.shape[2:], stride, kernel)]
