@@ -111,6 +111,7 @@ KERNELS = {
     "pieces": (lambda x, y: wg.concat([x[:, ::2], wg.flip(y, axis=1)[:, 1:7]], axis=1) * 2.0, ((9, 20), (9, 20))),
     "padded": (lambda x, y: wg.pad(x, (1, 2, 3, 0)) + 1.0, ((9, 20), (1,))),
     "softmax": (lambda x, y: wg.softmax(x + y, axis=-1), ((10, 72), (72,))),
+    "softmax of a part": (lambda x, y: wg.softmax(wg.where(wg.arange(72) < 50, x, -9.0), axis=-1), ((10, 72), (1,))),
     "layernorm": (lambda x, y: _standardized(x, -1) * y, ((10, 72), (72,))),
     "read back": (lambda x, y: _with_sum(x, y, lambda s: _standardized(s, 0)), ((35, 24), (35, 24))),
     "batchnorm": (lambda x, y: _standardized(x, (0, 1)) * y, ((5, 7, 24), (24,))),

@@ -6,11 +6,15 @@ with up to 50,000 elements leave room for two blocks on an SM of 227 KB: one fet
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
+from wengert.compiler.index import variable
 from wengert.kernels.cuda.rows import RowsText
 from wengert.kernels.cuda.shapes import Rows, loaded_again, vector_bytes
 from wengert.kernels.cuda.text import Access, Pass, access, totals_in, unravel
 from wengert.kernels.launch import Device, Work
-from wengert.kernels.loops import Kernel, Load, Stage
+from wengert.kernels.loops import Kernel, Let, Load, Position, Stage, Statement
 
 
 def shared_rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:
@@ -55,24 +59,46 @@ class _SharedRows(RowsText):
         return Pass([], self.loop, self.shape.vector, self.names).held_type(load.dtype)
 
     def _pass(self, stage: Stage) -> None:
-        page, work = self.page, self.inside(stage)
         loads = {access(s): s for s in stage.inside if isinstance(s, Load)}
         in_rows = {key: load for key, load in loads.items() if key in self.rows}
-        work.kept = {key: f"held{self.rows[key]}" for key in in_rows}
-        work.where_used = loads.keys() - in_rows.keys()
-        new = [load for key, load in in_rows.items() if key not in self.fetched]
-        self._fetch(work, new)
-        self._over_row("#pragma unroll 2")
-        for key, load in in_rows.items():
-            page.line(f"const {self._kind(load)} held{self.rows[key]} = row{self.rows[key]}[at];")
-        work.compute(page)
-        page.close()
+        self._fetch(self.inside(stage), [load for key, load in in_rows.items() if key not in self.fetched])
+        self.page.open()
+        self.page.line("int at = lane;")
+        for number, (end, statements) in enumerate(self._stretches(stage.inside)):
+            work = self.inside(Stage([], statements))
+            work.kept = {key: f"held{self.rows[key]}" for key in in_rows}
+            work.where_used = loads.keys() - in_rows.keys()
+            self._over_row(f"#pragma unroll {1 if number else 2}", end, begins=False)
+            for key, load in in_rows.items():
+                self.page.line(f"const {self._kind(load)} held{self.rows[key]} = row{self.rows[key]}[at];")
+            work.compute(self.page)
+            self.page.close()
+        self.page.close()
+
+    def _stretches(self, statements: list[Statement]) -> list[tuple[int, list[Statement]]]:
+        """Where the row ends, after a first part in which comparisons of the place with a bound are known to hold."""
+        places = {
+            s.name for s in statements if isinstance(s, Position) and self.loop and s.index == variable(self.loop)
+        }
+        bounds: dict[int, int] = {}
+        for number, s in enumerate(statements):
+            found = re.fullmatch(r"\((v\d+) < (\d+)(?:LL)?\)", s.text) if isinstance(s, Let) else None
+            if found is not None and found[1] in places:
+                bounds[number] = int(found[2])
+        inside = min(bounds.values(), default=0) // self.shape.vector
+        if not inside:
+            return [(self.vectors, statements)]
+        held = [
+            replace(s, text="1") if number in bounds and isinstance(s, Let) else s
+            for number, s in enumerate(statements)
+        ]
+        return [(inside, held), (self.vectors, statements)]
 
     def _fetch(self, work: Pass, loads: list[Load]) -> None:
         """Begin to fetch what no pass has fetched yet, then wait for it."""
         if not loads:
             return
-        self._over_row("#pragma unroll 4")
+        self._over_row("#pragma unroll 4", self.vectors)
         for load in loads:
             target = f"row{self.rows[access(load)]}[at]"
             if load.guards:
@@ -83,8 +109,8 @@ class _SharedRows(RowsText):
         self.page.line("wg_fetched();")
         self.fetched.update(map(access, loads))
 
-    def _over_row(self, pragma: str) -> None:
-        page = self.page
+    def _over_row(self, pragma: str, end: int, begins: bool = True) -> None:
+        page, first = self.page, "int at = lane" if begins else ""
         page.line(pragma)
-        page.open(f"for (int at = lane; at < {self.vectors}; at += {self.shape.lanes})")
+        page.open(f"for ({first}; at < {end}; at += {self.shape.lanes})")
         unravel(page, "at", self.kernel.inner, self.names, self.shape.vector)
