@@ -431,9 +431,11 @@ def test_attention_computes_forward_once(with_forward: bool) -> None:
     assert source.count(") attention(") == 1
 
 
+@pytest.mark.parametrize("checks", [True, False])
 @pytest.mark.parametrize("with_forward", [True, False])
-def test_attention_writes_heads_side_by_side(with_forward: bool) -> None:
+def test_attention_writes_heads_side_by_side(with_forward: bool, checks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result and the cotangents lie as the products before and after them do."""
+    monkeypatch.setattr(wg.config, "check", checks)
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((2, 20, 24)), rng.standard_normal((8, 3))
 
