@@ -212,7 +212,7 @@ class Compiled:
     # --- saying why ---------------------------------------------------------------------------------------------
 
     def why(self) -> list[str]:
-        """Why the function was recorded, each time that gave a new recording or found another known one."""
+        """Why the function was recorded, the last hundred times that gave a new recording or found a known one."""
         return list(self._reasons)
 
     def graph(self) -> Graph:
@@ -264,7 +264,7 @@ class Compiled:
 
     def _note(self, reason: str, call: Call) -> None:
         self._reasons.append(reason)
-        del self._reasons[:-1000]
+        del self._reasons[:-100]
         for i, specification in enumerate(call.specifications):
             if specification[0] in (TENSOR, ARRAY):
                 shapes = self._shapes.setdefault(i, set())
