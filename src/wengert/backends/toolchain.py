@@ -103,18 +103,23 @@ def trim(folder: Path, keep: Path) -> None:
 
     Several processes may do so at once; one that has a library open keeps its pages.
     """
-    files = []
-    for path in folder.glob("*.so"):
-        with contextlib.suppress(FileNotFoundError):
-            status = path.stat()
-            files.append((status.st_mtime_ns, status.st_size, path))
-    excess = sum(size for _, size, _ in files) - cache_limit()
-    for _, size, path in sorted(files):
+    excess = sum(size for _, size, _ in _libraries(folder)) - cache_limit()
+    for _, size, path in sorted(_libraries(folder)) if excess > 0 else ():
         if excess <= 0:
             return
-        if path != keep:
-            path.unlink(missing_ok=True)
+        if path != str(keep):
+            Path(path).unlink(missing_ok=True)
             excess -= size
+
+
+def _libraries(folder: Path) -> Iterator[tuple[int, int, str]]:
+    """Of every library in a folder: when it was used last, its size, and its path."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".so"):
+                with contextlib.suppress(FileNotFoundError):
+                    status = entry.stat()
+                    yield status.st_mtime_ns, status.st_size, entry.path
 
 
 _pinned: list[ctypes.CDLL] = []
