@@ -95,6 +95,22 @@ def test_cotangents_that_are_read_one_by_one_stay_so() -> None:
     assert not any("joined" in node.attrs for node in after.nodes)
 
 
+def test_heads_that_share_keys_and_values() -> None:
+    """The cotangents of queries, keys and values differ in shape, so they are not joined."""
+
+    def shared(qkv: wg.Tensor) -> wg.Tensor:
+        q, k, v = qkv[:, :, :24], qkv[:, :, 24:30], qkv[:, :, 30:]
+        q, k, v = (wg.swapaxes(x.reshape((2, 6, -1, 6)), 1, 2) for x in (q, k, v))
+        y = wg.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+        return wg.swapaxes(y, 1, 2).reshape((2, 6, 24))
+
+    def function(qkv: wg.Tensor, g: wg.Tensor) -> tuple[wg.Tensor, ...]:
+        y, pullback = wg.vjp(shared, qkv)
+        return y, *pullback(wg.concat([g, g], axis=-1).astype(wg.float32))
+
+    check_same(*optimized(function, GPU))
+
+
 def test_off_a_gpu_nothing_changes() -> None:
     inputs = [placeholder((2, 6, 36), wg.float32), placeholder((2, 6, 12), wg.bfloat16)]
     graph = Graph(inputs, [y.node for y in step(*map(wg.Tensor, inputs))])

@@ -89,13 +89,14 @@ class _Heads:
         if len(inner) != 1 or not all(ways) or len(backwards) != 1:
             return
         (backward,) = backwards
-        batch, heads, rows, features = backward.sources[1].shape
-        shape, starts = (
-            (batch, rows, 3 * heads * features),
-            {way[-1].attrs["index"]: way[0].attrs["starts"] for way in ways},
-        )
-        at = {i: (0, 0, i * heads * features) for i in range(3)}
-        if total.shape == shape and starts == at and len(self.readers[backward]) == 3 and _spends(total):
+        shapes = {x.shape for x in backward.sources[:4]}
+        if len(shapes) > 1 or len(self.readers[backward]) != 3:
+            return
+        batch, heads, rows, features = shapes.pop()
+        wide = heads * features
+        places = {way[-1].attrs["index"]: way[0].attrs["starts"] for way in ways}
+        in_order = places == {i: (0, 0, i * wide) for i in range(3)}
+        if in_order and total.shape == (batch, rows, 3 * wide) and _spends(total):
             self.totals[total] = backward
             self.gone.update(inner, *ways)
 
@@ -106,6 +107,8 @@ class _Heads:
             way.append(way[-1].sources[0])
         moves = [x for x in way if x.op is not CAST]
         if [x.op for x in moves] != [PLACE, RESHAPE, PERMUTE, PICK] or moves[2].attrs["axes"] != _SWAP:
+            return []
+        if len(way) > len(moves) + 1:  # what is cast twice may be rounded in between
             return []
         cotangent, shape = moves[3], laid.sources[0].shape
         heads_joined = (*moves[2].shape[:2], moves[2].shape[2] * moves[2].shape[3])
