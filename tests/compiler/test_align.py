@@ -74,6 +74,9 @@ def is_aligned(product: Node) -> bool:
         (lambda x, w, y: (x @ w) * y, ((16, 8), (8, 13), (16, 13))),
         (lambda x, w: (x @ w).reshape((13, 16)) + 1, ((16, 8), (8, 13))),
         (lambda x, w: (x @ w)[:, 2:9], ((16, 8), (8, 13))),
+        (lambda x, w, v: wg.exp(x @ w).sum() + wg.exp(x @ v).sum(), ((16, 8), (8, 13), (8, 21))),
+        (lambda x, w: wg.max((x @ w > 1.0).astype(wg.int32), axis=1), ((16, 8), (8, 13))),
+        (lambda x, w: wg.exp(x.reshape((16, 64))[:, :13]) @ w, ((8, 128), (13, 8))),
     ],
 )
 def test_padded_products_compute_the_same(function: Function, shapes: tuple[tuple[int, ...], ...]) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from wengert.compiler.rewrite import made_by, rewrite
-from wengert.dtypes import HALF, int32
+from wengert.dtypes import FLOATING, HALF, int32
 from wengert.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.core import CAST, cast, literal
@@ -80,7 +80,7 @@ class _Aligning:
         self.padded: dict[tuple[Node, int], Node] = {}  # by value and axis: it, with zeros after its end
         self.zeros: set[Node] = set()  # padded values that are known to be 0 there
         self.zeroed: dict[Node, Node] = {}  # others, made so
-        self.masks: dict[Shape, Node] = {}  # by the shape that broadcasts: where there are elements
+        self.masks: dict[tuple[Shape, int], Node] = {}  # by the shape that broadcasts and the extent
 
     def __call__(self, node: Node) -> Node | None:
         if node.op is MATMUL:
@@ -110,10 +110,10 @@ class _Aligning:
     def _inside(self, x: Node, axis: int, extent: int) -> Node:
         """Where a padded value has elements of the value's own."""
         shape = _with_extent((1,) * x.ndim, axis, x.shape[axis])
-        if shape not in self.masks:
+        if (shape, extent) not in self.masks:
             places = reshape(iota(x.shape[axis], int32), shape)
-            self.masks[shape] = e.less(places, literal(extent, int32))
-        return self.masks[shape]
+            self.masks[shape, extent] = e.less(places, literal(extent, int32))
+        return self.masks[shape, extent]
 
     def _zero_padded(self, x: Node, axis: int) -> Node:
         """A value with zeros after its end; the same node whenever it is asked for."""
@@ -140,12 +140,12 @@ class _Aligning:
 
     def _made_zeroed(self, x: Node, axis: int, extent: int) -> Node:
         """Zeros are written where a value is computed, before it is rounded and moved."""
-        if x.op is CAST:
+        if made_by(x, CAST):
             return cast(self._zeroed(x.sources[0], axis, extent), x.dtype)
-        if x.op is RESHAPE:
+        if made_by(x, RESHAPE) and axis == x.ndim - 1 and x.sources[0].shape[-1:] == x.shape[-1:]:
             source = x.sources[0]
             return reshape(self._zeroed(source, source.ndim - 1, extent), x.shape)
-        if x.op is PERMUTE:
+        if made_by(x, PERMUTE):
             axes = x.attrs["axes"]
             return permute_dims(self._zeroed(x.sources[0], axes[axis], extent), axes)
         return e.where(self._inside(x, axis, extent), x, literal(0, x.dtype, x.device))
@@ -197,7 +197,7 @@ class _Aligning:
     def _reduced(self, node: Node) -> Node | None:
         x, axes = node.sources[0], node.attrs["axes"]
         whole = self._whole(x)
-        if whole is None:
+        if whole is None or x.dtype not in FLOATING:
             return None
         source, axis = whole
         if axis in axes:
