@@ -318,6 +318,11 @@ def test_a_kernel_of_ones_own() -> None:
         triple(wg.ones(3), 3)
 
 
+def test_equal_kernels_over_nothing_stay_apart() -> None:
+    x, y = wg.ones((0, 2), device="cuda"), wg.ones((0, 3), device="cuda")
+    assert [value.shape for value in wg.compile(lambda x, y: (x * 3, y * 3))(x, y)] == [(0, 2), (0, 3)]
+
+
 def test_what_cannot_be_captured_is_named_and_launched(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(function: object, shape: object, arguments: object) -> None:
         if gpu.recording is not None:

@@ -37,7 +37,7 @@ def submit(launch: Launch, addresses: Mapping[str, int], stream: Any = None) -> 
     """Put one launch on a stream, or on the driver's own."""
     driver = gpu()
     function = driver.kernels([launch])[launch.source, launch.entry]
-    names = [a.buffer if isinstance(a, TensorMap) else a for a in launch.arguments]
+    names = [a.buffer if isinstance(a, TensorMap) else a for a in launch.spread]
     arguments = Arguments([0 if isinstance(a, str) else a for a in launch.arguments], driver.encode)
     for i, name in enumerate(names):
         if isinstance(name, str):

@@ -162,19 +162,28 @@ def _computed(node: Node, sources: Sequence[Reference]) -> Reference:
         shaken = node.op.numpy(*[source.shaken for source in sources], **node.attrs)
     except Exception:  # one that insists on its dtypes
         wide = shaken = value
-    if not node.op.moves and not isinstance(node.dtype, tuple) and node.dtype in FLOATING:
-        shaken = shaken + _rounding(node, np.asarray(wide), [source.wide for source in sources])
+    if not node.op.moves:
+        inputs = [source.wide for source in sources]
+        if isinstance(node.dtype, tuple):
+            shaken = tuple(_shaken(node, *parts, inputs) for parts in zip(node.dtype, wide, shaken))
+        else:
+            shaken = _shaken(node, node.dtype, wide, shaken, inputs)
     return Reference(value, wide, shaken)
 
 
-def _rounding(node: Node, wide: Array, sources: Sequence[Any]) -> Array:
+def _shaken(node: Node, dtype: np.dtype[Any], wide: Any, shaken: Any, sources: Sequence[Any]) -> Any:
+    """One result of a node with what rounding it makes of it besides."""
+    return shaken + _rounding(node, dtype, np.asarray(wide), sources) if dtype in FLOATING else shaken
+
+
+def _rounding(node: Node, dtype: np.dtype[Any], wide: Array, sources: Sequence[Any]) -> Array:
     """An error of the size that rounding makes: of the result, and in sums and the like of what is added up."""
     noise = np.random.default_rng(node.serial).uniform(-1, 1, wide.shape)
     size = np.abs(wide)
     if not isinstance(node.op, Elementwise):
         terms = [_largest(source) * (source.size / max(wide.size, 1)) ** 0.5 for source in sources if np.ndim(source)]
         size = size + max(terms, default=0)
-    return np.nan_to_num(2 * _epsilon(node.dtype) * size, nan=0, posinf=0) * noise
+    return np.nan_to_num(2 * _epsilon(dtype) * size, nan=0, posinf=0) * noise
 
 
 def _largest(array: Any) -> float:

@@ -39,7 +39,7 @@ def together(steps: Sequence[Step], taken: Mapping[Node, Node], device: Device) 
 
 def _kind(step: Step) -> Hashable | None:
     """What steps must have in common to be one; None for one that stays by itself."""
-    if step.kernel is None or math.prod(loop.extent for loop in step.kernel.outer) > LARGE:
+    if step.kernel is None or not 0 < math.prod(loop.extent for loop in step.kernel.outer) <= LARGE:
         return None
     return signature(step.kernel)
 
