@@ -1,14 +1,17 @@
-"""Training steps and fused expressions on one GPU: Wengert compiled beside PyTorch eager and `torch.compile`.
+"""Training steps, inference and fused expressions on one GPU: Wengert beside PyTorch eager and `torch.compile`.
 
     python benchmarks/gpu.py [--rows micrograd,mlp,...] [--peers eager,compile,jax] [--seconds 1.0] [--json]
 
 A step is asked for again and again without waiting; the time is that of many steps, from start to synchronisation, over
 their number: the median of several such spans, contenders in turn. For each row follows where Wengert's time goes.
+Memory is what four steps take with the model and what it is given: of torch the peak of its tensors, of Wengert its
+tensors and the whole arena, which the largest program so far has made.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import statistics
 import time
@@ -17,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import decoding
+import inference
 import numpy as np
 from rows import classes, numbers
 
@@ -41,6 +44,8 @@ ROWS = {
     "resnet18": Row("ResNet-18 224x224, batch 256, bf16", 10.0),
     "resnet18-tf32": Row("ResNet-18 224x224, batch 256, tf32", 18.0),
     "gpt2": Row("GPT-2 124M, 16 x 1024 tokens, bf16, AdamW", 29.0),
+    "resnet18-answer-1": Row("ResNet-18 224x224, inference, batch 1, bf16"),
+    "resnet18-answer-256": Row("ResNet-18 224x224, inference, batch 256, bf16"),
     "gpt2-generate": Row("GPT-2 124M, one token of generation, batch 1, bf16"),
     "gelu": Row("gelu(x*w+b)*sigmoid(x), 8192^2, forward", 0.140),
     "gelu-backward": Row("the same, forward + backward", 0.45),
@@ -53,6 +58,7 @@ ROWS = {
 TRAINED = ("micrograd", "mlp", "convnet", "resnet18-cifar", "resnet18", "resnet18-tf32", "gpt2")
 HALVES = ("resnet18-cifar", "resnet18", "gpt2")
 TF32 = ("convnet", "resnet18-tf32")
+ANSWERING = {"resnet18-answer-1": 1, "resnet18-answer-256": 256}  # with their batches
 
 
 def batch_of(row: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -93,7 +99,9 @@ def wengert_step(row: str) -> tuple[Step, Any]:
     wg.manual_seed(0)
     wg.config.tf32 = row in TF32
     if row == "gpt2-generate":
-        return decoding.wengert_decoder()
+        return inference.wengert_decoder()
+    if row in ANSWERING:
+        return inference.wengert_classifier(ANSWERING[row])
     if row in TRAINED:
         function, args = _wengert_training(wg, row)
     else:
@@ -172,7 +180,9 @@ def torch_step(row: str, compiled: bool) -> Step:
     tf32 = row in TF32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     if row == "gpt2-generate":
-        return decoding.torch_decoder(torch, compiled)
+        return inference.torch_decoder(torch, compiled)
+    if row in ANSWERING:
+        return inference.torch_classifier(torch, ANSWERING[row], compiled)
     return (_torch_training if row in TRAINED else _torch_expression)(torch, row, compiled)
 
 
@@ -343,6 +353,8 @@ def measure(row: str, peers: list[str], seconds: float) -> dict[str, Any]:
     for name in ["wengert", *peers]:
         try:
             start = time.perf_counter()
+            before = wg.cuda.memory().live if name == "wengert" else torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
             if name == "wengert":
                 step, _ = wengert_step(row)
                 wait: Callable[[], Any] = wg.cuda.synchronize
@@ -358,6 +370,8 @@ def measure(row: str, peers: list[str], seconds: float) -> dict[str, Any]:
                 wait()
                 if turn == 0:
                     found[name] = {"first": time.perf_counter() - start}
+            if name != "jax":
+                found[name]["memory"] = _taken(name, before)
             steps[name] = step, wait
         except Exception as error:
             found[name] = {"error": f"{type(error).__name__}: {error}"[:300]}
@@ -372,12 +386,25 @@ def measure(row: str, peers: list[str], seconds: float) -> dict[str, Any]:
     return found
 
 
+def _taken(name: str, before: int) -> int:
+    """The bytes that a contender has taken, beyond what was held before."""
+    import torch
+
+    import wengert as wg
+
+    if name != "wengert":
+        return int(torch.cuda.max_memory_allocated()) - before
+    memory = wg.cuda.memory()
+    return memory.live + memory.arena - before
+
+
 def show(row: str, found: dict[str, Any], top: int) -> None:
     """Print a row, and below it the kernels that take longest."""
     cells = []
     for name, result in found.items():
         text = f"{result['median'] * 1e3:.4f}" if "median" in result else f"failed ({result.get('error')})"
-        cells.append(f"{name} {text} (first {result.get('first', 0):.2f} s)")
+        memory = f", {result['memory'] / 1e9:.2f} GB" if "memory" in result else ""
+        cells.append(f"{name} {text} (first {result.get('first', 0):.2f} s{memory})")
     own = found.get("wengert", {}).get("median")
     others = [r["median"] for name, r in found.items() if name != "wengert" and "median" in r]
     ratio = f"  ratio {min(others) / own:.2f}" if own and others else ""
@@ -409,8 +436,17 @@ def main() -> None:
         import torch
 
         path = Path(__file__).parent / "results" / f"gpu-{time.strftime('%Y-%m-%d')}.json"
-        report = {"unit": "s", "device": torch.cuda.get_device_name(), "torch": torch.__version__, "results": results}
+        versions = {name: _version(name) for name in ("torch", "jax", "nvidia-cudnn-frontend", "numpy")}
+        machine = {"device": torch.cuda.get_device_name(), "cuda": torch.version.cuda, "versions": versions}
+        report = {"unit": "s, bytes", **machine, "results": results}
         path.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 if __name__ == "__main__":

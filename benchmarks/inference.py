@@ -1,7 +1,7 @@
-"""One token of GPT-2's generation, batch 1 and bfloat16: keys and values of the tokens before are in a cache.
+"""Models that answer and do not learn, in bfloat16: ResNet-18 on images, and one token of GPT-2's generation.
 
-A step takes the token before, writes its keys and values into the cache, looks at all of it that is filled and gives
-the likeliest next token, which stays on the GPU. After LENGTH tokens it begins anew.
+A step of generation takes the token before, writes its keys and values into the cache, looks at all of it that is
+filled and gives the likeliest next token, which stays on the GPU. After LENGTH tokens it begins anew.
 """
 
 from __future__ import annotations
@@ -10,8 +10,35 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from rows import numbers
 
 LENGTH = 256
+
+
+def wengert_classifier(batch: int) -> tuple[Callable[[], Any], Any]:
+    """ResNet-18's scores of images by Wengert, compiled, and the compiled function."""
+    import wengert as wg
+
+    model = wg.models.resnet18().to("cuda").to(wg.bfloat16).eval()
+    images = wg.tensor(numbers(batch, 3, 224, 224), device="cuda").to(wg.bfloat16)
+
+    def classify(x: Any) -> Any:
+        with wg.no_grad():
+            return model(x)
+
+    compiled = wg.compile(classify)
+    return lambda: compiled(images), compiled
+
+
+def torch_classifier(torch: Any, batch: int, is_compiled: bool) -> Callable[[], Any]:
+    """The same by torch, channels last, eager or by `torch.compile`."""
+    import torch_models
+
+    model = torch_models.resnet18_224().cuda().bfloat16().eval().to(memory_format=torch.channels_last)
+    images = torch.from_numpy(numbers(batch, 3, 224, 224)).cuda().bfloat16()
+    images = images.contiguous(memory_format=torch.channels_last)
+    classify = torch.no_grad()(torch.compile(model) if is_compiled else model)
+    return lambda: classify(images)
 
 
 def wengert_decoder() -> tuple[Callable[[], Any], Any]:
