@@ -62,7 +62,7 @@ def candidates(product: Product, device: Device) -> list[Tile]:
         found = [Tile("fma", high, wide, 16, tall, broad, 2) for high, wide, tall, broad in _FMA]
     fits = [tile for tile in found if tile.shared(product.dtype) <= device.shared_per_block]
     cut = [replace(tile, split=split) for tile in fits for split in _splits(product, tile, device)]
-    return cut + (_small_tiles(product) if product.dtype == float32 else [])
+    return cut + (_small_tiles(product, device) if product.dtype == float32 else [])
 
 
 def _wgmma_tiles(product: Product, device: Device) -> list[Tile]:
@@ -74,12 +74,14 @@ def _wgmma_tiles(product: Product, device: Device) -> list[Tile]:
     return [Tile("wgmma", high, wide, 128 // size, tall, 0, stages) for high, wide, tall, stages in _WGMMA]
 
 
-def _small_tiles(product: Product) -> list[Tile]:
+def _small_tiles(product: Product, device: Device) -> list[Tile]:
     if product.flops > 1e9 or product.batches > 65535 or product.rows > 1 << 19:  # what a grid's axes can hold
         return []
-    rounds = max(1, -(-product.depth // 320))
+    rounds = max(1, -(-product.depth // 512))
     depth = max(32, -(-product.depth // (rounds * 32)) * 32)
-    return [Tile("small", high, wide, depth, warps=8) for high, wide in _SMALL]
+    found = [Tile("small", high, wide, depth, warps=8) for high, wide in _SMALL]
+    many = 4 * device.sms // product.batches  # tiles, from which on blocks of fewer warps keep an SM as busy
+    return [replace(tile, warps=4) if math.prod(tile.tiles(product)) > many else tile for tile in found]
 
 
 def _splits(product: Product, tile: Tile, device: Device) -> list[int]:
@@ -101,7 +103,7 @@ def _resident(product: Product, tile: Tile, device: Device) -> int:
 
 # --- the model ------------------------------------------------------------------------------------------------------
 
-_RATES = {"naive": 16.0, "tiled": 60.0, "small": 125.0, "fma": 180.0, "mma": 1700.0, "wgmma": 3100.0}
+_RATES = {"naive": 16.0, "tiled": 60.0, "small": 120.0, "fma": 180.0, "mma": 1700.0, "wgmma": 3100.0}
 """FLOPs a clock that an SM full of the largest tiles does."""
 _SMALLER = {"fma": 0.11, "mma": 0.28, "wgmma": 0.12}
 """How much of it is lost each time a tile is halved."""
@@ -119,6 +121,8 @@ def expected(product: Product, tile: Tile, device: Device) -> float:
     by_tensor_cores = tile.rung in ("mma", "wgmma")
     rate = _RATES[tile.rung] * (0.5 if by_tensor_cores and product.dtype == float32 else 1.0)
     rate *= 1.0 - _SMALLER.get(tile.rung, 0.0) * math.log2(_LARGEST / (tile.high * tile.wide)) / 2
+    if tile.rung == "small":
+        rate *= (tile.high * tile.wide / 512) ** 0.7  # a larger tile reads shared memory less often for each sum
     rounds = -(-blocks // device.sms)
     together = min(rounds, _resident(product, tile, device))
     if tile.rung in ("fma", "mma"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from wengert.kernels.cuda.shapes import REGISTERS_BESIDE, Rows, kept_words, same_for_all_rows
+from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.text import (
     Access,
     Names,
@@ -160,7 +160,7 @@ class _WholeRows(RowsText):
         if not self.shape.chunks:
             return 0
         held = kept_words(self.kernel) * self.shape.chunks * self.shape.vector
-        registers = -(-int(held + REGISTERS_BESIDE) // 8) * 8
+        registers = -(-int(held + registers_beside(self.kernel, self.shape.vector)) // 8) * 8
         return min(self.device.blocks_resident(self.shape.threads, registers), 1024 // self.shape.threads)
 
     def _declare_scratch(self) -> None:

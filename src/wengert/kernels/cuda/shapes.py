@@ -207,6 +207,16 @@ def _loaded_words(kernel: Kernel) -> float:
     return max([sum(map(_words, loads.values())) for loads in passes], default=0.0)
 
 
+def registers_beside(kernel: Kernel, vector: int) -> int:
+    """Registers that a thread needs besides what it holds of a row: addresses, numbers of the row, and in the pass that
+    has most of them what is loaded where it is used and what is stored."""
+    passing = [
+        {(s.buffer, s.index) for s in stage.inside if isinstance(s, Load | Store) and not _stays(s, kernel)}
+        for stage in kernel.stages
+    ]
+    return 12 + 2 * len(kernel.buffers) + vector * max(map(len, passing), default=0)
+
+
 def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
     rows = math.prod(loop.extent for loop in kernel.outer)
     length = math.prod(loop.extent for loop in kernel.inner)
