@@ -176,8 +176,10 @@ class _Fusion:
         inlines: Callable[[Node], bool],
         operands: Callable[[Node], Iterable[Node]],
         absorbs: Callable[[Node], bool],
+        launches: bool,
     ) -> None:
         self.graph = graph
+        self.launches = launches
         self.absorbs = absorbs
         self.inlined = {node for node in graph.nodes if inlines(node)}
         self.operands = operands
@@ -317,7 +319,8 @@ class _Fusion:
         self._merge_producers(list(self.groups))
         self._merge_neighbours()
         self._absorb_epilogues()
-        self._absorb_totals()
+        if not self.launches:
+            self._absorb_totals()
 
     def _merge_producers(self, numbers: Iterable[int]) -> None:
         """Each of these groups takes in what it reads, as far as that may be."""
@@ -433,7 +436,7 @@ class _Fusion:
             waiting = later
         return order
 
-    def settle_stores(self, keeps_products: bool) -> None:
+    def settle_stores(self) -> None:
         """A root is stored if it is an output or another group reads it; a product also for an epilogue to read."""
         needed = {storage(node) for node in self.graph.outputs}
         for group in self.groups.values():
@@ -442,7 +445,7 @@ class _Fusion:
                 if self.home.get(leaf) is not group:
                     needed.add(leaf)
         for group in self.groups.values():
-            inside = set(group.roots[:1] if group.epilogue and keeps_products else [])
+            inside = set(group.roots[:1] if group.epilogue and not self.launches else [])
             if group.closing is not None:  # and totals the rows
                 inside.update(read.leaf for read in group.closing.reads)
             group.stored = [root for root in group.roots if root in needed or root in inside]
@@ -501,14 +504,15 @@ def fuse(
     inlines: Callable[[Node], bool],
     operands: Callable[[Node], Iterable[Node]],
     absorbs: Callable[[Node], bool] = lambda node: False,
-    keeps_products: bool = True,
+    launches: bool = False,
 ) -> Plan:
     """The groups of a graph.
 
     `inlines` says which ops are expressions in a loop, `operands` what an opaque op reads, `absorbs` whether it takes
-    in an elementwise epilogue, `keeps_products` whether an epilogue reads the result from memory.
+    in an elementwise epilogue. `launches` says that every kernel is launched on a device: then an epilogue takes the
+    result from registers, and totals of rows are kernels of their own, which nothing else waits for.
     """
-    fusion = _Fusion(graph, inlines, operands, absorbs)
+    fusion = _Fusion(graph, inlines, operands, absorbs, launches)
     fusion.run()
-    fusion.settle_stores(keeps_products)
+    fusion.settle_stores()
     return Plan(fusion.ordered(), fusion.roots, fusion.inlined - fusion.roots, list(fusion.refusals))

@@ -64,7 +64,7 @@ class Program:
         self.picks = picks(graph)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
-        self.plan: Plan = fuse(graph, inlines, self._operands, device_ops.is_small, keeps_products=False)
+        self.plan: Plan = fuse(graph, inlines, self._operands, device_ops.is_small, launches=True)
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
         self.external, self.constants, self.made, self.slots = buffers(graph, self.plan, self.taken)
