@@ -376,10 +376,10 @@ def measure(row: str, peers: list[str], seconds: float) -> dict[str, Any]:
         except Exception as error:
             found[name] = {"error": f"{type(error).__name__}: {error}"[:300]}
     times: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(SPANS):
+    for _ in range(1 + SPANS):
         for name, (step, wait) in steps.items():
             times[name].append(span(step, wait, seconds / SPANS))
-    for name, spans in times.items():
+    for name, (_, *spans) in times.items():  # the first is to warm up: recordings are repeated at calls 2, 4, 8, ...
         found[name]["median"] = statistics.median(spans)
     if "wengert" in steps:
         found["wengert"]["kernels"] = kernels(steps["wengert"][0])
