@@ -1,6 +1,6 @@
 """How good the launch shapes are that the CUDA writer works out: each against an exhaustive sweep, on the GPU at hand.
 
-    python benchmarks/launch_shapes.py [--all] [part of a name ...]
+    python -m benchmarks.launch_shapes [--all] [part of a name ...]
 
 For each kernel and shape of data: the time of the computed launch shape, of the best of the sweep, their ratio, the
 bandwidth reached, and which shape was best. `--all` prints every shape that was tried. What it printed on an H200 is in
@@ -13,13 +13,14 @@ import itertools
 import math
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from launching import Harness, checked, driver, this_device
+from tests.gpu.harness import gpu, prepare, submit
 
 import wengert as wg
+from wengert.backends.cuda.bindings import check
 from wengert.backends.plan import inlines
 from wengert.compiler.fuse import fuse, storage
 from wengert.compiler.passes import optimize
@@ -28,7 +29,7 @@ from wengert.kernels import opaque
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, kept_words, vector_width
 from wengert.kernels.cuda.write import launch_shape
-from wengert.kernels.launch import Device
+from wengert.kernels.launch import Device, Launch, Work
 from wengert.kernels.loops import Kernel
 from wengert.kernels.lower import lower
 from wengert.kernels.nest import merge_loops, statements_of
@@ -187,19 +188,18 @@ def buffers(by_name: dict[str, Node], device: Device) -> list[dict[str, int]]:
     for _ in range(count):
         addresses = {}
         for name, node in by_name.items():
-            addresses[name] = int(checked(driver.cuMemAlloc(max(sizes[name], 16))))
+            addresses[name] = gpu().allocate(max(sizes[name], 16))
             values = np.random.default_rng(0).standard_normal(min(node.size, 1 << 20)).astype(node.dtype)
             for start in range(0, node.size, 1 << 20):
                 stop = min(node.size - start, 1 << 20)
-                raw = values[:stop]
-                checked(driver.cuMemcpyHtoD(addresses[name] + start * node.dtype.itemsize, raw.ctypes.data, raw.nbytes))
+                gpu().upload(addresses[name] + start * node.dtype.itemsize, values[:stop])
         sets.append(addresses)
     return sets
 
 
 def main() -> None:
     wanted = [word for word in sys.argv[1:] if not word.startswith("--")]
-    device = this_device()
+    device = gpu().figures
     print(device)
     todo = []
     for case in cases():
@@ -208,44 +208,69 @@ def main() -> None:
         for kernel, by_name in kernels_of(graph_of(case)):
             works = {shape: write(kernel, device, shape) for shape in sweep(kernel, device)}
             todo.append((case, kernel, by_name, works))
-    harness = Harness((work for *_, works in todo for work in works.values()), device.arch)
+    prepare(work for *_, works in todo for work in works.values())
     print(f"{sum(len(works) for *_, works in todo)} launch shapes of {len(todo)} kernels", flush=True)
     ratios = []
     for case, kernel, by_name, works in todo:
-        ratios.append(_report(harness, case, kernel, by_name, works, device))
+        ratios.append(_report(case, kernel, by_name, works, device))
     print(f"computed / best: median {np.median(ratios):.3f}, worst {max(ratios):.3f}, within 10%: "
           f"{sum(r <= 1.1 for r in ratios)} of {len(ratios)}")  # fmt: skip
 
 
-def _report(
-    harness: Harness, case: Case, kernel: Kernel, by_name: dict[str, Node], works: Any, device: Device
-) -> float:
+def seconds(work: Work, sets: Sequence[Mapping[str, int]], rounds: int = 5) -> float:
+    """The time of a work, the median of some rounds, each a CUDA graph that goes over the sets of buffers often."""
+    driver = gpu()
+
+    def graph(repeats: int) -> Any:
+        with driver.capturing() as recording:
+            for _ in range(repeats):
+                for addresses in sets:
+                    for launch in work.launches:
+                        submit(launch, addresses)
+        recording.replay()
+        return recording
+
+    repeats = max(1, min(200, int(1.5e-3 / max(driver.time(graph(1).replay, 2), 1e-6))))
+    often = graph(repeats)
+    return float(np.median([driver.time(often.replay) for _ in range(rounds)])) / repeats / len(sets)
+
+
+def registers(launch: Launch) -> tuple[int, int]:
+    """Registers a thread, and bytes of memory it spills to."""
+    driver = gpu()
+    function, names = driver.functions[launch.source, launch.entry], driver.cu.CUfunction_attribute
+    wanted = names.CU_FUNC_ATTRIBUTE_NUM_REGS, names.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES
+    first, second = (check(driver.cu.cuFuncGetAttribute(name, function)) for name in wanted)
+    return first, second
+
+
+def _report(case: Case, kernel: Kernel, by_name: dict[str, Node], works: Any, device: Device) -> float:
     sets = buffers(by_name, device)
     space = {name: size for work in works.values() for name, size in work.workspace.items()}
     space = {name: max(work.workspace.get(name, 0) for work in works.values()) for name in space}
-    extra = {name: int(checked(driver.cuMemAlloc(size))) for name, size in space.items()}
+    extra = {name: gpu().allocate(size) for name, size in space.items()}
     sets = [addresses | extra for addresses in sets]
-    times = {shape: harness.seconds(work, sets) for shape, work in works.items()}
+    times = {shape: seconds(work, sets) for shape, work in works.items()}
     chosen = next(iter(works))
     best = min(times, key=lambda shape: times[shape])
     moved = sum(node.size * node.dtype.itemsize for node in by_name.values())
     ratio = times[chosen] / times[best]
-    registers = [harness.registers(launch) for launch in works[chosen].launches]
+    used = [registers(launch) for launch in works[chosen].launches]
     print(
         f"{case.name:15} {kernel.comment[:24]:24} {case.shapes[0]!s:22} {np.dtype(case.dtype).name!s:9}"
         f" {times[chosen] * 1e6:8.1f} us {moved / times[chosen] / 1e12:5.2f} TB/s  best {times[best] * 1e6:8.1f}"
-        f"  ratio {ratio:5.3f} of {len(times)}  {chosen} {registers}{'' if best == chosen else f'  best: {best}'}",
+        f"  ratio {ratio:5.3f} of {len(times)}  {chosen} {used}{'' if best == chosen else f'  best: {best}'}",
         flush=True,
     )
     if "--all" in sys.argv:
         for shape in sorted(times, key=lambda shape: times[shape]):
-            print(f"      {times[shape] * 1e6:8.1f} us {shape} {[harness.registers(x) for x in works[shape].launches]}")
+            print(f"      {times[shape] * 1e6:8.1f} us {shape} {[registers(x) for x in works[shape].launches]}")
     for addresses in sets:
         for name, address in addresses.items():
             if name not in extra:
-                checked(driver.cuMemFree(address))
+                gpu().free(address)
     for address in extra.values():
-        checked(driver.cuMemFree(address))
+        gpu().free(address)
     return ratio
 
 
