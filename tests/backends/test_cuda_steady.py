@@ -82,6 +82,14 @@ def test_a_repeat_takes_no_memory_from_the_driver(descent: Descent, gpu: Emulate
     assert len(set(gpu.blocks) - blocks) <= 1  # two losses are held while a third is made
 
 
+def test_what_is_checked_is_no_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wg.config, "check", True)
+    checked = Descent()
+    for _ in range(5):
+        checked()
+    assert not checked.repeats
+
+
 def test_the_arguments_may_move(descent: Descent) -> None:
     held = [descent(scale) for scale in (0.5, 0.125, 0.25)]
     assert len({loss.item() for loss in held}) == 3

@@ -36,8 +36,12 @@ class Repeat:
     @staticmethod
     def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
         """The repeat, or None for a program in which more happens than launches at these addresses."""
-        if program.host_graph is not None or program.fixed or not all(isinstance(p, Stretch) for p in program.pieces):
+        if not program.captures or program.host_graph is not None or program.fixed:
             return None
+        if not all(isinstance(piece, Stretch) for piece in program.pieces):
+            return None
+        if any(array.nbytes > SMALL for i, (array, _) in program.staging.items() if i not in inputs):
+            return None  # what lies on the host comes up at every call
         if not {k for k, *_ in program.fresh}.issuperset(outputs) or {k for k, *_ in program.changed} & {*outputs}:
             return None
         repeat = Repeat(program, inputs, outputs)
