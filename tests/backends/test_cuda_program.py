@@ -321,6 +321,15 @@ def test_a_kernel_of_ones_own() -> None:
         triple(wg.ones(3), 3)
 
 
+def test_a_convolution_whose_stride_is_longer_than_its_input() -> None:
+    """Some of the places that the stride divides the input into are empty."""
+    rng = np.random.default_rng(0)
+    x, weight = (rng.normal(size=shape).astype(np.float32) for shape in ((1, 2, 3, 3, 1), (2, 2, 2, 2, 1)))
+    function = wg.compile(lambda x, w: wg.conv_transpose3d(x, w, stride=2))
+    on_gpu, on_cpu = (function(*[wg.tensor(a, device=d) for a in (x, weight)]).numpy() for d in ("cuda", "cpu"))
+    np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-5, atol=1e-6)
+
+
 def test_equal_kernels_over_nothing_stay_apart() -> None:
     since = now()
     inputs = [placeholder(shape, wg.float32, "cuda:0") for shape in ((2, 0), (3, 0))]

@@ -219,7 +219,8 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
         return to;
     }};
     wg_gemm_wgmma{tile.constants}(threads, work, high * {wide} * parts, hand);"""
-        return f"""    int row, column, part = blockIdx.x / (high * {wide});
+        return f"""    if (!high) return;
+    int row, column, part = blockIdx.x / (high * {wide});
     if (part >= parts) return;
     wg_tile_at(blockIdx.x % (high * {wide}), high, {wide}, 8, row, column);
     {apart}
