@@ -39,7 +39,7 @@ def _rule(node: Node) -> Node | None:
     (rows, depth), columns = a.shape, b.shape[1]
     if depth == 1:
         return e.multiply(a, b)
-    if not depth or (rows > 1 and columns > 1):
+    if not depth or 1 not in (rows, columns):
         return None
     matrix, weights, axis = (a, b, 1) if columns == 1 else (b, a, 0)
     if made_by(matrix, PERMUTE) and matrix.attrs["axes"] == (1, 0):  # it is read as it lies in memory
