@@ -77,8 +77,8 @@ gpu-sanitize: $(TEST_STAMP)  ## watch every kernel with NVIDIA's compute-sanitiz
 gpu-bench: $(TEST_STAMP)  ## measure training steps on a GPU beside PyTorch, which must be installed
 	$(BIN)/python benchmarks/gpu.py --json
 
-gpu-report: $(CORE_STAMP)  ## measure ops and models on CPU and GPU: docs/cpu-gpu.html (EXTRAS=cuda,cuda-math)
-	$(BIN)/wengert bench --out docs/cpu-gpu.html
+gpu-report: $(CORE_STAMP)  ## measure ops and models on CPU and GPU: docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-math)
+	$(BIN)/wengert bench --out docs/cpu-gpu-report.html
 
 fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on and compare with the references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)
