@@ -18,6 +18,7 @@ from wengert.backends.cuda.checked import Checked
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
+from wengert.errors import CompilerError, CudaError
 from wengert.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
 from wengert.ops.movement import RESHAPE
@@ -80,6 +81,8 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
                 node.buffer = _computed(node, programs.get(node), settings)
                 if is_checking_nans():
                     check_nans(node, [_on_host(source) for source in node.sources], _on_host(node))
+            except (CompilerError, CudaError) as error:  # of a program that serves many nodes: the line is this one's
+                node.buffer = failure(type(error)(error.message, node.location), node)
             except Exception as error:
                 node.buffer = failure(error, node)
             watch.node = None
