@@ -177,6 +177,7 @@ def torch_step(row: str, compiled: bool) -> Step:
     import torch
 
     torch.manual_seed(0)
+    torch.compiler.reset()  # or other rows' shapes would make it compile for any
     tf32 = row in TF32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     if row == "gpt2-generate":
@@ -221,7 +222,7 @@ def _torch_training(torch: Any, row: str, compiled: bool) -> Step:
             return F.cross_entropy(scores.flatten(0, 1), y.flatten()) if row == "gpt2" else F.cross_entropy(scores, y)
 
     if compiled:
-        loss_of = torch.compile(loss_of)
+        loss_of = torch.compile(loss_of, dynamic=False)
 
     def step() -> Any:
         optimizer.zero_grad()
@@ -244,7 +245,7 @@ def _torch_expression(torch: Any, row: str, compiled: bool) -> Step:
         "cross-entropy": F.cross_entropy,
     }[name]
     if compiled:
-        forward = torch.compile(forward)
+        forward = torch.compile(forward, dynamic=False)
     args = [torch.from_numpy(array).cuda() for array in arrays_of(row)]
     if name == "cross-entropy":
         args[0].requires_grad_()
@@ -432,14 +433,20 @@ def main() -> None:
     for row in options.rows.split(","):
         results[row] = measure(row, [peer for peer in options.peers.split(",") if peer], options.seconds)
         show(row, results[row], options.top)
-    if options.json:
-        import torch
+        if options.json:
+            write(results)
 
-        path = Path(__file__).parent / "results" / f"gpu-{time.strftime('%Y-%m-%d')}.json"
-        versions = {name: _version(name) for name in ("torch", "jax", "nvidia-cudnn-frontend", "numpy")}
-        machine = {"device": torch.cuda.get_device_name(), "cuda": torch.version.cuda, "versions": versions}
-        report = {"unit": "s, bytes", **machine, "results": results}
-        path.write_text(json.dumps(report, indent=2) + "\n")
+
+def write(results: dict[str, Any]) -> None:
+    """Keep the results as JSON, with what they were measured on; other rows of the day stay."""
+    import torch
+
+    path = Path(__file__).parent / "results" / f"gpu-{time.strftime('%Y-%m-%d')}.json"
+    before = json.loads(path.read_text())["results"] if path.exists() else {}
+    versions = {name: _version(name) for name in ("torch", "jax", "nvidia-cudnn-frontend", "numpy")}
+    machine = {"device": torch.cuda.get_device_name(), "cuda": torch.version.cuda, "versions": versions}
+    report = {"unit": "s, bytes", **machine, "results": {**before, **results}}
+    path.write_text(json.dumps(report, indent=2) + "\n")
 
 
 def _version(package: str) -> str | None:

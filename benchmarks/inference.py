@@ -37,7 +37,7 @@ def torch_classifier(torch: Any, batch: int, is_compiled: bool) -> Callable[[], 
     model = torch_models.resnet18_224().cuda().bfloat16().eval().to(memory_format=torch.channels_last)
     images = torch.from_numpy(numbers(batch, 3, 224, 224)).cuda().bfloat16()
     images = images.contiguous(memory_format=torch.channels_last)
-    classify = torch.no_grad()(torch.compile(model) if is_compiled else model)
+    classify = torch.no_grad()(torch.compile(model, dynamic=False) if is_compiled else model)
     return lambda: classify(images)
 
 
@@ -73,7 +73,7 @@ def torch_decoder(torch: Any, is_compiled: bool) -> Callable[[], Any]:
         position.add_(1)
         return model.head(model.ln_f(x))[:, -1].argmax(-1, keepdim=True)
 
-    step = torch.no_grad()(torch.compile(decode) if is_compiled else decode)
+    step = torch.no_grad()(torch.compile(decode, dynamic=False) if is_compiled else decode)
     return _from_the_start(step, torch.zeros((1, 1), device="cuda", dtype=torch.int64), position.zero_)
 
 

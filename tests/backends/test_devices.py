@@ -82,6 +82,11 @@ def test_values_that_are_looked_at_go_back() -> None:
     assert not off_device(wg.masked_select, x, x > 0) and not off_device(wg.repeat, x, 2)
 
 
+def test_a_number_sent_there_has_no_axes() -> None:
+    for made in (wg.tensor(True, device=GPU), wg.tensor(1.5).to(GPU)):
+        assert made.numpy().shape == ()
+
+
 def test_what_is_filled_with_a_value_is_where_that_is() -> None:
     assert wg.full((2,), wg.ones((), device=GPU)).device == GPU
     assert wg.full((2,), wg.ones(()), device=GPU).device == GPU

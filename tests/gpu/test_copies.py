@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import wengert as wg
 from wengert.data import ArrayDataset, DataLoader
@@ -43,6 +44,7 @@ def events(profile: Any, path: Path) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
+@pytest.mark.alone
 def test_a_batch_is_copied_while_the_one_before_is_worked_on(tmp_path: Path) -> None:
     weight = wg.random.normal((4096, 4096), device="cuda").to(wg.bfloat16)
 

@@ -159,9 +159,9 @@ def projector(q: wg.Tensor) -> wg.Tensor:
 
 def qr_invariant(result: Any) -> Any:
     signs = wg.sign(wg.diagonal(result.R))
-    n = signs.shape[-1]
-    first = wg.einsum("...ij,jk->...ik", result.Q, wg.tensor(np.eye(result.Q.shape[-1], n)))
-    rest = wg.einsum("...ij,jk->...ik", result.Q, wg.tensor(np.eye(result.Q.shape[-1], k=-n)))
+    n, columns, device = signs.shape[-1], result.Q.shape[-1], result.Q.device
+    first = wg.einsum("...ij,jk->...ik", result.Q, wg.tensor(np.eye(columns, n), device=device))
+    rest = wg.einsum("...ij,jk->...ik", result.Q, wg.tensor(np.eye(columns, k=-n), device=device))
     return first * signs.reshape((*signs.shape[:-1], 1, n)), result.Q @ result.R, projector(rest)
 
 

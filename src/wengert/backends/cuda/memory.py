@@ -172,7 +172,7 @@ class DeviceArray:
 
 def upload(array: np.ndarray[Any, Any], device: str) -> DeviceArray:
     """A host array on the device."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     made = DeviceArray(array.shape, array.dtype, device)
     upload_into(made.pointer, array, device)
     return made

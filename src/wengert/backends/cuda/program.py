@@ -284,7 +284,7 @@ class Program:
 
     def staged(self, i: int, array: np.ndarray[Any, Any]) -> DeviceArray:
         """A host array on the device, in a place of its input's own; uploaded only if it differs from the last one."""
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         there = self.staging.get(i)
         content = array.tobytes() if array.nbytes <= 64 else b""
         if there is None:
@@ -353,7 +353,7 @@ class Program:
         if isinstance(node.dtype, tuple):
             results[node] = value
         else:
-            array = np.ascontiguousarray(value)
+            array = np.asarray(value, order="C")
             upload_into(self._address(node, table), array, self.device)
 
     def _fetched(self, node: Node, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> np.ndarray[Any, Any]:
