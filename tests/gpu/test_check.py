@@ -43,7 +43,8 @@ def test_a_right_step_is_not_accused(checking: None, name: str, dtype: wg.DType)
         x = wg.tensor(rng.normal(size=(8, 1, 12, 12)).astype(np.float32), device="cuda")
         y = wg.tensor(rng.integers(0, 5, 8), device="cuda")
         loss_of = lambda: wg.cross_entropy(model(x), y)
-    optimizer = wg.optim.AdamW(model.parameters(), lr=1e-3)
+    # AdamW's first step goes by the sign of a gradient, which half precision does not know of one near 0
+    optimizer = (wg.optim.AdamW if dtype is wg.float32 else wg.optim.SGD)(model.parameters(), lr=1e-3)
 
     @wg.compile
     def step() -> wg.Tensor:
