@@ -58,6 +58,9 @@ NEUTRAL_OPS = {  # why an op is computed in the dtype its operands meet in
     "is recorded by a rule, with autocast off, or within a function that has one as a whole": _names(
         "attention_backward convolve_input convolve_weight",
     ),
+    "is made by the compiler, of dtypes that are settled": _names(
+        "convolve_last convolve_input_last convolve_weight_last max_pool_last max_pool_back_last sum_pool_last",
+    ),
     "is a kernel of the user's own, for the dtypes it is written for": _names("cuda_kernel"),
     "carries a graph whose ops have theirs": _names("checkpoint cond while_loop scan custom_vjp custom_jvp"),
 }

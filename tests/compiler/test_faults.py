@@ -17,10 +17,12 @@ import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends import cpu, toolchain
 from wengert.compiler import (
+    align,
     cse,
     dce,
     factor,
     fuse,
+    heads,
     index,
     inline,
     layout,
@@ -46,6 +48,7 @@ from wengert.ops import movement as m
 from wengert.ops.core import cast, data, literal, placeholder
 from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
+from wengert.ops.reduce import MAX
 from wengert.runtime.checking import CheckedProgram
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="there is no C compiler to build kernels with")
@@ -198,6 +201,18 @@ def axes_not_renamed(patch: Patch) -> None:
     """Convolutions on the CPU have their channels last as well, and reductions of them go over the axes they did."""
     patch.setattr(layout, "_is_chosen", lambda node: node.op in layout._CONVOLUTIONS)
     patch.setattr(layout, "_renamed", lambda node: node.attrs)
+
+
+def unmasked_padding(patch: Patch) -> None:
+    """Products on the CPU are padded as well, and a maximum sees the zeros."""
+    patch.setattr(align, "_unaligned", lambda product: {n for n in product.shape[-1:] if n % align.ALIGNED})
+    patch.setitem(align._NEUTRAL, MAX, 0.0)
+
+
+def other_heads(patch: Patch) -> None:
+    """Attention on the CPU reads its heads out of one value as well, and not those it should."""
+    patch.setattr(heads, "_is_chosen", lambda node: node.op in (heads.ATTENTION, heads.ATTENTION_BACKWARD))
+    around(heads._Heads, "_view", lambda view, self, *_: self._add(e.negative(view)))(patch)
 
 
 def reversed_broadcast(patch: Patch) -> None:
@@ -386,6 +401,15 @@ def summed_channels(x: Any, y: Any, row: Any) -> Any:
     return wg.conv2d(x.reshape(1, 4, 6, 6), y.reshape(4, 4, 3, 3)).sum(1)
 
 
+def largest_of_products(x: Any, y: Any, row: Any) -> Any:
+    return wg.max(-(wg.exp(x) @ wg.exp(y)), axis=1)
+
+
+def attended_heads(x: Any, y: Any, row: Any) -> Any:
+    parts = [x[:, i : i + N // 3].reshape(1, N, 1, N // 3) for i in range(0, N, N // 3)]
+    return wg.scaled_dot_product_attention(*(wg.permute_dims(part, (0, 2, 1, 3)).to(wg.float64) for part in parts))
+
+
 def pooled(x: Any, y: Any, row: Any) -> Any:
     image = wg.reshape(x, (1, 1, N, N))
     return wg.max_pool2d(image, 2) + wg.avg_pool2d(image, 2)
@@ -450,6 +474,8 @@ FAULTS = [
     Fault("turn: operands stay in their order", around(turn, "_turned", lambda nodes, _: [
           *nodes[:2], MATMUL(nodes[1], nodes[0])]), turned_product, "check"),
     Fault("layout: axes keep their names", axes_not_renamed, summed_channels, "check"),
+    Fault("align: padding counts", unmasked_padding, largest_of_products, "check"),
+    Fault("heads: others are read", other_heads, attended_heads, "check"),
     Fault("thin: the sum is lost", around(thin, "_rule", lambda found, node: found and m.reshape(
           node.sources[1], node.shape)), thin_product, "check"),
     Fault("factor: the factor is lost", around(factor, "_rule", lambda found, node: found and found.sources[0]),

@@ -27,8 +27,12 @@ _MOVES = (PERMUTE, RESHAPE, SLICE)
 
 def heads(graph: Graph) -> Graph:
     """The graph with attention's heads read and written where they lie; the graph itself off a GPU."""
-    found = [node for node in graph.nodes if node.op in (ATTENTION, ATTENTION_BACKWARD) and node.device != "cpu"]
+    found = [node for node in graph.nodes if _is_chosen(node)]
     return _Heads(graph, found).graph() if found else graph
+
+
+def _is_chosen(node: Node) -> bool:
+    return node.op in (ATTENTION, ATTENTION_BACKWARD) and node.device != "cpu"
 
 
 class _Heads:

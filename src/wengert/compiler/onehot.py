@@ -31,7 +31,7 @@ def onehot(graph: Graph) -> Graph:
     >>> x, index = placeholder((4, 9), wg.float32), placeholder((4, 1), wg.int64)
     >>> y = TAKE_ALONG(x - SUM(x, axes=(1,), keepdims=True), index, axis=1)
     >>> [node.op.name for node in onehot(Graph([x, index], [y])).nodes if node.sources][2:]
-    ['checked_index', 'reshape', 'equal', 'where', 'sum']
+    ['checked_index', 'cast', 'reshape', 'equal', 'where', 'sum']
     """
     checked = {node.sources[1] for node in graph.nodes if node.op is TAKE_ALONG and _reads_row(node)}
     return rewrite(graph, _rule(checked)) if checked else graph

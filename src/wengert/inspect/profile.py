@@ -90,11 +90,11 @@ class Profile:
         if watch.observer is not None:
             raise ArgumentError("profile: another profile is going on; end it first")
         flush()
+        self._start = perf_counter()
         self._marks.begin()
         self._modules.remember(calls)
         self._stack.enter_context(self._modules.watching())
         watch.observer = self
-        self._start = perf_counter()
         return self
 
     def __exit__(self, *exception: Any) -> None:

@@ -23,7 +23,6 @@ from wengert.ops.elementwise import (
     logaddexp,
     reciprocal,
     sigmoid,
-    square,
     tanh,
     where,
 )
@@ -126,7 +125,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Node:
     if approximate == "tanh":
         # (1 + tanh(u)) / 2 is sigmoid(2 u), and u = sqrt(2 / pi) (x + 0.044715 x^3)
         scale = math.sqrt(8 / math.pi)
-        return x * sigmoid(x * (scale + (scale * 0.044715) * square(x)))
+        return x * sigmoid(x * (scale + (scale * 0.044715) * (x * x)))
     raise ArgumentError(f'gelu: approximate is "none" or "tanh", not {approximate!r}')
 
 
