@@ -43,7 +43,10 @@ SLOWEST = 900  # seconds a process may take
 def measure(row: str, contender: str, with_profile: bool) -> dict[str, Any]:
     """The first and the best step of a contender, in seconds, and perhaps the profile."""
     if contender in ("dynamic", "compiled"):
+        import wengert as wg
+
         step, function, args = wengert_step(row, contender == "compiled")
+        wg.synchronize()  # the parameters are computed now, as torch's are, not in the first step
     else:
         step = torch_step(row, contender == "torch.compile")
     start = time.perf_counter()
