@@ -260,3 +260,6 @@ class EmulatedRecording:
             order.append(max(n for n, others in waiting.items() if others.isdisjoint(waiting)))
             del waiting[order[-1]]
         return order
+
+
+EMULATED = EmulatedDriver()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,29 +12,24 @@ import pytest
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver
 from tests.kernels.emulator import compiler
-from wengert import devices
-from wengert.backends.cuda import copies, driver
+from wengert.backends.cuda import copies
 from wengert.data import ArrayDataset, DataLoader
 from wengert.inspect import table
 from wengert.inspect.model import as_data
 from wengert.inspect.recorded import record
 from wengert.runtime.profile import profile
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
-
-EMULATED = EmulatedDriver()
+pytestmark = [
+    pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
+    pytest.mark.usefixtures("gpu"),
+]
 
 
 @pytest.fixture(autouse=True)
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedDriver]:
-    """A GPU of the emulator's."""
-    monkeypatch.setattr(driver, "_open", {"cuda:0": EMULATED})
-    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+def _own_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No streams of other tests, and a ceiling that is not measured."""
     monkeypatch.setattr(copies, "_lanes", {})
     monkeypatch.setattr(table, "ceiling", lambda device="cpu": table.Ceiling(1e9, 1e9, 2e9))
-    before, wg.config.tier = wg.config.tier, "auto"
-    yield EMULATED
-    wg.config.tier = before
 
 
 def test_an_upload_is_a_copy_of_any_array() -> None:

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EmulatedDriver
+from tests.backends.emulated import EMULATED, EmulatedDriver
 from tests.compiler.three_steps import tier
 from tests.kernels.emulator import compiler
-from wengert import devices
-from wengert.backends.cuda import driver
 from wengert.backends.cuda.program import Program
 from wengert.compiler import simplify
 from wengert.graph import Graph, now
@@ -21,20 +19,10 @@ from wengert.kernels.cuda import text
 from wengert.ops import elementwise as e
 from wengert.ops.core import placeholder
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
-
-
-EMULATED = EmulatedDriver()
-
-
-@pytest.fixture(autouse=True)
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedDriver]:
-    """A GPU of the emulator's."""
-    monkeypatch.setattr(driver, "_open", {"cuda:0": EMULATED})
-    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
-    before, wg.config.tier = wg.config.tier, "auto"
-    yield EMULATED
-    wg.config.tier = before
+pytestmark = [
+    pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
+    pytest.mark.usefixtures("gpu"),
+]
 
 
 def test_values_go_up_and_come_down() -> None:

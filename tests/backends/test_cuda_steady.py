@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,23 +10,13 @@ import pytest
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver
 from tests.kernels.emulator import compiler
-from wengert import devices
-from wengert.backends.cuda import driver
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
+pytestmark = [
+    pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
+    pytest.mark.usefixtures("gpu"),
+]
 
-EMULATED = EmulatedDriver()
 RATE = 0.5
-
-
-@pytest.fixture(autouse=True)
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedDriver]:
-    """A GPU of the emulator's."""
-    monkeypatch.setattr(driver, "_open", {"cuda:0": EMULATED})
-    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
-    before, wg.config.tier = wg.config.tier, "auto"
-    yield EMULATED
-    wg.config.tier = before
 
 
 class Descent:

@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EmulatedDriver
-from tests.backends.test_cuda_program import EMULATED, FakeLibrary, gpu  # noqa: F401
+from tests.backends.emulated import EMULATED, EmulatedDriver
+from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas, candidates, choices, tuning
 from wengert.cli import main
 from wengert.kernels import device_ops
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
+pytestmark = [
+    pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
+    pytest.mark.usefixtures("gpu"),
+]
 
 
 class Named(FakeLibrary):
@@ -164,7 +167,7 @@ def test_a_winner_that_is_gone_gives_way_to_the_first(clock: dict[str, float]) -
     assert "matmul: lib #0" in explained(plain)
 
 
-def test_candidates_are_timed_in_turn_and_those_far_behind_once(gpu: EmulatedDriver) -> None:  # noqa: F811
+def test_candidates_are_timed_in_turn_and_those_far_behind_once(gpu: EmulatedDriver) -> None:
     order: list[str] = []
 
     class Recording:

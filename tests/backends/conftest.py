@@ -1,0 +1,22 @@
+"""What tests of the backends share: a GPU of the emulator's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import wengert as wg
+from tests.backends.emulated import EMULATED, EmulatedDriver
+from wengert import devices
+from wengert.backends.cuda import driver
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedDriver]:
+    """A GPU that is the emulator, with the tiers that users have."""
+    monkeypatch.setattr(driver, "_open", {"cuda:0": EMULATED})
+    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    before, wg.config.tier = wg.config.tier, "auto"
+    yield EMULATED
+    wg.config.tier = before
