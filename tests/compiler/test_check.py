@@ -10,13 +10,15 @@ import pytest
 import wengert as wg
 from tests.compiler.fuzz import joined
 from tests.compiler.wide_graphs import wide_graph
-from wengert.backends.checked import Checked
+from wengert.backends.checked import Checked, difference, references_of
 from wengert.backends.toolchain import compiler
 from wengert.compiler import simplify
 from wengert.compiler.passes import optimize
 from wengert.errors import CompilerError
+from wengert.graph import Graph, now
 from wengert.kernels import c
 from wengert.ops import elementwise as e
+from wengert.ops.core import placeholder
 from wengert.runtime import bisect
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
@@ -103,3 +105,14 @@ def test_bisect_says_when_it_is_a_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(c.text.START, "sum", "1")
     fault = bisect.find(lambda x: wg.sum(x), wg.ones(3))
     assert fault is not None and fault.number == 0 and "a kernel is at fault" in str(fault)
+
+
+def test_a_function_that_is_off_by_its_last_bits_is_not_accused_of_what_comes_of_it() -> None:
+    """An error of 4 units in the last place is multiplied by what follows, whatever the check draws."""
+    for number in np.linspace(40, 50, 100):
+        since, array = now(), np.array([number])
+        x = placeholder((1,), wg.float64)
+        (reference,) = references_of(Graph([x], [e.cos(e.square(x))], since), [array])
+        squared = array * array
+        assert difference(np.cos(squared + 4 * np.spacing(squared)), reference) is None
+        assert difference(np.cos(squared + 4000 * np.spacing(squared)), reference)

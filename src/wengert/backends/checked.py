@@ -177,8 +177,12 @@ def _shaken(node: Node, dtype: np.dtype[Any], wide: Any, shaken: Any, sources: S
 
 
 def _rounding(node: Node, dtype: np.dtype[Any], wide: Array, sources: Sequence[Any]) -> Array:
-    """An error of the size that rounding makes: of the result, and in sums and the like of what is added up."""
-    noise = np.random.default_rng(node.serial).uniform(-1, 1, wide.shape)
+    """An error of the size that rounding makes: of the result, and in sums and the like of what is added up.
+
+    None is near 0: what a later op makes of an error that happened to be small says nothing about that op.
+    """
+    drawn = np.random.default_rng(node.serial).uniform(-1, 1, wide.shape)
+    noise = (drawn + np.copysign(1, drawn)) / 2
     size = np.abs(wide)
     if not isinstance(node.op, Elementwise):
         terms = [_largest(source) * (source.size / max(wide.size, 1)) ** 0.5 for source in sources if np.ndim(source)]
