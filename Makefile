@@ -75,6 +75,7 @@ gpu-sanitize: $(TEST_STAMP)  ## watch every kernel with NVIDIA's compute-sanitiz
 	$(BIN)/python -m tests.gpu.sanitize
 
 gpu-bench: $(TEST_STAMP)  ## measure training steps on a GPU beside PyTorch, which must be installed
+	$(BIN)/python benchmarks/gpu.py --first --json
 	$(BIN)/python benchmarks/gpu.py --json
 
 gpu-report: $(CORE_STAMP)  ## measure ops and models on CPU and GPU: docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-math)

@@ -1,312 +1,111 @@
-"""Training steps, inference and fused expressions on one GPU: Wengert beside PyTorch eager and `torch.compile`.
+"""Training steps, inference and fused expressions on one GPU: Wengert beside PyTorch eager, `torch.compile` and JAX.
 
     python benchmarks/gpu.py [--rows micrograd,mlp,...] [--peers eager,compile,jax] [--seconds 1.0] [--json]
+    python benchmarks/gpu.py --first [--rows resnet18,gpt2] [--peers compile] [--json]
 
-A step is asked for again and again without waiting; the time is that of many steps, from start to synchronisation, over
-their number: the median of several such spans, contenders in turn. For each row follows where Wengert's time goes.
-Memory is what four steps take with the model and what it is given: of torch the peak of its tensors, of Wengert its
-tensors and the whole arena, which the largest program so far has made.
+Each contender of each row has a process of its own. Those of a few rows start together: they import, build, compile and
+warm up at the same time. When all are ready they measure one at a time, in turn. A step is asked for again and again
+without waiting; the time is that of many steps, from start to synchronisation, over their number: the median of several
+such spans. The host's time is that of asking for a few steps while the device has nothing to do. Memory is what four
+steps take with the model and what it is given: of torch the peak of its tensors, of Wengert its tensors and the whole
+arena. For each row follows where Wengert's time goes.
+
+`--first` measures instead how long it takes from nothing to the first finished step, alone on the machine: with an
+empty folder of caches, and once more in a new process with the folder that this one left.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
+import os
+import select
+import signal
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import inference
-import numpy as np
-from rows import classes, numbers
+from gpu_report import Found, shown, shown_first, write
+from gpu_rows import ROWS, Step, jax_step, torch_step, wengert_step
 
-Step = Callable[[], Any]
-SIDE = 8192
+PEERS = ("eager", "compile", "jax")
+JAX_ROWS = ("micrograd", "mlp")
+FIRST_ROWS = "resnet18,gpt2"
 SPANS = 5
+TOGETHER = 20  # processes that get ready at once: a core or so each, and memory for all of them
+PATIENCE = 150.0  # seconds
+
+# --- inside a contender's process -----------------------------------------------------------------------------------
 
 
-class Row(NamedTuple):
-    """A row: what it is, and the aim in milliseconds, if there is one."""
+def contend(row: str, contender: str, device: str) -> None:
+    """Get ready, say so, and answer questions until there are no more, a line of JSON each."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
 
-    title: str
-    aim: float | None = None
+    def say(answer: Any) -> None:
+        print(json.dumps(answer), file=answers, flush=True)
 
-
-ROWS = {
-    "micrograd": Row("micrograd MLP 300-300-300-1, batch 100, fp32, SGD", 0.025),
-    "mlp": Row("MNIST MLP 784-512-256-10, batch 128, fp32, Adam", 0.040),
-    "convnet": Row("MNIST ConvNet 32-64-128, batch 512, tf32, Adam", 0.60),
-    "resnet18-cifar": Row("ResNet-18 CIFAR 32x32, batch 512, bf16", 5.5),
-    "resnet18": Row("ResNet-18 224x224, batch 256, bf16", 10.0),
-    "resnet18-tf32": Row("ResNet-18 224x224, batch 256, tf32", 18.0),
-    "gpt2": Row("GPT-2 124M, 16 x 1024 tokens, bf16, AdamW", 29.0),
-    "resnet18-answer-1": Row("ResNet-18 224x224, inference, batch 1, bf16"),
-    "resnet18-answer-256": Row("ResNet-18 224x224, inference, batch 256, bf16"),
-    "gpt2-generate": Row("GPT-2 124M, one token of generation, batch 1, bf16"),
-    "gelu": Row("gelu(x*w+b)*sigmoid(x), 8192^2, forward", 0.140),
-    "gelu-backward": Row("the same, forward + backward", 0.45),
-    "softmax": Row("softmax 8192^2, forward", 0.14),
-    "softmax-backward": Row("softmax, forward + backward", 0.36),
-    "layernorm": Row("layernorm 8192^2, forward", 0.14),
-    "layernorm-backward": Row("layernorm, forward + backward", 0.40),
-    "cross-entropy-backward": Row("cross-entropy 8192^2, forward + backward", 0.25),
-}
-TRAINED = ("micrograd", "mlp", "convnet", "resnet18-cifar", "resnet18", "resnet18-tf32", "gpt2")
-HALVES = ("resnet18-cifar", "resnet18", "gpt2")
-TF32 = ("convnet", "resnet18-tf32")
-ANSWERING = {"resnet18-answer-1": 1, "resnet18-answer-256": 256}  # with their batches
-
-
-def batch_of(row: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """What a model of a row is trained on."""
-    if row == "micrograd":
-        return numbers(100, 300), np.sign(numbers(100, 1, seed=1))
-    if row == "gpt2":
-        tokens = classes(50257, 16, 1025)
-        return np.ascontiguousarray(tokens[:, :-1]), np.ascontiguousarray(tokens[:, 1:])
-    shapes = {
-        "mlp": (128, 784),
-        "convnet": (512, 1, 28, 28),
-        "resnet18-cifar": (512, 3, 32, 32),
-        "resnet18": (256, 3, 224, 224),
-    }
-    shape = shapes[row.removesuffix("-tf32")]
-    return numbers(*shape), classes(1000 if shape[2:] == (224, 224) else 10, shape[0])
-
-
-def arrays_of(row: str) -> list[np.ndarray[Any, Any]]:
-    """The operands of an expression; of a backward pass the cotangent comes first."""
-    name = row.removesuffix("-backward")
-    operands = [numbers(SIDE, SIDE)]
-    if name in ("gelu", "layernorm"):
-        operands += [numbers(SIDE, seed=3), numbers(SIDE, seed=4)]
-    if name == "cross-entropy":
-        return [*operands, classes(SIDE, SIDE)]
-    return [numbers(SIDE, SIDE, seed=2), *operands] if row.endswith("-backward") else operands
-
-
-# --- Wengert --------------------------------------------------------------------------------------------------------
-
-
-def wengert_step(row: str) -> tuple[Step, Any]:
-    """A compiled step of Wengert's, and the compiled function."""
-    import wengert as wg
-
-    wg.manual_seed(0)
-    wg.config.tf32 = row in TF32
-    if row == "gpt2-generate":
-        return inference.wengert_decoder()
-    if row in ANSWERING:
-        return inference.wengert_classifier(ANSWERING[row])
-    if row in TRAINED:
-        function, args = _wengert_training(wg, row)
-    else:
-        function, args = _wengert_expression(wg, row)
-    compiled = wg.compile(function)
-    return lambda: compiled(*args), compiled
-
-
-def _wengert_training(wg: Any, row: str) -> tuple[Any, tuple[Any, ...]]:
-    models, optim = wg.models, wg.optim
-    model = {
-        "micrograd": lambda: models.MLP(300, [300, 300, 1]),
-        "mlp": lambda: models.MLP(784, [512, 256, 10]),
-        "convnet": lambda: models.ConvNet(),
-        "resnet18-cifar": lambda: models.resnet18(num_classes=10, stem="cifar"),
-        "resnet18": lambda: models.resnet18(),
-        "gpt2": lambda: models.GPT(models.GPTConfig()),
-    }[row.removesuffix("-tf32")]()
-    model.to("cuda")
-    parameters = model.parameters()
-    if row == "gpt2":
-        optimizer = optim.AdamW(parameters, lr=1e-4)
-    elif row in ("mlp", "convnet"):
-        optimizer = optim.Adam(parameters, lr=1e-3)
-    else:
-        optimizer = optim.SGD(
-            parameters, lr=1e-4 if row == "micrograd" else 0.01, momentum=0 if row == "micrograd" else 0.9
-        )
-
-    def loss_of(x: Any, y: Any) -> Any:
-        if row == "micrograd":
-            return ((model(x) - y) ** 2).mean()
-        return model(x, y)[1] if row == "gpt2" else wg.cross_entropy(model(x), y)
-
-    def train(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        if row in HALVES:
-            with wg.autocast(wg.bfloat16):
-                loss = loss_of(x, y)
+    step, wait, ready = prepare(row, contender, device)
+    say(ready)
+    for question in sys.stdin:
+        what, *seconds = question.split()
+        if what == "span":
+            say(span(step, wait, float(seconds[0])))
+        elif what == "host":
+            say(host_time(step, wait))
         else:
-            loss = loss_of(x, y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return train, tuple(wg.tensor(array, device="cuda") for array in batch_of(row))
+            say(kernels(step))
 
 
-def _wengert_expression(wg: Any, row: str) -> tuple[Any, tuple[Any, ...]]:
-    name = row.removesuffix("-backward")
-    args = tuple(wg.tensor(array, device="cuda") for array in arrays_of(row))
-    forward = {
-        "gelu": lambda x, w, b: wg.gelu(x * w + b) * wg.sigmoid(x),
-        "softmax": lambda x: wg.softmax(x, axis=1),
-        "layernorm": lambda x, w, b: wg.layer_norm(x, (SIDE,), w, b),
-        "cross-entropy": wg.cross_entropy,
-    }[name]
-    if name == "cross-entropy":
-        return wg.value_and_grad(forward), args
-
-    def both(g: Any, *inputs: Any) -> Any:
-        y, pullback = wg.vjp(forward, *inputs)
-        return y, pullback(g)
-
-    return (both if row.endswith("-backward") else forward), args
+def prepare(row: str, contender: str, device: str) -> tuple[Step, Callable[[], Any], dict[str, Any]]:
+    """A contender's step, what waits for the device, and how long it took to get there."""
+    start = time.perf_counter()
+    __import__({"wengert": "wengert", "jax": "jax"}.get(contender, "torch"))
+    imported = time.perf_counter()
+    step, wait, described = _made(row, contender, device)
+    wait()
+    built = time.perf_counter()
+    step()
+    wait()
+    ready = {"import": imported - start, "build": built - imported, "first": time.perf_counter() - built}
+    for _ in range(3):
+        step()
+        wait()
+    return step, wait, ready | described()
 
 
-# --- PyTorch --------------------------------------------------------------------------------------------------------
+def _made(row: str, contender: str, device: str) -> tuple[Step, Callable[[], Any], Callable[[], dict[str, Any]]]:
+    """A contender's step, what waits for it, and what tells more about it after a few steps."""
+    if contender == "jax":
+        return *jax_step(row), dict
+    if contender == "wengert":
+        import wengert as wg
 
+        step, compiled = wengert_step(row, device)
 
-def torch_step(row: str, compiled: bool) -> Step:
-    """A step of torch's, eager or with `torch.compile`."""
+        def described() -> dict[str, Any]:
+            slots = len(compiled._newest("slots").captured.all_slots())
+            if device == "cpu":
+                return {"slots": slots}
+            from wengert.backends.cuda.driver import opened
+
+            memory = wg.cuda.memory()
+            return {"slots": slots, "memory": memory.live + memory.arena, "device": opened("cuda:0").name}
+
+        return step, wg.synchronize if device == "cpu" else wg.cuda.synchronize, described
     import torch
 
-    torch.manual_seed(0)
-    torch.compiler.reset()  # or other rows' shapes would make it compile for any
-    tf32 = row in TF32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-    if row == "gpt2-generate":
-        return inference.torch_decoder(torch, compiled)
-    if row in ANSWERING:
-        return inference.torch_classifier(torch, ANSWERING[row], compiled)
-    return (_torch_training if row in TRAINED else _torch_expression)(torch, row, compiled)
-
-
-def _torch_training(torch: Any, row: str, compiled: bool) -> Step:
-    import torch_models
-    from torch.nn import functional as F
-
-    if row in ("resnet18", "resnet18-tf32", "gpt2"):
-        model = torch_models.resnet18_224() if row != "gpt2" else torch_models.GPT(50257, 1024, 768, 12, 12)
-    else:
-        makers = {
-            "micrograd": torch_models.micrograd,
-            "mlp": torch_models.mlp,
-            "convnet": torch_models.ConvNet,
-            "resnet18-cifar": torch_models.resnet18,
-        }
-        model = makers[row]()
-    channels_last = row in ("resnet18", "resnet18-tf32", "resnet18-cifar", "convnet")
-    model = model.cuda().to(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
-    parameters = list(model.parameters())
-    if row == "gpt2":
-        optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
-    elif row in ("mlp", "convnet"):
-        optimizer = torch.optim.Adam(parameters, lr=1e-3, fused=True)
-    else:
-        momentum, rate = (0.0, 1e-4) if row == "micrograd" else (0.9, 0.01)
-        optimizer = torch.optim.SGD(parameters, lr=rate, momentum=momentum, fused=True)
-    x, y = (torch.from_numpy(array).cuda() for array in batch_of(row))
-    x = x.to(memory_format=torch.channels_last) if channels_last else x
-
-    def loss_of(x: Any, y: Any) -> Any:
-        with torch.autocast("cuda", torch.bfloat16, enabled=row in HALVES):
-            scores = model(x)
-            if row == "micrograd":
-                return ((scores - y) ** 2).mean()
-            return F.cross_entropy(scores.flatten(0, 1), y.flatten()) if row == "gpt2" else F.cross_entropy(scores, y)
-
-    if compiled:
-        loss_of = torch.compile(loss_of, dynamic=False)
-
-    def step() -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(x, y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
-
-
-def _torch_expression(torch: Any, row: str, compiled: bool) -> Step:
-    from torch.nn import functional as F
-
-    name = row.removesuffix("-backward")
-    forward = {
-        "gelu": lambda x, w, b: F.gelu(x * w + b) * torch.sigmoid(x),
-        "softmax": lambda x: torch.softmax(x, dim=1),
-        "layernorm": lambda x, w, b: F.layer_norm(x, (SIDE,), w, b),
-        "cross-entropy": F.cross_entropy,
-    }[name]
-    if compiled:
-        forward = torch.compile(forward, dynamic=False)
-    args = [torch.from_numpy(array).cuda() for array in arrays_of(row)]
-    if name == "cross-entropy":
-        args[0].requires_grad_()
-        return lambda: torch.autograd.grad(forward(*args), args[0])
-    if not row.endswith("-backward"):
-        return lambda: forward(*args)
-    g, *inputs = args
-    for tensor in inputs:
-        tensor.requires_grad_()
-    return lambda: torch.autograd.grad(forward(*inputs), inputs, g)
-
-
-# --- JAX ------------------------------------------------------------------------------------------------------------
-
-
-def jax_step(row: str) -> Step | None:
-    """A jitted step of JAX's, for the two MLPs."""
-    if row not in ("micrograd", "mlp"):
-        return None
-    import jax
-    import jax.numpy as jnp
-
-    sizes = (300, 300, 300, 1) if row == "micrograd" else (784, 512, 256, 10)
-    weights = [(numbers(a, b) / a**0.5, np.zeros(b, np.float32)) for a, b in pairwise(sizes)]
-    parameters = jax.tree.map(jnp.asarray, weights)
-    moments = jax.tree.map(jnp.zeros_like, (parameters, parameters))
-    x, y = map(jnp.asarray, batch_of(row))
-
-    def loss_of(parameters: Any) -> Any:
-        z = x
-        for i, (w, b) in enumerate(parameters):
-            z = z @ w + b
-            z = jax.nn.relu(z) if i < len(parameters) - 1 else z
-        if row == "micrograd":
-            return ((z - y) ** 2).mean()
-        return -jnp.take_along_axis(jax.nn.log_softmax(z), y[:, None], 1).mean()
-
-    def train(state: Any) -> Any:
-        parameters, (first, second), count = state
-        loss, grads = jax.value_and_grad(loss_of)(parameters)
-        if row == "micrograd":
-            return (jax.tree.map(lambda p, g: p - 1e-4 * g, parameters, grads), (first, second), count), loss
-        count = count + 1
-        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, grads)
-        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, grads)
-        rate = 1e-3 * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
-        update = jax.tree.map(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-8), parameters, first, second)
-        return (update, (first, second), count), loss
-
-    jitted = jax.jit(train, donate_argnums=0)
-    state = [(parameters, moments, jnp.zeros((), jnp.float32))]
-
-    def step() -> Any:
-        state[0], loss = jitted(state[0])
-        return loss
-
-    step.wait = lambda: jax.block_until_ready(state[0])  # type: ignore[attr-defined]
-    return step
-
-
-# --- the run --------------------------------------------------------------------------------------------------------
+    step = torch_step(row, contender == "compile", device)
+    if device == "cpu":
+        return step, lambda: None, dict
+    return step, torch.cuda.synchronize, lambda: {"memory": torch.cuda.max_memory_allocated()}
 
 
 def span(step: Step, wait: Callable[[], Any], seconds: float) -> float:
@@ -322,6 +121,18 @@ def span(step: Step, wait: Callable[[], Any], seconds: float) -> float:
         step()
     wait()
     return (time.perf_counter() - start) / count
+
+
+def host_time(step: Step, wait: Callable[[], Any], steps: int = 4, rounds: int = 25) -> float:
+    """Seconds of asking for a step: a few in a row, too few to fill the device's queue, which is empty before."""
+    times = []
+    for _ in range(rounds):
+        wait()
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        times.append((time.perf_counter() - start) / steps)
+    return statistics.median(times)
 
 
 def kernels(step: Step, steps: int = 3) -> list[dict[str, Any]]:
@@ -343,117 +154,178 @@ def kernels(step: Step, steps: int = 3) -> list[dict[str, Any]]:
     ]
 
 
-def measure(row: str, peers: list[str], seconds: float) -> dict[str, Any]:
-    """Every contender's time to the first step, and the median of its spans."""
-    import torch
+# --- a contender, seen from outside ---------------------------------------------------------------------------------
 
-    import wengert as wg
 
-    found: dict[str, Any] = {}
-    steps: dict[str, tuple[Step, Callable[[], Any]]] = {}
-    for name in ["wengert", *peers]:
-        try:
-            start = time.perf_counter()
-            before = wg.cuda.memory().live if name == "wengert" else torch.cuda.memory_allocated()
-            torch.cuda.reset_peak_memory_stats()
-            if name == "wengert":
-                step, _ = wengert_step(row)
-                wait: Callable[[], Any] = wg.cuda.synchronize
-            elif name == "jax":
-                made = jax_step(row)
-                if made is None:
-                    continue
-                step, wait = made, made.wait  # type: ignore[attr-defined]
-            else:
-                step, wait = torch_step(row, name == "compile"), torch.cuda.synchronize
-            for turn in range(4):
-                step()
-                wait()
-                if turn == 0:
-                    found[name] = {"first": time.perf_counter() - start}
-            if name != "jax":
-                found[name]["memory"] = _taken(name, before)
-            steps[name] = step, wait
-        except Exception as error:
-            found[name] = {"error": f"{type(error).__name__}: {error}"[:300]}
-    times: dict[str, list[float]] = {name: [] for name in steps}
+class Contender:
+    """A process that gets one contender of one row ready, and then answers. `error` says why it does no more."""
+
+    def __init__(self, row: str, name: str, device: str, environment: dict[str, str]) -> None:
+        self.row, self.name = row, name
+        self.error: str | None = None
+        self.started = time.perf_counter()
+        self.printed = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process lives)
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--contender", name, "--rows", row, "--device", device],
+            env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.printed,
+            text=True,
+            start_new_session=True,
+        )
+
+    def ready(self, patience: float) -> dict[str, Any]:
+        """How it got ready within so many seconds of its start, or its error."""
+        return self._answer(self.started + patience - time.perf_counter()) or {"error": self.error}
+
+    def ask(self, question: str) -> Any:
+        """The answer to a question, None where there is an error."""
+        if self.error is not None:
+            return None
+        with suppress(BrokenPipeError):  # it died: why is in its answer's place
+            print(question, file=self.process.stdin, flush=True)
+        return self._answer(PATIENCE)
+
+    def _answer(self, patience: float) -> Any:
+        if not select.select([self.process.stdout], [], [], max(patience, 0.0))[0]:
+            self.error = "it took too long"
+            self.end()
+            return None
+        line = self.process.stdout.readline()  # type: ignore[union-attr]
+        if line:
+            return json.loads(line)
+        self.process.wait()
+        self.printed.seek(0)
+        self.error = (self.printed.read().strip().splitlines() or ["it died"])[-1][:300]
+        return None
+
+    def end(self) -> None:
+        """Stop the process, and those that it started."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+# --- the run --------------------------------------------------------------------------------------------------------
+
+
+def contenders(row: str, peers: list[str]) -> list[str]:
+    """Who contends in a row."""
+    return ["wengert", *(peer for peer in peers if peer != "jax" or row in JAX_ROWS)]
+
+
+def batches(rows: list[str], peers: list[str], together: int) -> Iterator[list[str]]:
+    """The rows in order, as many at a time as have no more processes than so many together."""
+    batch: list[str] = []
+    for row in rows:
+        if batch and sum(len(contenders(each, peers)) for each in [*batch, row]) > together:
+            yield batch
+            batch = []
+        batch.append(row)
+    yield batch
+
+
+def run(
+    rows: list[str], peers: list[str], seconds: float, device: str, patience: float = PATIENCE
+) -> Iterator[tuple[str, Found]]:
+    """Each row with what was found of its contenders: these get ready together, and measure when all are."""
+    compiling = len(rows) if "compile" in peers else 1
+    environment = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, (os.cpu_count() or 1) // compiling))}
+    started = [Contender(row, name, device, environment) for row in rows for name in contenders(row, peers)]
+    try:
+        found: dict[str, Found] = {row: {} for row in rows}
+        for each in started:
+            found[each.row][each.name] = each.ready(patience)
+        for row in rows:
+            measure([each for each in started if each.row == row], found[row], seconds)
+            yield row, found[row]
+    finally:
+        for each in started:
+            each.end()
+
+
+def measure(contenders: list[Contender], found: Found, seconds: float) -> None:
+    """Add to what was found of a row the median of every contender's spans, and where Wengert's time goes."""
+    times: dict[str, list[float]] = {each.name: [] for each in contenders}
     for _ in range(1 + SPANS):
-        for name, (step, wait) in steps.items():
-            times[name].append(span(step, wait, seconds / SPANS))
-    for name, (_, *spans) in times.items():  # the first is to warm up: recordings are repeated at calls 2, 4, 8, ...
-        found[name]["median"] = statistics.median(spans)
-    if "wengert" in steps:
-        found["wengert"]["kernels"] = kernels(steps["wengert"][0])
+        for each in contenders:
+            times[each.name].append(each.ask(f"span {seconds / SPANS}"))
+    for each in contenders:
+        if each.error is None:
+            _, *spans = times[each.name]  # the first is to warm up: recordings are repeated at calls 2, 4, 8, ...
+            found[each.name] |= {"median": statistics.median(spans), "host": each.ask("host")}
+        if each.name == "wengert":
+            found[each.name]["kernels"] = each.ask("kernels") or []
+        if each.error is not None:
+            found[each.name]["error"] = each.error
+        each.end()
+
+
+def first_steps(row: str, contender: str, device: str) -> dict[str, Any]:
+    """The seconds to the first step with cold and with warm caches, each in a new process that is alone."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        caches = ("WENGERT_CACHE", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+        environment = {name: str(Path(folder) / name) for name in caches}
+        for kind in ("cold", "warm"):
+            each = Contender(row, contender, device, environment)
+            found[kind] = each.ready(PATIENCE)
+            each.end()
     return found
 
 
-def _taken(name: str, before: int) -> int:
-    """The bytes that a contender has taken, beyond what was held before."""
-    import torch
-
-    import wengert as wg
-
-    if name != "wengert":
-        return int(torch.cuda.max_memory_allocated()) - before
-    memory = wg.cuda.memory()
-    return memory.live + memory.arena - before
-
-
-def show(row: str, found: dict[str, Any], top: int) -> None:
-    """Print a row, and below it the kernels that take longest."""
-    cells = []
-    for name, result in found.items():
-        text = f"{result['median'] * 1e3:.4f}" if "median" in result else f"failed ({result.get('error')})"
-        memory = f", {result['memory'] / 1e9:.2f} GB" if "memory" in result else ""
-        cells.append(f"{name} {text} (first {result.get('first', 0):.2f} s{memory})")
-    own = found.get("wengert", {}).get("median")
-    others = [r["median"] for name, r in found.items() if name != "wengert" and "median" in r]
-    ratio = f"  ratio {min(others) / own:.2f}" if own and others else ""
-    aim = ROWS[row].aim
-    met = "" if own is None or aim is None else "  aim met" if own * 1e3 <= aim else f"  aim {aim}"
-    print(f"{ROWS[row].title:<52} {' | '.join(cells)}{ratio}{met}", flush=True)
-    listed = found.get("wengert", {}).get("kernels", [])
-    if top and listed:
-        total = sum(kernel["ms"] for kernel in listed)
-        print(f"{'':4}{total:9.4f} ms in {sum(kernel['calls'] for kernel in listed)} kernels, one by one")
-    for kernel in listed[:top]:
-        share = f"{kernel['ms'] / total:>6.1%} {kernel['ceiling']:>5.0%} of the ceiling"
-        print(f"{'':4}{kernel['ms']:9.4f} ms {share}  {kernel['calls']} x {kernel['kernel']}", flush=True)
+# --- the command ----------------------------------------------------------------------------------------------------
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default=",".join(ROWS))
-    parser.add_argument("--peers", default="eager,compile,jax")
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--rows", help=f"some of {','.join(ROWS)}")
+    parser.add_argument("--peers", help=f"some of {','.join(PEERS)}; of --first none if not said")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each contender")
+    parser.add_argument("--together", type=int, default=TOGETHER, help="processes that get ready at once")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for a contender to get ready")
     parser.add_argument("--top", type=int, default=5, help="kernels to show for each row")
-    parser.add_argument("--json", action="store_true", help="write benchmarks/results/gpu-DATE.json")
+    parser.add_argument("--first", action="store_true", help="measure the time to the first step instead")
+    parser.add_argument("--json", action="store_true", help="write benchmarks/results/gpu-DATE.json and .txt")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try the benchmark itself")
+    parser.add_argument("--contender", choices=["wengert", *PEERS], help=argparse.SUPPRESS)
     options = parser.parse_args()
-    results = {}
-    for row in options.rows.split(","):
-        results[row] = measure(row, [peer for peer in options.peers.split(",") if peer], options.seconds)
-        show(row, results[row], options.top)
-        if options.json:
-            write(results)
+    rows = (options.rows or (FIRST_ROWS if options.first else ",".join(ROWS))).split(",")
+    unknown = [row for row in rows if row not in ROWS]
+    if unknown:
+        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    if options.contender:
+        contend(rows[0], options.contender, options.device)
+        return
+    asked = options.peers if options.peers is not None else "" if options.first else ",".join(PEERS)
+    peers = [peer for peer in asked.split(",") if peer]
+    if not set(PEERS).issuperset(peers):
+        parser.error(f"--peers {asked}: there are {','.join(PEERS)}")
+    if options.first:
+        _show_first(rows, peers, options)
+    else:
+        _show(rows, peers, options)
 
 
-def write(results: dict[str, Any]) -> None:
-    """Keep the results as JSON, with what they were measured on; other rows of the day stay."""
-    import torch
-
-    path = Path(__file__).parent / "results" / f"gpu-{time.strftime('%Y-%m-%d')}.json"
-    before = json.loads(path.read_text())["results"] if path.exists() else {}
-    versions = {name: _version(name) for name in ("torch", "jax", "nvidia-cudnn-frontend", "numpy")}
-    machine = {"device": torch.cuda.get_device_name(), "cuda": torch.version.cuda, "versions": versions}
-    report = {"unit": "s, bytes", **machine, "results": {**before, **results}}
-    path.write_text(json.dumps(report, indent=2) + "\n")
+def _show(rows: list[str], peers: list[str], options: argparse.Namespace) -> None:
+    results: dict[str, Found] = {}
+    for batch in batches(rows, peers, options.together):
+        for row, found in run(batch, peers, options.seconds, options.device, options.patience):
+            results[row] = found
+            print(shown(row, found, options.top), flush=True)
+            if options.json:
+                write("results", results)
 
 
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def _show_first(rows: list[str], peers: list[str], options: argparse.Namespace) -> None:
+    results: dict[str, Found] = {}
+    for row in rows:
+        for name in contenders(row, peers):
+            results.setdefault(row, {})[name] = first_steps(row, name, options.device)
+            print(shown_first(row, name, results[row][name]), flush=True)
+    if options.json:
+        write("first", results)
 
 
 if __name__ == "__main__":
