@@ -1,13 +1,12 @@
 """Do memory and caches stay flat? A thousand different shapes, through `wg.compile` and through dynamic execution.
 
-    python benchmarks/soak_shapes.py [--shapes 1000] [--empty]
+    python benchmarks/soak_shapes.py [--shapes 1000]
 
 Every shape is a program of its own: recorded, compiled, loaded. A compiled function keeps its last 32 programs, dynamic
 execution its last 128; what is evicted is let go, and its library closed. Fails (exit code 1) if, from a third of the
 way in to the end, the process grew by more than 2 MB or the objects in it by more than 1%, or if it has more programs
 loaded than the bounds allow. Shapes come in a shuffled order: programs of larger ones take more memory of their own.
-With `--empty` the C compiler runs once: every library is a copy of one whose functions do nothing. Values mean nothing
-then, but all that could grow is as it is otherwise, and a thousand shapes take a minute or two instead of half an hour.
+On two quiet cores it takes three minutes.
 """
 
 from __future__ import annotations
@@ -16,18 +15,15 @@ import argparse
 import gc
 import os
 import random
-import shutil
 import sys
 import time
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 import wengert as wg
-from wengert.backends import toolchain
-from wengert.backends.toolchain import build, cache_folder
+from wengert.backends.toolchain import cache_folder
 from wengert.runtime import tiers
 
 ALLOWED = 2.0  # MB
@@ -71,23 +67,10 @@ def dynamic(x: wg.Tensor) -> float:
     return loss.item()
 
 
-def build_empty(units: Sequence[str], target: Path) -> None:
-    """Put a library of empty functions in the place of one."""
-    empty = target.parent / "empty.library"
-    if not empty.exists():
-        pieces = "".join(f"void piece{i}(void **io, char *arena) {{}}\n" for i in range(8))
-        build([f"int wg_error;\nvoid wg_connect(void *sgemm, void *dgemm, int threads) {{}}\n{pieces}"], empty)
-    shutil.copy(empty, target)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", type=int, default=1000)
-    parser.add_argument("--empty", action="store_true", help="libraries whose functions do nothing")
-    options = parser.parse_args()
-    shapes = options.shapes
-    if options.empty:
-        toolchain.build = build_empty
+    shapes = parser.parse_args().shapes
     warnings.filterwarnings("ignore", message=".*different shapes.*")
     before, known, start = 0.0, 0, time.perf_counter()
     bound = CACHE + tiers.BOUND + 2
@@ -95,7 +78,7 @@ def main() -> int:
     for count, n in enumerate(random.Random(0).sample(range(1, shapes + 1), shapes), 1):
         x = wg.tensor(np.ones((n, 4), np.float32))
         right = np.isclose(float(compiled(x).numpy().sum()), n, rtol=1e-4), np.isfinite(dynamic(x))
-        if not all(right) and not options.empty:
+        if not all(right):
             print(f"wrong values at shape {n}")
             return 1
         if count == shapes // 3:
