@@ -72,7 +72,7 @@ gpu-check: $(TEST_STAMP)  ## run the tests that need a GPU (EXTRAS=cuda,cuda-mat
 	$(BIN)/python -m pytest -q -m alone tests/gpu
 
 gpu-sanitize: $(TEST_STAMP)  ## watch every kernel with NVIDIA's compute-sanitizer (EXTRAS=cuda)
-	$(BIN)/python -m tests.gpu.sanitize
+	$(BIN)/python -m tests.gpu.sanitize --out benchmarks/results/sanitize-$$(date +%F).txt
 
 gpu-bench: $(TEST_STAMP)  ## measure training steps on a GPU beside PyTorch, which must be installed
 	$(BIN)/python benchmarks/gpu.py --first --json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Iterator
 
 import numpy as np
@@ -273,6 +274,41 @@ def test_memory_comes_back_after_running_out(gpu: EmulatedDriver, monkeypatch: p
         with pytest.raises(MemoryError, match=r"tensors hold \d.*\n.*kB at test_cuda_program.py:\d+"):
             wg.tensor(np.ones(1 << 20, np.float32), device="cuda").numpy()
     assert (held + 1).numpy()[0] == 2.0
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "dynamic"])
+def test_an_error_holds_no_memory(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+    """It is there again when the error was handled, without a search for garbage."""
+    several = lambda x: (x + 1, x * 2, x - 1, wg.exp(x))
+    four = wg.compile(several) if compiled else several
+    x = wg.ones(1 << 16, device="cuda") * 1.0
+    for part in four(x):
+        part.numpy()
+    del part
+    gc.collect()
+    live = wg.cuda.memory().live
+    monkeypatch.setattr(gpu, "memory", gpu.reserved() + (3 << 18))
+    gc.disable()
+    try:
+        with pytest.raises(MemoryError):
+            for part in four(x):
+                part.numpy()
+        part = None
+        assert wg.cuda.memory().live == live
+    finally:
+        gc.enable()
+
+
+def test_what_only_garbage_holds_can_be_had(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.held, self.itself = wg.ones(1 << 16, device="cuda") * 1.0, self
+            self.held.numpy()
+
+    gc.collect()
+    monkeypatch.setattr(gpu, "memory", gpu.reserved() + (5 << 17))
+    for _ in range(5):
+        Cycle()
 
 
 def test_attention_over_nothing_is_computed_on_the_host() -> None:

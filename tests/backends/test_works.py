@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.backends.emulated import IdleDriver
+from tests.gpu.harness import Item
+from tests.gpu.joined import joined
+from tests.gpu.sanitize import outcome, summary
 from tests.gpu.works import every_work
 from wengert import devices
 from wengert.backends.cuda import driver
-from wengert.kernels.launch import H200
+from wengert.backends.cuda.compile import cubin
+from wengert.kernels.launch import H200, Launch, Work
 
 
 def test_every_kind_of_kernel_is_there_with_its_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +28,33 @@ def test_every_kind_of_kernel_is_there_with_its_buffers(monkeypatch: pytest.Monk
             headers |= {line.split('"')[1] for line in launch.source.splitlines() if line.startswith('#include "')}
     expected = {"block.cuh", "gemm_mma.cuh", "gemm_wgmma.cuh", "attention.cuh", "attention_mma.cuh"}
     assert expected <= headers, headers
+
+
+TEXT = """#include "math.cuh"
+
+static __device__ int twice(int x) { return 2 * x; }
+extern "C" __global__ void __launch_bounds__(32)
+same(int *y) { *y = twice(%d); }
+"""
+
+
+def test_texts_are_joined_where_nothing_but_includes_comes_first() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
+
+    def item(text: str) -> Item:
+        return Item("", Work((Launch(text, "same", (1, 1, 1), (32, 1, 1), ("y",)),)), {}, {"y": 4})
+
+    apart = "struct wg_shape { int n; };\n" + TEXT % 3
+    launches = [i.work.launches[0] for i in joined([item(TEXT % 1), item(TEXT % 2), item(TEXT % 1), item(apart)])]
+    assert [launch.entry for launch in launches] == ["same_0", "same_1", "same_0", "same"]
+    assert launches[0].source == launches[1].source and launches[3].source == apart
+    assert cubin(launches[0].source, "90a")
+
+
+def test_a_share_that_fell_or_was_stopped_is_not_taken_for_a_good_one() -> None:
+    good = outcome("launched 0 at 3.0\nlaunched 7 at 4.0\n========= ERROR SUMMARY: 0 errors\n", True, 1.0)
+    fell = outcome("launched 0 at 3.0\nSegmentation fault\n", True, 1.0)
+    stopped = outcome("launched 0 at 3.0\nlaunched 5 at 9.0\n", False, 1.0)
+    assert [(o.launched, o.errors, o.finished) for o in (good, fell, stopped)] == [(7, 0, 1), (0, 1, 1), (5, 0, 0)]
+    said = summary("memcheck", [good, fell, stopped], 20)
+    assert "12 of 20 launches, 1 errors" in said and "Segmentation fault" in said

@@ -20,6 +20,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="there is no NVIDIA GPU here"))
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A failure is shown at once: a run on a machine that is lent may be cut before its end."""
+    if report.failed:
+        print(f"\nFAILED {report.nodeid} after {report.duration:.1f} s\n{report.longreprtext}", flush=True)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _compile_here() -> None:
     """Where the tests are shared out to processes, each compiles its own kernels: there is no core to spare."""

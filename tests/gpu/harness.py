@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,15 @@ from wengert.backends.cuda.stream import Arguments
 from wengert.kernels.launch import Device, Launch, TensorMap, Work
 
 Array = np.ndarray[Any, Any]
+
+
+class Item(NamedTuple):
+    """A work with its buffers: what is in those it reads, how large the others are."""
+
+    name: str
+    work: Work
+    given: dict[str, Array]
+    empty: dict[str, int]
 
 
 def gpu() -> Driver:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -16,6 +16,7 @@ import wengert as wg
 from tests.compiler.fuzz import joined
 from tests.compiler.test_compiled_ops import CASES, record
 from tests.compiler.wide_graphs import wide_graph
+from tests.gpu.harness import Array, Item
 from tests.kernels.test_attention_cuda import CASES as ATTENTIONS
 from tests.kernels.test_attention_cuda import names_of, node_of
 from tests.kernels.test_convolution_cuda import FORMS, nodes
@@ -28,22 +29,12 @@ from wengert.compiler.passes import optimize
 from wengert.dtypes import bfloat16, float16, float32, float64, int32
 from wengert.graph import Graph, now
 from wengert.kernels import attention_cuda, convolution_cuda, gemm
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import Device
 from wengert.ops.core import to_device
 from wengert.ops.op import picks
 
 UNIT = 60  # cases of the op suite to a program
 GRAPHS = 10  # random graphs to a program
-Array = np.ndarray[Any, Any]
-
-
-class Item(NamedTuple):
-    """A work with its buffers: what is in those it reads, how large the others are."""
-
-    name: str
-    work: Work
-    given: dict[str, Array]
-    empty: dict[str, int]
 
 
 class Planned(Program):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,11 +34,21 @@ from wengert.tensor import engine
 _lock = threading.RLock()
 
 
-class Failure(NamedTuple):
-    """Stands in the buffer of a node that could not be computed."""
+_OURS = (NaNError, AbstractValueError, ComputationError, OutOfMemoryError, CompilerError, CudaError)
 
-    error: Exception
-    node: Node
+
+class Failure:
+    """Stands in the buffer of a node that could not be computed.
+
+    It does not refer to the node, and an error that explains itself is kept without its traceback, which would hold all
+    that was in memory when it was raised.
+    """
+
+    __slots__ = ("error", "location", "op")
+
+    def __init__(self, error: Exception, node: Node) -> None:
+        self.op, self.location = node.op.name, node.location
+        self.error = type(error)(error.message, error.location) if isinstance(error, _OURS) else error
 
 
 def host_value(node: Node) -> np.ndarray[Any, Any]:
@@ -58,15 +68,12 @@ def value(node: Node) -> Any:
     return node.buffer
 
 
-_AS_THEY_ARE = (NaNError, AbstractValueError, ComputationError, OutOfMemoryError, CompilerError, CudaError)
-
-
 def raise_failure(failure: Failure) -> None:
-    """Raise what a failed node raised, naming the op and the line that recorded it."""
-    if isinstance(failure.error, _AS_THEY_ARE):
-        raise failure.error
-    message = f"{failure.node.op.name} failed: {failure.error}"
-    raise ComputationError(message, failure.node.location) from failure.error
+    """Raise anew what a failed node raised, naming the op and the line that recorded it."""
+    error = failure.error
+    if isinstance(error, _OURS):
+        raise type(error)(error.message, error.location)
+    raise ComputationError(f"{failure.op} failed: {error}", failure.location) from error
 
 
 def flush(asked: Sequence[Node] = (), upto: int | None = None, released: Container[Node] | None = None) -> None:

@@ -6,6 +6,7 @@ how many copies there were in each direction.
 
 from __future__ import annotations
 
+import gc
 import math
 import sys
 import threading
@@ -73,13 +74,14 @@ class Block:
 
 
 def afforded(ask: Callable[[int], int], size: int, device: str) -> int:
-    """The address of so many bytes; where there are too few, once more after the pool gave back what it kept."""
+    """The address of so many bytes; where there are too few, once more without garbage and what the pool kept."""
     driver = opened(device)
     if size > _LARGE and size > driver.memory_info()[1]:  # the driver would look for it for seconds
         raise OutOfMemoryError(shortage(size, device))
     try:
         return ask(size)
     except OutOfMemoryError:
+        gc.collect()
         driver.trim()
     try:
         return ask(size)
@@ -207,8 +209,6 @@ def check_indices(device: str) -> None:
 
 def holders(device: str, top: int = 10) -> list[tuple[str, int]]:
     """The user's lines that hold most memory, with their bytes."""
-    import gc
-
     by_line: dict[str, int] = {}
     for thing in gc.get_objects():
         if type(thing) is Block and thing.device == device and thing.pointer:
