@@ -18,32 +18,51 @@ class Place(NamedTuple):
     end: int
 
 
-class _Access(NamedTuple):
-    place: Place
-    step: int
-    writes: bool
+class _Touched:
+    """A place that was read or written: the step that wrote it, those that read it since, and whom a reader waits for:
+    the one that wrote it, and others that wrote over a part of it.
+    """
+
+    __slots__ = ("readers", "writer", "writers")
+
+    def __init__(self, writer: int | None, writers: set[int]) -> None:
+        self.writer, self.writers, self.readers = writer, writers, list[int]()
 
 
 class _Memories:
-    """Who touched which place last."""
+    """Who touched which place last. To read again what is known takes no search, and most accesses do that."""
 
     def __init__(self) -> None:
-        self.accesses: dict[int, list[_Access]] = {}
+        self.touched: dict[int, dict[Place, _Touched]] = {}
 
-    def touch(self, place: Place, step: int, writes: bool) -> set[int]:
-        """The steps that an access must wait for, which it is noted after."""
-        before = self.accesses.get(place.memory, [])
-        waits, kept = set(), []
-        for access in before:
-            _, start, end = access.place
-            if start < place.end and place.start < end:
-                if (writes or access.writes) and access.step != step:
-                    waits.add(access.step)
-                if writes and place.start <= start and end <= place.end:
-                    continue  # whoever comes waits for this step, and so for that one
-            kept.append(access)
-        self.accesses[place.memory] = [*kept, _Access(place, step, writes)]
-        return waits
+    def read(self, place: Place, step: int) -> set[int]:
+        """The steps that a reader must wait for."""
+        known = self.touched.setdefault(place.memory, {})
+        if place not in known:
+            writers = {x.writer for _, x in _overlapping(known, place) if x.writer is not None}
+            known[place] = _Touched(None, writers)
+        known[place].readers.append(step)
+        return known[place].writers
+
+    def write(self, place: Place, step: int) -> set[int]:
+        """The steps that a writer must wait for; whoever comes later waits for this one, and so for those."""
+        known = self.touched.setdefault(place.memory, {})
+        found: set[int] = set()
+        for other, touched in _overlapping(known, place):
+            found.update(touched.readers)
+            if touched.writer is not None:
+                found.add(touched.writer)
+            if place.start <= other.start and other.end <= place.end:
+                del known[other]
+            else:
+                touched.writers.add(step)
+        known[place] = _Touched(step, {step})
+        return found
+
+
+def _overlapping(known: dict[Place, _Touched], place: Place) -> list[tuple[Place, _Touched]]:
+    _, start, end = place
+    return [(other, touched) for other, touched in known.items() if other[1] < end and start < other[2]]
 
 
 def waits(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]]) -> list[list[int]]:
@@ -58,9 +77,11 @@ def waits(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]]) -> list[list
     found = []
     for step, (reads, writes) in enumerate(steps):
         before: set[int] = set()
-        for places, is_write in ((reads, False), (writes, True)):
-            for place in places:
-                before |= memories.touch(place, step, is_write)
+        for place in reads:
+            before |= memories.read(place, step)
+        for place in writes:
+            before |= memories.write(place, step)
+        before.discard(step)
         bits, direct = 0, []
         for other in sorted(before, reverse=True):
             if not bits >> other & 1:

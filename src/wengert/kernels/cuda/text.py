@@ -68,15 +68,16 @@ class Names:
     def launch(self, page: Page, grid: int, block: int, shared: int = 0, why: str = "", resident: int = 0) -> Launch:
         """The launch of a page's text; of so many registers at most that `resident` blocks fit on an SM."""
         body = "\n".join(page.lines) + "\n"
+        used = set(re.findall(r"\w+", body))
         parameters: list[str] = []
         arguments: list[str | tuple[str, ...]] = []
         for buffer, (dtype, written) in self.kernel.buffers.items():
             name = self.buffers[buffer]
-            if buffer not in self.declared and re.search(rf"\b{name}\b", body):
+            if buffer not in self.declared and name in used:
                 parameters.append(f"{'' if written else 'const '}{stored_type(dtype)} *__restrict__ {name}")
                 arguments.append(buffer)
         for name, kind in self.workspace.items():
-            if re.search(rf"\b{name}\b", body):
+            if name in used:
                 parameters.append(f"{kind} *__restrict__ {name}")
                 arguments.append(name)
         if self.table:
