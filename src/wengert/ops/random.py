@@ -12,8 +12,10 @@ once, at the end. Parameters may be tracked: the result is a differentiable func
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -40,26 +42,32 @@ DRAW, FOLD, SPAWN = 0, 1, 2
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_FACTORS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_STEPS = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)  # by which the key moves on: the golden ratio, sqrt(3) - 1
+_FACTORS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)
+_STEPS = np.array([0x9E3779B9, 0xBB67AE85], np.uint64)  # by which the key moves on: the golden ratio, sqrt(3) - 1
 _ROUNDS = 10
-_CHUNK = 1 << 14  # blocks: their words stay in the cache through the rounds, which halves the time of large draws
+_CHUNK = 1 << 15  # blocks: their words stay in the cache through the rounds
+_WORTH_THREADS = 4  # chunks from which threads share them: weights of a model, drawn before its first step
 
 
-_WORTH_THREADS = 8  # chunks from which threads share them: weights of a model, drawn before its first step
+def philox(position: np.ndarray[Any, Any], stream: int, key: np.ndarray[Any, Any], space: np.ndarray[Any, Any]) -> Any:
+    """The four words of the blocks at these positions, as a first axis. The key's two words are its first axis, too.
 
-
-def philox(position: Any, stream: int, key: Any) -> np.ndarray[Any, Any]:
-    """The four words of the blocks at these positions, as a last axis. The key's two words are its last axis."""
-    c0, c1 = position & _LOW, position >> _HALF
-    c2, c3 = np.uint64(stream & 0xFFFFFFFF), np.uint64(stream >> 32)
-    k0, k1 = key[..., 0].astype(uint64), key[..., 1].astype(uint64)
+    `space` has room for the words and for two products. New memory in every round would take longer than the rounds.
+    """
+    count = position.shape[-1]
+    even, odd, product = space[:2, ..., :count], space[2:4, ..., :count], space[4:, ..., :count]
+    even[0], odd[0] = position & _LOW, position >> _HALF
+    even[1], odd[1] = stream & 0xFFFFFFFF, stream >> 32
+    key = key.astype(uint64)
+    column = (2, *[1] * (space.ndim - 1))
     for _ in range(_ROUNDS):
-        product0, product1 = c0 * _FACTORS[0], c2 * _FACTORS[1]
-        c0, c1 = (product1 >> _HALF) ^ c1 ^ k0, product1 & _LOW
-        c2, c3 = (product0 >> _HALF) ^ c3 ^ k1, product0 & _LOW
-        k0, k1 = (k0 + _STEPS[0]) & _LOW, (k1 + _STEPS[1]) & _LOW
-    return np.stack(np.broadcast_arrays(c0, c1, c2, c3), axis=-1).astype(uint32)
+        np.multiply(even, _FACTORS.reshape(column), out=product)
+        np.right_shift(product[::-1], _HALF, out=even)
+        np.bitwise_xor(even, odd, out=even)
+        np.bitwise_xor(even, key, out=even)
+        np.bitwise_and(product[::-1], _LOW, out=odd)
+        key = (key + _STEPS.reshape(column)) & _LOW
+    return even[0], odd[0], even[1], odd[1]
 
 
 def blocks_for(shape: Shape) -> int:
@@ -78,22 +86,24 @@ def _bits_infer(key: Node, counter: Node, shape: Shape, stream: int) -> tuple[An
 
 
 def _bits_numpy(key: Any, counter: Any, shape: Shape, stream: int) -> Any:
-    positions = np.asarray(counter)[..., None] + np.arange(blocks_for(shape), dtype=uint64)
-    lanes = np.broadcast_shapes(key.shape[:-1], positions.shape[:-1])
-    words = np.empty((*lanes, positions.shape[-1], WORDS), uint32)
+    count = blocks_for(shape)
+    lanes = np.broadcast_shapes(key.shape[:-1], np.shape(counter))
+    words = np.empty((*lanes, count, WORDS), uint32)
+    first = np.broadcast_to(counter, lanes)[..., None]
+    keys = np.moveaxis(np.broadcast_to(key, (*lanes, 2)), -1, 0)[..., None]
+    starts = range(0, count, _CHUNK)
+    threads = os.cpu_count() or 1 if len(starts) >= _WORTH_THREADS else 1
 
-    def fill(start: int) -> None:
-        chunk = slice(start, start + _CHUNK)
-        words[..., chunk, :] = philox(positions[..., chunk], stream, key[..., None, :])
+    def fill(number: int) -> None:
+        space = np.empty((6, *lanes, min(count, _CHUNK)), uint64)
+        for start in starts[number::threads]:
+            positions = first + np.arange(start, min(start + _CHUNK, count), dtype=uint64)
+            for i, word in enumerate(philox(positions, stream, keys, space)):
+                words[..., start : start + _CHUNK, i] = word
 
-    starts = range(0, positions.shape[-1], _CHUNK)
-    if len(starts) < _WORTH_THREADS:
-        for start in starts:
-            fill(start)
-    else:
-        with ThreadPoolExecutor() as threads:
-            list(threads.map(fill, starts))
-    flat = words.reshape((*lanes, words.shape[-2] * WORDS))
+    with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
+        list((pool.map if pool else map)(fill, range(threads)))
+    flat = words.reshape((*lanes, count * WORDS))
     return flat[..., : math.prod(shape)].reshape((*lanes, *shape))
 
 
