@@ -30,7 +30,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def _compile_here() -> None:
     """Where the tests are shared out to processes, each compiles its own kernels: there is no core to spare."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        compile.TOGETHER = 1 << 30
+        compile.THREADS = 1
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """NVRTC: from CUDA C++ text to the machine code of one GPU, cached on disk by text, headers, architecture and version.
 
-Texts that are new are compiled side by side in processes: NVRTC does one at a time within a process.
+Texts that are new are compiled side by side in threads. A file of the cache begins with a digest of the rest: one that
+was cut short, or that something else has written to, is compiled again.
 """
 
 from __future__ import annotations
@@ -8,17 +9,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import subprocess
-import sys
+import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from wengert.backends.toolchain import KERNELS, cache_folder
 from wengert.errors import CompilerError, DeviceError
 
-TOGETHER = 3  # texts that a process should have to compile before it is worth starting
+THREADS = os.cpu_count() or 1
+_DIGEST = 32  # bytes
 
 
 @functools.cache
@@ -51,8 +53,10 @@ def _options() -> tuple[bytes, ...]:
 
 @functools.cache
 def _fingerprint() -> str:
+    """What machine code depends on besides its text and the GPU: the compiler's version and our headers."""
     version = bindings().nvrtcVersion()[1:]
-    return "\0".join([str(version), *(name + text for name, text in headers().items())])
+    content = "\0".join([str(version), *(name + text for name, text in headers().items())])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _target(text: str, arch: str) -> Path:
@@ -62,38 +66,37 @@ def _target(text: str, arch: str) -> Path:
 
 def compiled(texts: Iterable[str], arch: str) -> dict[str, bytes]:
     """The machine code of each text, from the cache where it was compiled before."""
-    targets = {text: _target(text, arch) for text in dict.fromkeys(texts)}
-    missing = [text for text, target in targets.items() if not target.exists()]
-    workers = min(os.cpu_count() or 1, -(-len(missing) // TOGETHER))
-    if workers > 1:
-        _compile_in_processes(missing, arch, workers)
-    else:
-        compile_into_cache(missing, arch)
-    return {text: target.read_bytes() for text, target in targets.items()}
+    found = {text: _read(_target(text, arch)) for text in dict.fromkeys(texts)}
+    missing = sorted((text for text, code in found.items() if code is None), key=_length, reverse=True)
+    if missing:
+        with ThreadPoolExecutor(min(THREADS, len(missing))) as threads:
+            found.update(zip(missing, threads.map(functools.partial(_compiled, arch=arch), missing)))
+    return {text: code for text, code in found.items() if code is not None}
 
 
-def compile_into_cache(texts: Sequence[str], arch: str) -> None:
-    """Compile texts one after the other. A file appears under its name only when it is whole."""
-    for text in texts:
-        target = _target(text, arch)
-        handle, name = tempfile.mkstemp(dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(cubin(text, arch))
-        os.replace(name, target)
+def _length(text: str) -> int:
+    """How long a text is with the headers it includes, so that what takes longest to compile comes first."""
+    return len(text) + sum(len(headers().get(name, "")) for name in re.findall(r'#include "(.+)"', text))
 
 
-def _compile_in_processes(texts: Sequence[str], arch: str, workers: int) -> None:
-    """Share texts out to processes. What one cannot do is done here, where the error can be seen."""
-    command = [sys.executable, "-m", "wengert.backends.cuda.compile", arch]
-    parts = [texts[i::workers] for i in range(workers)]
-    running = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for _ in parts]
-    for process, part in zip(running, parts):
-        assert process.stdin is not None
-        process.stdin.write("\0".join(part))
-        process.stdin.close()
-    for process in running:
-        process.wait()
-    compile_into_cache([text for text in texts if not _target(text, arch).exists()], arch)
+def _compiled(text: str, arch: str) -> bytes:
+    """The machine code of a text, which goes into the cache. A file appears under its name only when it is whole."""
+    code, target = cubin(text, arch), _target(text, arch)
+    handle, name = tempfile.mkstemp(dir=target.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(hashlib.sha256(code).digest() + code)
+    os.replace(name, target)
+    return code
+
+
+def _read(target: Path) -> bytes | None:
+    """The machine code in a file of the cache; None where there is none, or not what was written."""
+    try:
+        content = target.read_bytes()
+    except FileNotFoundError:
+        return None
+    digest, code = content[:_DIGEST], content[_DIGEST:]
+    return code if hashlib.sha256(code).digest() == digest else None
 
 
 def cubin(text: str, arch: str) -> bytes:
@@ -117,7 +120,3 @@ def _log(nvrtc: Any, program: Any) -> str:
     log = b" " * size
     nvrtc.nvrtcGetProgramLog(program, log)
     return log.decode(errors="replace").rstrip("\0")
-
-
-if __name__ == "__main__":
-    compile_into_cache(sys.stdin.read().split("\0"), sys.argv[1])
