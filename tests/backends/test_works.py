@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.backends.emulated import IdleDriver
-from tests.gpu.harness import Item
 from tests.gpu.joined import joined
 from tests.gpu.sanitize import outcome, summary
 from tests.gpu.works import every_work
 from wengert import devices
 from wengert.backends.cuda import driver
 from wengert.backends.cuda.compile import cubin
-from wengert.kernels.launch import H200, Launch, Work
+from wengert.kernels.launch import H200, Launch
 
 
 def test_every_kind_of_kernel_is_there_with_its_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,11 +40,11 @@ same(int *y) { *y = twice(%d); }
 def test_texts_are_joined_where_nothing_but_includes_comes_first() -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
 
-    def item(text: str) -> Item:
-        return Item("", Work((Launch(text, "same", (1, 1, 1), (32, 1, 1), ("y",)),)), {}, {"y": 4})
+    def launch(text: str) -> Launch:
+        return Launch(text, "same", (1, 1, 1), (32, 1, 1), ("y",))
 
     apart = "struct wg_shape { int n; };\n" + TEXT % 3
-    launches = [i.work.launches[0] for i in joined([item(TEXT % 1), item(TEXT % 2), item(TEXT % 1), item(apart)])]
+    launches = joined([launch(text) for text in (TEXT % 1, TEXT % 2, TEXT % 1, apart)])
     assert [launch.entry for launch in launches] == ["same_0", "same_1", "same_0", "same"]
     assert launches[0].source == launches[1].source and launches[3].source == apart
     assert cubin(launches[0].source, "90a")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
 import wengert as wg
+from tests.gpu.joined import joined
 from wengert.backends.cuda import compile
+from wengert.backends.cuda.driver import Driver
+from wengert.kernels.launch import Launch
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,9 +32,26 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _compile_here() -> None:
-    """Where the tests are shared out to processes, each compiles its own kernels: there is no core to spare."""
+    """Where the tests are shared out to processes, each compiles its own kernels, those of a program in few modules:
+    there is no core to spare.
+    """
     if "PYTEST_XDIST_WORKER" in os.environ:
         compile.THREADS = 1
+        Driver.kernels = _kernels_joined  # type: ignore[method-assign]
+
+
+MANY = 8  # kernels that are better compiled together than found in the cache, where another test left them
+_kernels = Driver.kernels
+
+
+def _kernels_joined(driver: Driver, launches: Iterable[Launch]) -> dict[tuple[str, str], Any]:
+    """As the driver's."""
+    new = [launch for launch in launches if (launch.source, launch.entry) not in driver.functions]
+    places = joined(new) if len(new) >= MANY else new
+    found = _kernels(driver, places)
+    for launch, place in zip(new, places):
+        found[launch.source, launch.entry] = found[place.source, place.entry]
+    return found
 
 
 @pytest.fixture(autouse=True)

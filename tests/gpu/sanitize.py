@@ -19,6 +19,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -115,11 +117,18 @@ def collected(graphs: int, every: int, diary: Diary) -> list[list[Item]]:
     items = list(every_work(graphs, every))
     texts = {launch.source for item in items for launch in item.work.launches}
     diary.tell(f"{len(texts)} kernel texts in {len(items)} works")
-    chunks = [joined(items[i : i + CHUNK]) for i in range(0, len(items), CHUNK)]
+    chunks = [chunk(items[i : i + CHUNK]) for i in range(0, len(items), CHUNK)]
     modules = {launch.source for chunk in chunks for item in chunk for launch in item.work.launches}
     compiled(modules, gpu().figures.arch)
     diary.tell(f"compiled as {len(modules)} modules")
     return chunks
+
+
+def chunk(items: Sequence[Item]) -> list[Item]:
+    """Works whose kernels are in few modules."""
+    launches = iter(joined([launch for item in items for launch in item.work.launches]))
+    works = [replace(item.work, launches=tuple(islice(launches, len(item.work.launches)))) for item in items]
+    return [item._replace(work=work) for item, work in zip(items, works)]
 
 
 def run(chunks: Sequence[list[Item]], tools: Sequence[str], jobs: int, deadline: float, diary: Diary) -> int:
