@@ -43,7 +43,12 @@ class Recording(threading.local):
 
 
 recording = Recording()
-_serials = count(1).__next__
+now = count(1).__next__
+"""A serial number: nodes recorded from here on have larger ones.
+
+One is also drawn where a value leaves its slot, or a slot is given another, without a new node. Who draws a number and
+then the next one knows that nothing of the kind has happened between.
+"""
 
 
 class Node:
@@ -87,7 +92,7 @@ class Node:
         self.location = location
         self.buffer = buffer
         self.owner: weakref.ref[Any] | None = None  # the Tensor that names it; no two name one node
-        self.serial = _serials()
+        self.serial = now()
 
     @property
     def ndim(self) -> int:
@@ -185,11 +190,6 @@ def record_again(nodes: Iterable[Node], replacing: dict[Node, Node]) -> None:
                 made.device = node.device
 
 
-def now() -> int:
-    """A serial number: nodes recorded from here on have larger ones."""
-    return _serials()
-
-
 @contextmanager
 def recorded_as(location: Location, grad: bool, autocast: np.dtype[Any] | None = None) -> Iterator[None]:
     """Nodes recorded inside get this location (None: their caller's line), are tracked or not, and autocast to a dtype.
@@ -215,7 +215,7 @@ class Trace:
 
     def __init__(self, name: str, outer: Trace | None = None, static: bool = False) -> None:
         self.name = name
-        self.start = _serials()
+        self.start = now()
         self.before: dict[Any, Node] = {}
         self._is_static = static
         self._around = None if outer is None else outer.static

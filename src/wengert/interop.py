@@ -15,7 +15,7 @@ from wengert import construct, functions
 from wengert.devices import named
 from wengert.dtypes import bfloat16
 from wengert.errors import DTypeError
-from wengert.graph import Node
+from wengert.graph import Node, now
 from wengert.ops.core import data
 from wengert.runtime.realize import value
 from wengert.tensor import Tensor, engine
@@ -125,6 +125,7 @@ def dlpack(self: Tensor, **options: Any) -> Any:
     if self.device != "cpu":
         from wengert.backends.cuda.exchange import to_dlpack
 
+        now()
         return to_dlpack(value(self.node), options.get("stream"))
     if self.dtype is bfloat16:
         raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")

@@ -16,7 +16,7 @@ import numpy as np
 from wengert.devices import is_device, named
 from wengert.dtypes import FLOATING, as_dtype
 from wengert.errors import AssignmentError, DTypeError, GradientError, ShapeError
-from wengert.graph import Node, recording, watch
+from wengert.graph import Node, now, recording, watch
 from wengert.ops import elementwise as e
 from wengert.ops.core import VARIABLE, Argument, alias, cast, data, operand, stop_gradient, to_device, variable
 from wengert.ops.index import get_item, set_item
@@ -265,6 +265,7 @@ class Tensor:
         owner = None if node.owner is None else node.owner()
         if owner is not None and owner is not self:
             node = alias(node)
+        now()
         self.node = node
         node.owner = ref(self)
 
@@ -340,12 +341,14 @@ class Tensor:
         """What backward passes have added up here, or None."""
         if recording.trace is not None:
             recording.trace.note_grad(self, reads=True)
+        now()
         return self._grad
 
     @grad.setter
     def grad(self, gradient: Tensor | None) -> None:
         if recording.trace is not None:
             recording.trace.note_grad(self, reads=False)
+        now()
         self._grad = gradient
 
     @property

@@ -10,6 +10,7 @@ import pytest
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver
 from tests.kernels.emulator import compiler
+from wengert.runtime.steady import Steady
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -135,3 +136,43 @@ def test_a_slot_that_is_gone_is_noticed() -> None:
         assert scaled(x).tolist() == [2.0] * 3
     slots[0] = wg.tensor(3.0, device="cuda")
     assert scaled(x).tolist() == [3.0] * 3
+
+
+def test_slots_are_looked_at_only_after_something_happened(descent: Descent, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[bool] = []
+    look = Steady._look
+    monkeypatch.setattr(Steady, "_look", lambda steady: looks.append(look(steady)) or looks[-1])
+    x = wg.tensor(np.full(3, 0.25, np.float32), device="cuda")
+    x.numpy()
+    descent.step(x)
+    looks.clear()
+    descent.step(x)
+    assert looks == []
+    y = x * 2.0
+    descent.step(x)
+    assert looks == [True]
+    descent.w.grad
+    descent.step(x)
+    assert looks == [True, True]
+    del y
+
+
+def test_what_another_thread_takes_while_a_step_runs_is_not_overwritten(descent: Descent) -> None:
+    replay = descent.step._newest("a test")
+    x = wg.tensor(np.full(3, 0.25, np.float32), device="cuda")
+    x.numpy()
+    descent.step(x)
+    repeat, held = replay._repeat, []
+
+    def interrupted(arrays: list[object]) -> object:
+        made = repeat(arrays)
+        held.append(descent.w * 1.0)
+        return made
+
+    replay._repeat = interrupted
+    descent.step(x)
+    replay._repeat = repeat
+    [taken] = held
+    expected = descent.w.numpy().copy()
+    descent.step(x)
+    assert (taken.numpy() == expected).all()

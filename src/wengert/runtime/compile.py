@@ -112,18 +112,22 @@ class Compiled:
     def call(self, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function's result, as a method of `instance` if that is not None."""
         latest = self._latest
-        if latest is not None and not kwargs and not self._check and latest[1].fits(instance, args):
+        if latest is not None and not kwargs and not self._check:
             with self._lock:
-                result = self._again(latest[1], args)
-            if result is not MOVED:
-                return result
+                result = latest[1].again(instance, args)
+                if result is not MOVED:
+                    self._clock = latest[1].used = self._clock + 1
+                    return result
         call = None if recording.trace is not None else take_apart(instance, args, kwargs)
         if call is None:  # part of a larger recording
             return self._function(*args, **kwargs) if instance is None else self._function(instance, *args, **kwargs)
         with self._lock:
             known = self._replays.get(call.key)
-            if known is not None and not self._check and (result := self._again(known[0], call.leaves)) is not MOVED:
-                return result
+            if known is not None and not self._check:
+                result = known[0].repeated(call.leaves)
+                if result is not MOVED:
+                    self._clock = known[0].used = self._clock + 1
+                    return result
             replay = self._find(call)
             if replay is None or self._check or is_due(replay.calls + 1):
                 replay = self._record(call, replay, instance)
@@ -134,14 +138,6 @@ class Compiled:
                 return replay.run(call)
             finally:
                 self._held = []
-
-    def _again(self, replay: Replay, leaves: Sequence[Any]) -> Any:
-        """The result of a replay that finds everything where the last one left it, else MOVED."""
-        result = replay.again(leaves)
-        if result is not MOVED:
-            self._clock += 1
-            replay.used = self._clock
-        return result
 
     # --- finding a recording ------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class Program(Protocol):
     def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Callable[[Sequence[Array]], Any] | None:
         """The program on the memory of its last call, in which only these inputs and outputs may move, if it can.
 
-        Called with arrays for the inputs, it gives the arrays of the outputs by number.
+        Called with arrays for the inputs, it gives the arrays of the outputs.
         """
         ...
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from wengert import tree
 from wengert.autodiff.checkpoint import CHECKPOINT
-from wengert.graph import NO_ATTRS, RELEASED, Graph, Node, recording
+from wengert.graph import NO_ATTRS, RELEASED, Graph, Node, now, recording
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import Op, pick
 from wengert.reference import is_checking_nans, watch
@@ -35,7 +35,7 @@ Results = Mapping[int, Array] | list[Array]
 MOVED = object()
 """Says that a call is no repeat of the last one."""
 
-_type = attrgetter("__class__", "node.shape", "node.dtype", "node.device", "node.tracked")
+_type = attrgetter("shape", "dtype", "device", "tracked")
 NO_HISTORIES: dict[int, Node] = {}
 _TRIES = 4  # replays in a row that may move something before nobody looks any more whether one does not
 _THROUGH = frozenset({"cond", "scan", "while_loop", "checkpoint", "custom_vjp", "custom_jvp"})
@@ -106,8 +106,11 @@ class Replay:
         self._tries = 0 if touches_arguments or self._body or self._borrowing else _TRIES
         self._steady: Steady | None = None
         self._repeat: Any = None
+        self._plain: list[tuple[Any, ...]] = []
+        self._distinct: list[int] = []  # arguments' identities that were seen to differ from each other and the slots'
         is_single = c.structure is tree.LEAF and c.returned[0][0] == VALUE
         self._single: int | None = c.returned[0][1] if is_single else None
+        self._made = len({what for how, what in c.returned if how == VALUE})  # nodes for what is returned
 
     # --- does it still stand ------------------------------------------------------------------------------------
 
@@ -162,37 +165,59 @@ class Replay:
 
     # --- running ------------------------------------------------------------------------------------------------
 
-    def fits(self, instance: Any, args: tuple[Any, ...]) -> bool:
-        """Whether a call's positional arguments are tensors of the types that this replay is steady with."""
-        if self._steady is None or recording.trace is not None or recording.autocast is not self._autocast:
-            return False
-        try:
-            same = [*map(_type, args)] == self._argument_types
-        except AttributeError:
-            return False
-        same = same and recording.grad is self._grad and self._owner == (None if instance is None else id(instance))
-        return same and len(set(map(id, args))) == len(args)
+    def again(self, instance: Any, args: tuple[Any, ...]) -> Any:
+        """The result of a call that finds everything where the last one left it, else MOVED: nothing was done.
 
-    def again(self, leaves: Sequence[Any]) -> Any:
-        """The result of a call that finds everything where the last one left it, else MOVED: nothing was done."""
-        steady = self._steady
-        if steady is None or self.version != config.version or watch.observer is not None or is_checking_nans():
+        For arguments that are not taken apart: they must be tensors of the types that this replay is steady with.
+        """
+        if self._steady is None or len(args) != len(self._plain) or recording.trace is not None:
             return MOVED
-        if is_due(self.calls + 1) or not self._slot_ids.isdisjoint(map(id, leaves)):
+        if recording.grad is not self._grad or recording.autocast is not self._autocast:
             return MOVED
-        if self.guards.changed() is not None or not steady.holds():
+        if self._owner != (None if instance is None else id(instance)):
+            return MOVED
+        arrays = []
+        for arg, (shape, dtype, device, tracked, is_read) in zip(args, self._plain):
+            if type(arg) is not Tensor:
+                return MOVED
+            node = arg.node
+            if node.shape != shape or node.dtype is not dtype or node.device != device or node.tracked is not tracked:
+                return MOVED
+            if is_read:
+                arrays.append(node.buffer)
+        ids = [*map(id, args)]
+        if ids != self._distinct:
+            if len({*ids}) != len(ids) or not self._slot_ids.isdisjoint(ids):
+                return MOVED
+            self._distinct = ids
+        return self._again(args, arrays)
+
+    def repeated(self, leaves: Sequence[Any]) -> Any:
+        """As `again`, for the leaves of a call with this replay's key."""
+        if self._steady is None or not self._slot_ids.isdisjoint(map(id, leaves)):
+            return MOVED
+        return self._again(leaves, self._computed(self._given, leaves)[1])
+
+    def _again(self, leaves: Sequence[Any], arrays: list[Array]) -> Any:
+        steady, calls = self._steady, self.calls
+        if self.version != config.version or watch.observer is not None or is_checking_nans() or is_due(calls + 1):
             return MOVED
         if self.objects and not all([thing() is not None for thing in self.objects]):
             return MOVED
-        arrays = [leaves[i].node.buffer if is_tensor else self._array(leaves[i]) for i, is_tensor in self._arguments]
         for array in arrays:
             if not hasattr(array, "dtype"):
                 return MOVED
-        self.calls += 1
-        results = self._repeat(arrays)
+        if self.guards.changed() is not None or not steady.holds():  # type: ignore[union-attr]
+            return MOVED
+        self.calls = calls + 1
+        fresh = self._repeat(arrays)
         if self._single is not None:
-            return Tensor(self._value(self._single, results[self._single], NO_HISTORIES))
-        return tree.unflatten(self.captured.structure, self._returned(leaves, results, NO_HISTORIES))
+            result = Tensor(self._value(self._single, fresh[self._place], NO_HISTORIES))
+        else:
+            results = dict(zip(self._fresh, fresh))
+            result = tree.unflatten(self.captured.structure, self._returned(leaves, results, NO_HISTORIES))
+        steady.rest(self._made)  # type: ignore[union-attr]
+        return result
 
     def run(self, call: Call) -> Any:
         """Run the program on a call's arguments, give the slots their new values, return the result."""
@@ -217,25 +242,30 @@ class Replay:
     def _settle(self, steady: Steady, call: Call) -> None:
         """The next call may be a repeat if this one left everything where it was; else it is tried a few times more."""
         self._tries -= 1
-        if steady.owns and steady.holds():
-            c = self.captured
-            replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
-            fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
-            self._repeat = self.program.repeat(range(len(c.arguments)), fresh)  # type: ignore[union-attr]
-            self._steady, self._tries = (None, 0) if self._repeat is None else (steady, _TRIES)
-            plain = len(call.leaves) == len(call.args) and tree.are_leaves(call.args)
-            plain = plain and all(s[0] == TENSOR and not s[3] for s in call.specifications)
-            self._argument_types = [*map(_type, call.args)] if plain else [None]
-            _, _, self._grad, self._owner, self._autocast = call.key
+        if not (steady.owns and steady.holds()):
+            return
+        steady.rest(0)
+        c = self.captured
+        replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
+        self._fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
+        self._place = self._fresh.index(self._single) if self._single is not None else 0
+        self._repeat = self.program.repeat(range(len(c.arguments)), self._fresh)  # type: ignore[union-attr]
+        self._steady, self._tries = (None, 0) if self._repeat is None else (steady, _TRIES)
+        _, _, self._grad, self._owner, self._autocast = call.key
+        self._plain = self._plain_types(call)
+
+    def _plain_types(self, call: Call) -> list[tuple[Any, ...]]:
+        """Shape, dtype, device, whether tracked and whether read, of arguments that all are tensors; else nothing."""
+        if len(call.leaves) != len(call.args) or not tree.are_leaves(call.args):
+            return []
+        if not all(s[0] == TENSOR and not s[3] for s in call.specifications):
+            return []
+        read = set(self.captured.arguments)
+        return [(*_type(tensor.node), i in read) for i, tensor in enumerate(call.args)]
 
     def _run(self, call: Call) -> Any:
         c, leaves = self.captured, call.leaves
-        sources = self._sources(leaves)
-        arrays = [source.buffer if type(source) is Node else self._array(source) for source in sources]
-        if not all([hasattr(a, "dtype") for a in arrays]):  # pending, or abstract while another thread records
-            with recording_lock:
-                sources = self._sources(leaves)
-                arrays = [value(source) if type(source) is Node else self._array(source) for source in sources]
+        sources, arrays = self._computed(self._sources, leaves)
         program = Interpreter(self.graph) if is_checking_nans() else self.program
         results = program(arrays, self._owned(sources, arrays), self._spare())  # type: ignore[misc]
         for k in self._borrowing:
@@ -275,10 +305,26 @@ class Replay:
                 found[k] = array
         return found
 
+    def _computed(
+        self, sources_of: Callable[[Sequence[Any]], list[Any]], leaves: Sequence[Any]
+    ) -> tuple[list[Any], list[Array]]:
+        """Sources, and their arrays."""
+        sources = sources_of(leaves)
+        arrays = [source.buffer if type(source) is Node else self._array(source) for source in sources]
+        if not all([hasattr(a, "dtype") for a in arrays]):  # pending, or abstract while another thread records
+            with recording_lock:
+                sources = sources_of(leaves)
+                arrays = [value(source) if type(source) is Node else self._array(source) for source in sources]
+        return sources, arrays
+
+    def _given(self, leaves: Sequence[Any]) -> list[Any]:
+        """What the arguments are now: nodes, arrays and floats."""
+        return [leaves[i].node if is_tensor else leaves[i] for i, is_tensor in self._arguments]
+
     def _sources(self, leaves: Sequence[Any]) -> list[Any]:
         """What the inputs are now: nodes, and the arrays and floats among the arguments."""
         c = self.captured
-        sources = [leaves[i].node if is_tensor else leaves[i] for i, is_tensor in self._arguments]
+        sources = self._given(leaves)
         if c.argument_grads:
             sources += [leaves[i]._grad.node for i in c.argument_grads]
         sources += [slot().node for slot in c.slots]  # type: ignore[union-attr]
@@ -320,6 +366,7 @@ class Replay:
             self._give_grad(slot(), how, k, results)  # type: ignore[arg-type]
         for i, how, k in c.set_argument_grads:
             self._give_grad(leaves[i], how, k, results)
+        now()
 
     def _node(self, k: int, array: Array) -> Node:
         shape, dtype, device = self._types_out[k]

@@ -1,8 +1,9 @@
 """Steadiness: what a replay left in its place need not be looked up at the next one.
 
 A training step that goes on and on writes its parameters, moments and gradients over themselves: every slot keeps its
-node, every node its array. A Steady remembers which these are and says, in a few passes that Python makes in C, whether
-they still are and nobody else refers to them; then only the arguments and the fresh results are new.
+node, every node its array. A Steady remembers which these are and says whether they still are and nobody else refers to
+them; then only the arguments and the fresh results are new. Where nothing was recorded, read out or set since it last
+looked, the count of serial numbers tells that at once; else it looks, in a few passes that Python makes in C.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from sys import getrefcount
 from typing import Any
 from weakref import ref
 
+from wengert.graph import now
 from wengert.runtime.machines import owns_memory
 from wengert.tensor import Tensor
 
 Slots = Sequence[ref[Tensor]]
 _node, _grad, _buffer = attrgetter("node"), attrgetter("_grad"), attrgetter("buffer")
+_NEVER = -1
 
 
 class Steady:
@@ -33,8 +36,9 @@ class Steady:
         self.assigned = _picking(slots, assigned)
         self.watched = _picking(slots, watched)
         self.graded = _picking(watched, graded)
-        # How many references there are in `holds` if there are no others: each object's own, and those of the names.
+        # How many references there are in `_look` if there are no others: each object's own, and those of the names.
         self.references = (4 + 3) * len(assigned) + (4 + 3 + 3) * len(graded)
+        self.looked = self.expected = _NEVER  # serial numbers: of the last look, and of the next if nothing happens
         self.ids: list[int] = []
         self._note(list(map(call, slots)))
 
@@ -46,10 +50,19 @@ class Steady:
         found = [*nodes, *grads, *grad_nodes]
         self.ids[:] = map(id, found)
         forget = self.ids.clear
-        self.lives = [ref(thing, lambda _: forget()) for thing in found if thing is not None]
+        self.lives = [ref(thing, lambda _: forget()) for thing in (*slots, *found) if thing is not None]
 
     def holds(self) -> bool:
         """Whether the slots still name the same, and nobody else refers to what is overwritten."""
+        self.looked = now()
+        return (self.looked == self.expected and bool(self.ids)) or self._look()
+
+    def rest(self, made: int) -> None:
+        """Said when a replay is over that made so many nodes: if there are no others since `holds`, all is at rest."""
+        passed = now()
+        self.expected = passed + 1 if passed == self.looked + made + 1 else _NEVER
+
+    def _look(self) -> bool:
         try:
             slots = list(map(call, self.slots))
             nodes, grads = list(map(_node, slots)), list(map(_grad, self.watched(slots)))

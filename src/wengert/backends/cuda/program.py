@@ -249,7 +249,7 @@ class Program:
         """
         with self.lock:
             self.driver.make_current()
-            given = [a if type(a) is DeviceArray else self.staged(i, a) for i, a in enumerate(arrays)]
+            given = [*map(self.staged, range(len(arrays)), arrays)]
             for number in self.overwritten:
                 if number not in owned or given[number] is not arrays[number]:
                     given[number] = given[number].copy()
@@ -282,8 +282,10 @@ class Program:
         found.update(zip(self.hosted, self.host_graph(*arrays)))
         return [found[k] for k in range(len(found))]
 
-    def staged(self, i: int, array: np.ndarray[Any, Any]) -> DeviceArray:
+    def staged(self, i: int, array: Any) -> DeviceArray:
         """A host array on the device, in a place of its input's own; uploaded only if it differs from the last one."""
+        if type(array) is DeviceArray:
+            return array
         array = np.asarray(array, order="C")
         there = self.staging.get(i)
         content = array.tobytes() if array.nbytes <= 64 else b""

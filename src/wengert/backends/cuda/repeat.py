@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from wengert.backends.cuda.program import Program
 
 
+_pointer = attrgetter("pointer")
 SMALL = 1 << 12  # bytes: asking the driver for so few takes longer than a kernel
 MANY = 4  # of them that wait to be given out again
 
@@ -48,14 +50,18 @@ class Repeat:
         users = [call for slot in repeat.slots for _, call, _ in program.users.get(slot, ())]
         return None if any(isinstance(call, VendorCall) for call in users) else repeat
 
-    def __call__(self, arrays: Sequence[Any]) -> dict[int, DeviceArray]:
-        """The fresh outputs by number, computed from arrays for the inputs that may move."""
+    def __call__(self, arrays: Sequence[Any]) -> list[DeviceArray]:
+        """The fresh outputs, computed from arrays for the inputs that may move."""
         program = self.program
         with program.lock:
             program.driver.make_current()
-            table = [a if type(a) is DeviceArray else program.staged(i, a) for i, a in zip(self.inputs, arrays)]
-            table += [fresh() for fresh in self.fresh]
-            pointers = [array.pointer for array in table]
+            made = [fresh() for fresh in self.fresh]
+            table = [*arrays, *made]
+            try:
+                pointers = [*map(_pointer, table)]
+            except AttributeError:  # some are on the host
+                table = [*map(program.staged, self.inputs, arrays), *made]
+                pointers = [*map(_pointer, table)]
             if pointers != self.pointers:
                 for slot, now, before in zip(self.slots, table, self.pointers):
                     if now.pointer != before:
@@ -64,8 +70,8 @@ class Repeat:
             if program.checks:
                 unchecked.setdefault(program.device, {}).update(program.checks)
             for piece in program.pieces:
-                piece.run(program.captures)
-        return dict(zip(self.outputs, table[len(self.inputs) :]))
+                piece.run(True)
+        return made
 
 
 class Fresh:
