@@ -14,6 +14,7 @@ import wengert as wg
 from tests.inspect.browser import CHROMIUM, Browser
 from wengert.bench import commands, run
 from wengert.bench.cases import MODELS, OPS
+from wengert.bench.every import EVERY
 from wengert.bench.measure import Time
 from wengert.bench.page import page
 from wengert.errors import ArgumentError
@@ -38,12 +39,17 @@ def report(gpu: bool) -> dict[str, Any]:
     points = []
     for device in ("cpu", "gpu") if gpu else ("cpu",):
         for size in sizes:
-            for name, factor in (("forward", 1), ("forward + backward", 3)):
+            for case, name, factor in (
+                ("sum <all>", "forward", 1),
+                ("sum <all>", "forward + backward", 3),
+                ("acos", "forward", 1),
+            ):
                 seconds = factor * (size * 1e-8 if device == "cpu" else 1e-5 + size * 1e-10)
-                point = {"case": "sum <all>", "family": "reduce", "unit": "elements", "size": size, "device": device}
+                family = "every" if case == "acos" else "reduce"
+                point = {"case": case, "family": family, "unit": "elements", "size": size, "device": device}
                 point |= {"pass": name, "seconds": seconds, "host": 1e-6, "bytes": 4.0 * size, "flops": float(size)}
                 points.append({**point, "copies": 1e-4} if device == "gpu" else point)
-    points.append({**points[0], "case": "MLP", "device": "python", "bytes": 0, "flops": 0})
+    points.append({**points[0], "case": "MLP", "family": "models", "device": "python", "bytes": 0, "flops": 0})
     ceilings = {"cpu": {"bandwidth": 1e10, "float32": 1e11}}
     if gpu:
         ceilings["gpu"] = {"bandwidth": 1e12, "float32": 1e13, "bfloat16": 1e14}
@@ -73,6 +79,14 @@ def test_every_op_says_what_it_moves_and_computes(op: Any, quick: None) -> None:
     assert all(math.isfinite(p["flops"]) for p in (forward, *both))
 
 
+def test_every_other_op_can_be_measured(quick: None) -> None:
+    names = [op.name for op in (*OPS, *EVERY)]
+    assert len(EVERY) > 180 and len(set(names)) == len(names)
+    for op in EVERY:
+        forward, *both = run.of_op(op, op.sizes[0], "cpu")
+        assert forward["bytes"] > 0 and len(both) == op.has_derivative, op.name
+
+
 @pytest.mark.parametrize("model", MODELS[:3], ids=lambda model: model.name)
 def test_models_take_their_steps(model: Any, quick: None) -> None:
     for device in model.devices[:-1]:
@@ -96,14 +110,17 @@ def test_where_the_gpu_starts_to_pay() -> None:
 
 def test_sizes_that_take_too_long_are_left_out_and_said_so() -> None:
     case = OPS[0]._replace(sizes=(1, 10, 100, 1000))
-    points = list(run._until(case, "cpu", math.inf, lambda case, size, device: iter([{"seconds": 1e-3 * size**2}])))
+    points = list(
+        run._until(case, "cpu", (math.inf, math.inf), lambda case, size, device: iter([{"seconds": 1e-3 * size**2}]))
+    )
     assert [p["size"] for p in points if "seconds" in p] == [1, 10]
     assert [(p["size"], p["why"]) for p in points if "why" in p] == [
         (100, "a call would take too long"),
         (1000, "a call would take too long"),
     ]
-    late = list(run._until(case, "cpu", 0.0, lambda case, size, device: iter([{"seconds": 1e-3}])))
-    assert [p.get("why") for p in late] == [None, *["the time was up"] * 3]
+    for deadlines, first in (((math.inf, 0.0), None), ((0.0, 0.0), "the time was up")):
+        late = list(run._until(case, "cpu", deadlines, lambda case, size, device: iter([{"seconds": 1e-3}])))
+        assert [p.get("why") for p in late] == [first, *["the time was up"] * 3]
 
 
 def test_without_a_gpu_the_cpu_is_reported_and_that_is_said(
@@ -116,6 +133,22 @@ def test_without_a_gpu_the_cpu_is_reported_and_that_is_said(
     assert {p["device"] for p in stored["points"]} == {"cpu"} and stored["machine"]["gpu"] is None
     assert "there is no GPU here" in said and "no GPU here" in path.read_text()
     assert "Where the GPU starts to pay" not in path.read_text()
+
+
+def test_what_is_known_is_written_as_it_comes(quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(case: Any, size: int, device: str) -> Any:
+        if case.name == "acos":
+            raise KeyboardInterrupt
+        return of_op(case, size, device)
+
+    of_op = run.of_op
+    monkeypatch.setattr(run, "of_op", cut)
+    monkeypatch.setattr(run, "build", lambda *_: None)
+    monkeypatch.setattr(commands, "OFTEN", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        commands.bench(str(tmp_path / "bench.html"), 5.0, ["every"])
+    assert {p["case"] for p in json.loads((tmp_path / "bench.json").read_text())["points"]} == {"abs"}
+    assert "abs" in (tmp_path / "bench.html").read_text()
 
 
 def test_bad_options_are_told() -> None:
@@ -131,6 +164,8 @@ def test_the_page_needs_nothing_else_and_its_words_are_safe(gpu: bool) -> None:
     assert "http://" not in text and "https://" not in text and " src=" not in text
     assert "sum &lt;all&gt;" in text and "<all>" not in text.split('id="data"')[0]
     assert ("Where the GPU starts to pay" in text) is gpu
+    assert ("<td>acos</td><td>50 x at 100k</td>" in text) is gpu
+    assert text.count("<text class=\"title\"") == 3  # the sum, the model, the rooflines
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")

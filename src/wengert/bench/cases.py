@@ -1,4 +1,4 @@
-"""What is measured: one or two ops of every family, and models, each over sizes.
+"""What is measured in full: one or two ops of every family, and models, each over sizes.
 
 An op's case gives for a size a function and its arrays; a model's gives for a size and a device a step that can be
 called again and again.
@@ -33,7 +33,8 @@ class Op(NamedTuple):
     devices: Sequence[str] = BOTH
     has_derivative: bool = True
     reads_all: bool = True  # whether it has to read every element of its operands
-    weight: int = 1  # its share of the time
+    weight: float = 1  # its share of the time
+    longest: float = 1.5  # seconds of one call: a size that would take longer is left out
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:
@@ -158,7 +159,8 @@ class Model(NamedTuple):
     sizes: Sequence[int]
     make: Callable[[int, str], tuple[Callable[[], Any], Callable[[], Any]]]
     devices: Sequence[str] = BOTH
-    weight: int = 1
+    weight: float = 1
+    longest: float = 1.5
 
 
 def _trained(

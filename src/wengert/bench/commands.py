@@ -5,26 +5,44 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 from wengert.bench.cases import OPS
+from wengert.bench.every import EVERY
 from wengert.bench.page import page
 from wengert.bench.run import measured
 from wengert.errors import ArgumentError
 
+OFTEN = 10.0  # seconds after which what is known is written again
+
 
 def bench(out: str, seconds: float, only: Sequence[str]) -> Path:
-    """Measure for about so many seconds and write `out`, an HTML page, and beside it the same as JSON."""
-    families = ["models", *dict.fromkeys(op.family for op in OPS)]
+    """Measure for about so many seconds and write `out`, an HTML page, and beside it the same as JSON, as it comes."""
+    families = ["models", *dict.fromkeys(op.family for op in (*OPS, *EVERY))]
     unknown = [name for name in only if name not in families]
     if unknown:
         raise ArgumentError(f"bench: there is no family {unknown[0]!r}; there are {', '.join(families)}")
     if seconds <= 0:
         raise ArgumentError(f"bench: it takes some seconds, not {seconds:g}")
-    path = Path(out)
-    report = json.loads(json.dumps(measured(seconds, only)), parse_float=lambda text: float(f"{float(text):.5g}"))
-    path.write_text(page(report))
-    path.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
+    path, written = Path(out), perf_counter()
+
+    def keep(report: dict[str, Any]) -> None:
+        nonlocal written
+        if perf_counter() - written > OFTEN:
+            _write(path, report)
+            written = perf_counter()
+
+    report = measured(seconds, only, keep=keep)
+    _write(path, report)
     if not report["machine"]["gpu"]:
         print("there is no GPU here: only the CPU was measured")
     print(f"{path} and {path.with_suffix('.json')}")
     return path
+
+
+def _write(path: Path, report: dict[str, Any]) -> None:
+    """The page and the JSON, in figures of five digits."""
+    report = json.loads(json.dumps(report), parse_float=lambda text: float(f"{float(text):.5g}"))
+    path.write_text(page(report))
+    path.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")

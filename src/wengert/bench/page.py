@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from wengert.bench.every import FAMILY
 from wengert.bench.plot import Axes, Curve, bars, seconds, short
 
 HERE = Path(__file__).parent
@@ -20,15 +21,17 @@ def page(report: Report) -> str:
     """The report as HTML."""
     has_gpu = bool(report["machine"]["gpu"])
     title = "CPU against GPU" if has_gpu else "On the CPU"
+    shown = _without_every(report)
     parts = [
         f"<h1>{title}</h1>",
         _introduction(report),
         _ceilings(report),
         _costs(report) if has_gpu else "",
-        _crossovers(report) if has_gpu else "",
-        _speedups(report) if has_gpu else "",
-        _times(report),
-        _roofline(report),
+        _crossovers(shown) if has_gpu else "",
+        _speedups(shown) if has_gpu else "",
+        _times(shown),
+        _roofline(shown),
+        _every(report) if has_gpu else "",
         _table(report),
     ]
     data = json.dumps(report).replace("</", "<\\/")
@@ -46,6 +49,13 @@ def page(report: Report) -> str:
 </body>
 </html>
 """
+
+
+def _without_every(report: Report) -> Report:
+    """What is plotted: the ops and models that are measured in full."""
+    points = [p for p in report["points"] if p["family"] != FAMILY]
+    names = {p["case"] for p in points}
+    return {**report, "points": points, "crossovers": [c for c in report["crossovers"] if c["case"] in names]}
 
 
 def _introduction(report: Report) -> str:
@@ -208,6 +218,35 @@ def _roofline(report: Report) -> str:
         "what is below the flat for arithmetic; the distance to the line is what is left to win. Ops that the caches "
         f"serve can be above it.</p>{axes.svg()}"
     )
+
+
+def _every(report: Report) -> str:
+    """A row for each of the other ops: how much faster the GPU is at the largest size, and from where on."""
+    own = {p["case"] for p in report["points"] if p["family"] == FAMILY}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for c in report["crossovers"]:
+        if c["case"] in own:
+            found.setdefault(c["case"], {})[c["pass"]] = c
+    if not found:
+        return ""
+    passes = ("forward", "forward + backward")
+    rows = [
+        [name, *[cell for p in passes for cell in (_gain(by[p]) if p in by else ["", "", ""])]]
+        for name, by in found.items()
+    ]
+    forward = [by["forward"] for by in found.values() if "forward" in by]
+    faster = sum(c["speedup"] > 1 for c in forward)
+    head = ["", *[text for p in passes for text in (p, "from", "with copies from")]]
+    return (
+        f"<h2>Every other op</h2><p>Of {len(forward)} more ops the GPU is faster at {faster} forward, at the largest "
+        "size that both did. For each: how many times as fast at that size, the elements from which on it is faster, "
+        f"and those with the copies.</p><details><summary>{len(found)} ops</summary>{_rows(head, rows)}</details>"
+    )
+
+
+def _gain(c: dict[str, Any]) -> list[str]:
+    size = lambda found: "at no size here" if found is None else short(found)  # noqa: E731
+    return [f"{c['speedup']:.3g} x at {short(c['at'])}", size(c["staying"]), size(c.get("copied"))]
 
 
 def _rate(number: float) -> str:

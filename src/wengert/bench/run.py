@@ -16,59 +16,76 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 import wengert as wg
+from wengert.bench.build import build, calls
 from wengert.bench.cases import MODELS, OPS, Model, Op
-from wengert.bench.measure import Time, ceilings, copied, copies, launch, placed, timed
+from wengert.bench.every import EVERY
+from wengert.bench.measure import Time, ceilings, copied, copies, launch, timed
 from wengert.errors import WengertError
 from wengert.runtime.compile import Compiled
 from wengert.runtime.explain import flops, size_of
 
-LONGEST = 1.5  # seconds of one call: a size that would take longer is left out
+BUILDING = 0.25  # of the time, at most, goes to compiling before anything is measured
 Point = dict[str, Any]
 
 
-def measured(seconds: float = 280.0, only: Sequence[str] = (), tell: Callable[[str], None] = print) -> dict[str, Any]:
-    """All of it, in about so many seconds; `only` names families, or `models`."""
+def measured(
+    seconds: float = 280.0,
+    only: Sequence[str] = (),
+    tell: Callable[[str], None] = print,
+    keep: Callable[[dict[str, Any]], None] = lambda report: None,
+) -> dict[str, Any]:
+    """All of it, in about so many seconds; `only` names families, or `models`. `keep` is given what is known so far."""
     start = perf_counter()
     has_gpu = wg.cuda.is_available()
+    present = ["cpu", "gpu"] if has_gpu else ["cpu"]
     report: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
-        "ceilings": {device: ceilings(device) for device in (("cpu", "gpu") if has_gpu else ("cpu",))},
+        "ceilings": {device: ceilings(device) for device in present},
         "launch": launch() if has_gpu else None,
         "copies": copies() if has_gpu else [],
         "points": [],
         "left out": [],
     }
-    cases: list[Op | Model] = [model for model in MODELS if not only or "models" in only]
-    cases += [op for op in OPS if not only or op.family in only]
+    ops = [op for op in (*OPS, *EVERY) if not only or op.family in only]
+    build(
+        [(op, device) for op in ops for device in op.devices if device != "gpu" or has_gpu], start + seconds * BUILDING
+    )
+    tell(f"{perf_counter() - start:6.1f} s  built")
+    cases: list[Op | Model] = [*[model for model in MODELS if not only or "models" in only], *ops]
     for number, case in enumerate(cases):
         devices = [device for device in case.devices if device != "gpu" or has_gpu]
         for turn, device in enumerate(devices):
             left = seconds - (perf_counter() - start)
             share = left * case.weight / sum(other.weight for other in cases[number:]) / (len(devices) - turn)
-            found = list(_until(case, device, perf_counter() + share, of_op if isinstance(case, Op) else of_model))
+            deadlines = start + seconds, perf_counter() + share
+            found = list(_until(case, device, deadlines, of_op if isinstance(case, Op) else of_model))
             report["points"] += [point for point in found if "seconds" in point]
             report["left out"] += [point for point in found if "seconds" not in point]
-        tell(f"{perf_counter() - start:6.1f} s  {case.name}")
-    report["crossovers"] = crossovers(report["points"])
-    report["seconds"] = perf_counter() - start
+        report["crossovers"] = crossovers(report["points"])
+        report["seconds"] = perf_counter() - start
+        tell(f"{report['seconds']:6.1f} s  {case.name}")
+        keep(report)
     return report
 
 
-def _until(case: Any, device: str, deadline: float, points: Callable[..., Iterator[Point]]) -> Iterator[Point]:
-    """The points of a case on a device, smallest size first, until the time is up or a call takes too long."""
+def _until(
+    case: Any, device: str, deadlines: tuple[float, float], points: Callable[..., Iterator[Point]]
+) -> Iterator[Point]:
+    """The points of a case on a device, smallest size first, until the time is up or a call takes too long.
+
+    The deadlines are that of the smallest size, and the one of the others.
+    """
     times: list[float] = []  # the longest of each size
     for number, size in enumerate(case.sizes):
         about = {"case": case.name, "unit": case.unit, "size": size, "device": device}
-        if number and _expected(times, case.sizes[:number], size) > LONGEST:
+        if number and _expected(times, case.sizes[:number], size) > case.longest:
             yield {**about, "why": "a call would take too long"}
             times.append(math.inf)
-        elif number and perf_counter() > deadline:
+        elif perf_counter() > deadlines[number > 0]:
             yield {**about, "why": "the time was up"}
-            times.append(times[-1])
+            times.append(times[-1] if times else 0.0)
         else:
             try:
                 found = list(points(case, size, device))
@@ -89,27 +106,10 @@ def _expected(times: Sequence[float], sizes: Sequence[int], size: int) -> float:
 
 def of_op(case: Op, size: int, device: str) -> Iterator[Point]:
     """An op forward, and, if it has a derivative, forward and backward."""
-    function, arrays = case.make(size)
-    dtype = getattr(wg, case.dtype)
-    tensors = [placed(a, device).to(dtype) if a.dtype == np.float32 else placed(a, device) for a in arrays]
-    count = sum(a.dtype == np.float32 for a in arrays)
-    forward = Compiled(function)
-    result = forward(*tensors)
-    moving = copied(arrays, [result]) if device == "gpu" else 0.0
-    yield {"pass": "forward", **_point(case, timed(lambda: forward(*tensors), device), forward), "copies": moving}
-    if not case.has_derivative:
-        return
-
-    def both(g: wg.Tensor, *inputs: wg.Tensor) -> Any:
-        floats, rest = inputs[:count], inputs[count:]
-        return wg.vjp(lambda *given: function(*given, *rest), *floats)[1](g)
-
-    backward = Compiled(both)
-    g = wg.ones_like(result)
-    gradients = backward(g, *tensors)
-    moving = copied(arrays, list(gradients)) if device == "gpu" else 0.0
-    time = timed(lambda: backward(g, *tensors), device)
-    yield {"pass": "forward + backward", **_point(case, time, backward), "copies": moving}
+    for name, compiled, given, arrays, results in calls(case, size, device):
+        moving = copied(arrays, results) if device == "gpu" else 0.0
+        time = timed(lambda compiled=compiled, given=given: compiled(*given), device)  # type: ignore[misc]
+        yield {"pass": name, **_point(case, time, compiled), "copies": moving}
 
 
 def of_model(case: Model, size: int, device: str) -> Iterator[Point]:
