@@ -115,19 +115,21 @@ def _costs(report: Report) -> str:
 
 
 def _crossovers(report: Report) -> str:
-    def size(c: dict[str, Any], name: str) -> str:
-        if name not in c:
-            return ""
-        found = c[name]
-        return "at no size here" if found is None else f"{short(found)}{', the least here' * (found == c['least'])}"
-
-    rows = [(c["case"], c["pass"], c["unit"], size(c, "staying"), size(c, "copied")) for c in report["crossovers"]]
+    rows = [(c["case"], c["pass"], c["unit"], _start(c, "staying"), _start(c, "copied")) for c in report["crossovers"]]
     head = ["", "pass", "size counts", "GPU is faster from", "copied there and back every time"]
     return (
         "<h2>Where the GPU starts to pay</h2><p>The size from which on the GPU is faster, read off between the sizes "
         "that were measured. The last column adds the copies of all operands and results to every call; for models, "
         "whose values stay where they are, it is left out.</p>" + _rows(head, rows)
     )
+
+
+def _start(c: dict[str, Any], name: str) -> str:
+    """The size from which on the GPU pays, in words."""
+    if name not in c:
+        return ""
+    found = c[name]
+    return "at no size here" if found is None else f"{short(found)}{', the least here' * (found == c['least'])}"
 
 
 def _speedups(report: Report) -> str:
@@ -245,8 +247,7 @@ def _every(report: Report) -> str:
 
 
 def _gain(c: dict[str, Any]) -> list[str]:
-    size = lambda found: "at no size here" if found is None else short(found)  # noqa: E731
-    return [f"{c['speedup']:.3g} x at {short(c['at'])}", size(c["staying"]), size(c.get("copied"))]
+    return [f"{c['speedup']:.3g} x at {short(c['at'])}", _start(c, "staying"), _start(c, "copied")]
 
 
 def _rate(number: float) -> str:

@@ -16,6 +16,7 @@ from wengert.dtypes import bfloat16, float32, uint8
 from wengert.random import normal
 from wengert.reference import watch
 from wengert.runtime.compile import compile
+from wengert.runtime.config import config
 from wengert.runtime.explain import bytes_text
 
 
@@ -57,9 +58,13 @@ class Ceiling(NamedTuple):
         return found if self.flops == self.half_flops else f"{found}, {self.half_flops / 1e9:.0f} of bfloat16 ones"
 
 
-@functools.cache
 def ceiling(device: str = "cpu") -> Ceiling:
-    """Measured here, once: the copy of a large array, and matrix products."""
+    """Measured here, once: the copy of a large array, and matrix products, with tf32 where that is set."""
+    return _measured(device, config.tf32 and device != "cpu")
+
+
+@functools.cache
+def _measured(device: str, tf32: bool) -> Ceiling:
     if device != "cpu":
         return _on_gpu(device)
     source, target = np.ones(1 << 23, np.float32), np.empty(1 << 23, np.float32)
