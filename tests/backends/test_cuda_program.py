@@ -81,6 +81,28 @@ def test_training_gives_the_same_losses_as_on_the_cpu(compiled: bool, gpu: Emula
     assert not compiled or gpu.replays > 2
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_blocks_that_share_a_row_read_what_one_of_them_overwrites(axis: int) -> None:
+    """All blocks of the last pass read the scale of a row, which one of them updates."""
+    rows = np.random.default_rng(0).normal(size=(8, 40_000)).astype(np.float32)
+    rows = np.ascontiguousarray(rows.T) if axis == 0 else rows
+
+    def step(device: str) -> tuple[wg.Tensor, wg.Tensor]:
+        scale = wg.ones((1, 8) if axis == 0 else (8, 1), device=device)
+
+        @wg.compile
+        def compiled(x: wg.Tensor) -> wg.Tensor:
+            scaled = wg.sin(x) * scale
+            total = scaled.sum(axis, keepdims=True)
+            scale.assign(scale - total)
+            return scaled - total
+
+        return compiled(wg.tensor(rows, device=device)), scale
+
+    for got, want in zip(step("cuda"), step("cpu")):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-4, atol=1e-3)
+
+
 def convolution_losses(device: str, half: bool) -> tuple[list[float], str]:
     """The losses of a small residual network, in bfloat16 or not, and what its convolutions became."""
     wg.manual_seed(0)

@@ -2,7 +2,9 @@
 
 A thread has a few neighbouring rows (columns, seen from memory) and takes every `down`-th step along them; the parts of
 threads below one another are put together through shared memory, by halves. Where there are too few columns to fill the
-device, blocks share them: each pass is a launch that leaves partial totals in memory, and one more puts them together.
+device, blocks share them: each pass is a launch that leaves partial totals in memory. Where these are few, every block
+of the next pass puts them together for itself, in the same order as all others; else a launch of its own does. A pass
+goes the other way than the one before: what that read last is still in the cache.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import math
 from collections.abc import Sequence
 
 from wengert.compiler.index import Loop
+from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
 from wengert.kernels.cuda.shapes import Columns
 from wengert.kernels.cuda.text import (
     Names,
@@ -27,6 +30,8 @@ from wengert.kernels.cuda.text import (
 from wengert.kernels.expressions import scalar_type
 from wengert.kernels.launch import Launch, Work
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
+
+PARTS_TO_READ = 96 << 10  # bytes of partial totals that a block reads in about the time of a launch
 
 
 def columns(kernel: Kernel, shape: Columns, why: str) -> Work:
@@ -53,6 +58,10 @@ class _Columns:
             self.names.workspace |= {f"{total.total}_partial": kind, f"{total.total}_total": kind}
         self.space = {f"{t.total}_partial": self.count * shape.splits * state_bytes(t) for t in totals}
         self.space |= {f"{t.total}_total": self.count * state_bytes(t) for t in totals}
+        self.copies = copies_of(kernel) if shape.splits > 1 else {}
+        declare(self.copies, self.names)
+        self.space |= bytes_of(self.copies, self.count)
+        self.stages = kernel.stages
         self.launches: list[Launch] = []
 
     def work(self) -> Work:
@@ -67,11 +76,11 @@ class _Columns:
 
     def _whole(self) -> None:
         self._begin()
-        for stage in self.kernel.stages:
+        for number, stage in enumerate(self.kernel.stages):
             totals = totals_in(stage.inside)
             self._scalars(stage.before)
             self._declare_states(totals)
-            self._steps(stage, "down", str(self.steps))
+            self._steps(number, stage, "0", str(self.steps))
             self._put_together(totals)
             self._finish(totals)
         self._after()
@@ -83,13 +92,19 @@ class _Columns:
     # --- a launch for every pass ------------------------------------------------------------------------------------
 
     def _split(self) -> None:
-        stages = self.kernel.stages
-        for number, stage in enumerate(stages):
-            last = number == len(stages) - 1
+        for number, stage in enumerate(self.kernel.stages):
+            last = number == len(self.kernel.stages) - 1
             totals = totals_in(stage.inside)
-            self._pass(number, stage, totals, last and not totals)
-            if totals:
+            if last and not totals:
+                self.stages = reading(self.stages, self.copies)
+            self._pass(number, totals, last and not totals)
+            if totals and (last or not self._adds_up(totals)):
                 self._put_parts_together(number, totals, last)
+
+    def _adds_up(self, totals: Sequence[Accumulate]) -> bool:
+        """Whether the parts that a block needs are so few that it takes less to read them than to launch a kernel."""
+        columns = self.shape.across * self.shape.vector
+        return self.shape.splits * columns * sum(map(state_bytes, totals)) <= PARTS_TO_READ
 
     def _put_parts_together(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
         """The launch after a pass: few columns a block and many threads for each, since their parts are many."""
@@ -100,22 +115,29 @@ class _Columns:
 
     def _known(self, number: int) -> None:
         """The numbers of the columns that stages before this one have made."""
-        for stage in self.kernel.stages[:number]:
+        for stage in self.stages[:number]:
             self._scalars(stage.before)
             totals = totals_in(stage.inside)
-            self._declare_states(totals, "total", "column")
+            if self._adds_up(totals):
+                self._add_up_parts(totals)
+            else:
+                self._declare_states(totals, "total", "column")
             self._finish(totals)
 
-    def _pass(self, number: int, stage: Stage, totals: Sequence[Accumulate], finishes: bool) -> None:
-        shape, index = self.shape, self.names.index
+    def _pass(self, number: int, totals: Sequence[Accumulate], finishes: bool) -> None:
+        shape, index, stage = self.shape, self.names.index, self.stages[number]
         self._begin(split=True)
+        if number == 0 and self.copies:
+            self.page.open("if (split == 0)")
+            self._store_rows(copying(self.copies))
+            self.page.close()
         self._known(number)
         self._scalars(stage.before)
         self._declare_states(totals)
         length = -(-self.steps // shape.splits)
         self.page.line(f"const {index} first = ({index})split * {length};")
         self.page.line(f"const {index} last = first + {length} < {self.steps} ? first + {length} : {self.steps};")
-        self._steps(stage, "first + down", "last")
+        self._steps(number, stage, "first", "last")
         self._put_together(totals)
         if totals:
             self._store_states(totals, "partial", f"split * {self.count} + column")
@@ -126,25 +148,32 @@ class _Columns:
         self._launch(self.lines * self.others * shape.splits, self.why)
 
     def _totals(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
-        page, shape = self._begin(), self.shape
+        self._begin()
         self._known(number)
         self._scalars(self.kernel.stages[number].before)
-        self._declare_states(totals)
-        page.open(f"for (int part = down; part < {shape.splits}; part += {shape.down})")
-        page.unrolled("j", shape.vector)
-        for total in totals:
-            name = total.total
-            text = f"wg_{total.kind}()({name}_s[j], {name}_partial[part * {self.count} + column + j])"
-            page.line(f"{name}_s[j] = {text};")
-        page.close()
-        page.close()
-        self._put_together(totals)
+        self._add_up_parts(totals)
         if last:
             self._finish(totals)
             self._after()
         else:
             self._store_states(totals, "total", "column")
         self._launch(self.lines * self.others, self.why)
+
+    def _add_up_parts(self, totals: Sequence[Accumulate]) -> None:
+        """Totals from the parts that all blocks have left, in order."""
+        page, shape = self.page, self.shape
+        self._declare_states(totals)
+        page.open(f"for (int part = down; part < {shape.splits}; part += {shape.down})")
+        for total in totals:
+            part = f"wg_load<{shape.vector}>(&{total.total}_partial[part * {self.count} + column])"
+            page.line(f"const wg_vector<{state_type(total)}, {shape.vector}> {total.total}_p = {part};")
+        page.unrolled("j", shape.vector)
+        for total in totals:
+            name = total.total
+            page.line(f"{name}_s[j] = wg_{total.kind}()({name}_s[j], {name}_p.at[j]);")
+        page.close()
+        page.close()
+        self._put_together(totals)
 
     def _store_states(self, totals: Sequence[Accumulate], where: str, at: str) -> None:
         page = self.page
@@ -216,14 +245,18 @@ class _Columns:
                 page.line(f"{total.total}_s[j] = {value};")
             page.close()
 
-    def _steps(self, stage: Stage, first: str, last: str) -> None:
-        page, index = self.page, self.names.index
+    def _steps(self, number: int, stage: Stage, first: str, last: str) -> None:
+        """A pass over a thread's steps, every second one backwards."""
+        page, index, down = self.page, self.names.index, self.shape.down
         work = self._pass_over(stage.inside)
         j = "j" if self.shape.vector > 1 else "0"
         work.states = {total.total: f"{total.total}_s[{j}]" for total in totals_in(stage.inside)}
         loads = sum(isinstance(s, Load) for s in stage.inside)
         page.line(f"#pragma unroll {8 if loads == 1 else 4}")  # so that several are on their way
-        page.open(f"for ({index} at = {first}; at < {last}; at += {self.shape.down})")
+        if number % 2:
+            page.open(f"for ({index} at = {last} - 1 - down; at >= {first}; at -= {down})")
+        else:
+            page.open(f"for ({index} at = {first} + down; at < {last}; at += {down})")
         unravel(page, "at", self.kernel.inner, self.names)
         work.load(page)
         work.compute(page)
@@ -273,8 +306,11 @@ class _Columns:
         page.close()
 
     def _after(self) -> None:
-        if not self.kernel.after:
-            return
+        if self.kernel.after:
+            self._store_rows(self.kernel.after)
+
+    def _store_rows(self, statements: Sequence[Statement]) -> None:
+        """What one thread of a column stores."""
         self.page.open(f"if (down == 0{' && alive' if self.ragged else ''})")
-        self._scalars(self.kernel.after, stores=True)
+        self._scalars(statements, stores=True)
         self.page.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
 from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.text import (
     Access,
@@ -93,12 +94,15 @@ class RowsText:
             self.page.line(f"const {total_type(total)} {total.total} = {total.total}_{at};")
 
     def after(self) -> None:
-        """What one thread of a row stores in the end."""
-        if not self.kernel.after:
-            return
+        """What a row stores in the end."""
+        if self.kernel.after:
+            self.store(self.kernel.after)
+
+    def store(self, statements: Sequence[Statement]) -> None:
+        """What one thread of a row stores."""
         conditions = ["lane == 0"] * (self.shape.lanes > 1) + ["alive"] * self.ragged
         self.page.open(f"if ({' && '.join(conditions)})" if conditions else "")
-        self.scalars(self.kernel.after)
+        self.scalars(statements)
         self.page.close()
 
     def inside(self, stage: Stage) -> Pass:
@@ -238,14 +242,19 @@ class _SplitRows(RowsText):
             self.names.workspace |= {f"{total.total}_partial": kind, f"{total.total}_total": kind}
         self.space = {f"{t.total}_partial": self.count * shape.splits * state_bytes(t) for t in totals}
         self.space |= {f"{t.total}_total": self.count * state_bytes(t) for t in totals}
+        self.copies = copies_of(kernel)
+        declare(self.copies, self.names)
+        self.space |= bytes_of(self.copies, self.count)
+        self.stages = kernel.stages
         self.launches: list[Launch] = []
 
     def work(self) -> Work:
-        stages = self.kernel.stages
-        for number, stage in enumerate(stages):
-            last = number == len(stages) - 1
+        for number, stage in enumerate(self.kernel.stages):
+            last = number == len(self.kernel.stages) - 1
             totals = totals_in(stage.inside)
-            self._pass(number, stage, totals, last and not totals)
+            if last and not totals:
+                self.stages = reading(self.stages, self.copies)
+            self._pass(number, totals, last and not totals)
             if totals:
                 self._totals(number, totals, last)
         used = {name for launch in self.launches for name in launch.buffers}
@@ -253,17 +262,21 @@ class _SplitRows(RowsText):
 
     def _known(self, number: int) -> None:
         """The numbers of a row that stages before this one have made."""
-        for stage in self.kernel.stages[:number]:
+        for stage in self.stages[:number]:
             self.scalars(stage.before)
             for total in totals_in(stage.inside):
                 self.page.line(f"const {state_type(total)} {total.total}_ = {total.total}_total[row];")
             self.finish(totals_in(stage.inside))
 
-    def _pass(self, number: int, stage: Stage, totals: Sequence[Accumulate], finishes: bool) -> None:
-        page, shape = Page(), self.shape
+    def _pass(self, number: int, totals: Sequence[Accumulate], finishes: bool) -> None:
+        page, shape, stage = Page(), self.shape, self.stages[number]
         self.page = page
         self.begin(f"blockIdx.x / {shape.splits}")
         page.line(f"const int split = blockIdx.x % {shape.splits};")
+        if number == 0 and self.copies:
+            page.open("if (split == 0)")
+            self.store(copying(self.copies))
+            page.close()
         self._known(number)
         self.scalars(stage.before)
         self.declare_states(totals)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from wengert.compiler.index import Loop
-from wengert.kernels.cuda.text import access, is_vector, totals_in
+from wengert.kernels.cuda.text import access, is_vector, state_bytes, totals_in
 from wengert.kernels.launch import Device
 from wengert.kernels.loops import Kernel, Let, Load, Statement, Store
 from wengert.kernels.nest import crosses, statements_of
@@ -314,11 +314,37 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
     size = max([s.dtype.itemsize for s in accesses(inside, loop)], default=4) * vector
     across = min(vectors, 32)
     splits = _column_splits(-(-vectors // across) * others, steps, across * size * steps, device)
-    while splits == 1 and across * size > 128 and -(-vectors // across) * others < device.sms:
-        across //= 2
-    down = max(1, min(256 // across, steps, 32 if splits == 1 else steps))
+    if splits > 1 and len(kernel.stages) > 1:
+        across = max(1, min(across, LINE // size))
+        down, splits = _in_one_wave(kernel, vector, across, -(-vectors // across) * others, steps, device)
+    else:
+        while splits == 1 and across * size > LINE and -(-vectors // across) * others < device.sms:
+            across //= 2
+        down = max(1, min(256 // across, steps, 32 if splits == 1 else steps))
     why = f"{others * loop.extent} columns of {steps}: {across} x {down} threads, {splits} blocks share a column"
     return Columns(vector, across, down, splits), why
+
+
+LINE = 128  # bytes side by side that memory is best read in
+STATES = 32 << 10  # bytes of shared memory for the totals of a block's threads: many totals also need many registers
+FULL = 0.9  # of the device's room, from which blocks fill it
+
+
+def _in_one_wave(kernel: Kernel, vector: int, across: int, blocks: int, steps: int, device: Device) -> tuple[int, int]:
+    """Threads below one another and blocks to a column, for several passes: few large blocks, which all run at once.
+
+    Every block of a pass puts together what those of the pass before have left, so there should not be many.
+    """
+    states = sum(state_bytes(total) for stage in kernel.stages for total in totals_in(stage.inside)) * vector
+    largest = device.threads_per_block
+    while largest > 256 and largest * states > STATES:
+        largest //= 2
+    for share in (1, 2, 4):
+        down, room = max(1, largest // share // across), share * device.sms
+        splits = max(1, room // blocks)
+        if splits * blocks >= FULL * room:
+            break
+    return min(down, steps), max(1, min(splits, steps // (4 * down)))
 
 
 def _column_splits(blocks: int, steps: int, moved: int, device: Device) -> int:

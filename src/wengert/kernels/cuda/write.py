@@ -19,7 +19,7 @@ from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.tiles import tiles
 from wengert.kernels.launch import Argument, Device, Work
 from wengert.kernels.loops import Accumulate, Kernel, Load, Stage, Statement, Store
-from wengert.kernels.nest import merge_loops, statements_of
+from wengert.kernels.nest import crosses, merge_loops, statements_of
 
 _REMEMBERED = 2048  # works: those of several large models
 _works: dict[Hashable, Work] = {}
@@ -77,6 +77,7 @@ def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
         return Work(())
     why = "as asked"
     if shape is None:
+        kernel = one_pass_variance(kernel) if crosses(kernel) else kernel
         shape, why = launch_shape(kernel, device)
     if isinstance(shape, Elements):
         return elements(kernel, shape, why)
