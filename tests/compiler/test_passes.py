@@ -72,6 +72,12 @@ def test_cse_tells_types_and_signs_apart(a, b):
     assert frozen(a) == frozen(type(a)(a)) and frozen(b) == frozen(type(b)(b))
 
 
+def test_cse_makes_reductions_that_differ_in_kept_axes_one():
+    after = cse_of(lambda x: (r.SUM(x, axes=(1,), keepdims=False), r.SUM(x, axes=(1,), keepdims=True)))
+    assert names(after) == ["sum", "reshape"]
+    assert names(cse_of(lambda x: [r.SUM(x, axes=axes, keepdims=False) for axes in ((0,), (1,))])) == ["sum", "sum"]
+
+
 def test_cse_literals_of_two_dtypes_and_of_zero_with_two_signs_stay():
     after = cse_of(lambda x: (x / 0.0, x / -0.0, x / 0.0))
     assert names(after) == ["divide", "divide"] and after.outputs[0] is after.outputs[2]
@@ -281,7 +287,7 @@ def factored(function):
     return names(after)
 
 
-def test_factor_takes_what_waits_for_a_sum_out_of_another():
+def test_factor_takes_one_number_a_row_out_of_a_sum():
     def total(x):
         return wg.sum(x, axis=1, keepdims=True)
 
@@ -292,10 +298,26 @@ def test_factor_takes_what_waits_for_a_sum_out_of_another():
     assert once == ["exp", "sum", "sum", "multiply", "reshape"]
 
 
+def test_sums_that_differ_in_a_number_a_row_are_one():
+    """As those of a normalization's gradient: by what is normalized, and by the weight."""
+
+    def function(x):
+        weight, scale = (wg.tensor(row.reshape(4, 1)) for row in (X[:, 0], X[:, 1]))
+        g, centred = wg.abs(x), x - 1.0
+        return [wg.sum((g * weight) * centred, axis=1), wg.sum(g * (centred * scale), axis=1)]
+
+    graph = recorded(function, X)
+    after = dce(cse(factor(graph)))
+    assert names(after).count("sum") == 1
+    for found, expected in zip(after(X), graph(X), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: [wg.sum(wg.exp(x) * 3.0, axis=1)],  # known before any sum
+        lambda x: [wg.sum(wg.exp(x) * 3.0, axis=1)],  # a number for all rows
+        lambda x: [wg.sum(x * (wg.exp(x) * wg.sum(x, axis=1, keepdims=True)), axis=1)],  # would compute exp again
         lambda x: [wg.sum(wg.exp(x) * wg.sum(x, axis=0), axis=1)],  # not the same in the whole row
         lambda x: [wg.sum(wg.sum(x, axis=1, keepdims=True) / wg.exp(x), axis=1)],  # a divisor is no factor
         lambda x: [wg.max(wg.exp(x) * wg.sum(x, axis=1, keepdims=True), axis=1)],  # no sum

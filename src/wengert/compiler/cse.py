@@ -2,7 +2,8 @@
 
 In: a graph. Out: the graph with equal nodes made one, in a single dictionary pass. Two nodes are equal when they have
 the same op, sources and type, and attributes that are equal with their types: 1, 1.0 and True are three values, -1 and
--2 two (though their hashes are one), 0.0 and -0.0 two. Constant arrays are compared by their bytes.
+-2 two (though their hashes are one), 0.0 and -0.0 two. Constant arrays are compared by their bytes. Reductions that
+differ in nothing but whether they keep the reduced axes are one, reshaped.
 
 What is computed again on purpose (by `checkpoint`, `remat`) is computed from `again(x)`, which is another node than x.
 """
@@ -18,6 +19,7 @@ from wengert.compiler.rewrite import rewrite, with_sources
 from wengert.graph import Graph, Node
 from wengert.ops import elementwise as e
 from wengert.ops.core import DATA
+from wengert.ops.movement import reshape
 
 COMMUTATIVE = frozenset(
     (
@@ -89,9 +91,19 @@ class _Seen:
             return with_sources(node, tuple([self.constants.get(source, source) for source in sources]))
         if node.op in COMMUTATIVE:
             sources = _in_order(sources)
+        if "keepdims" in node.attrs:
+            return self._reduction(node)
         key = (node.op, sources, node.shape, node.dtype, _attributes(node.attrs) if node.attrs else None)
         found = self.nodes.setdefault(key, node)
         return None if found is node or found.device != node.device else found
+
+    def _reduction(self, node: Node) -> Node | None:
+        """An equal reduction seen before, in this one's shape: whether it keeps its axes is all they may differ in."""
+        attrs = {key: value for key, value in node.attrs.items() if key != "keepdims"}
+        found = self.nodes.setdefault((node.op, node.sources, node.dtype, _attributes(attrs)), node)
+        if found is node or found.device != node.device:
+            return None
+        return found if found.shape == node.shape else reshape(found, node.shape)
 
 
 def _equal_constants(graph: Graph) -> dict[Node, Node]:

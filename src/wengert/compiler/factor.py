@@ -1,28 +1,32 @@
-"""Factors out of sums: a sum whose terms share a factor that is known only after another sum need not wait for it.
+"""Factors out of sums: one number a row is multiplied with the sum of the row, not with every term.
 
-In: a graph. Out: the graph with `sum(x * c)` as `sum(x) * c`, where `c` is the same in the whole row and was itself
-computed from a reduction over the row. So the sums of layernorm's gradient are made in one pass over the row, together
-with the variance, instead of in a pass after it. The terms are rounded in another order, as in any other way to add up.
+In: a graph. Out: the graph with `sum(x * c)` as `sum(x) * c`, where `c` is the same in the whole row, and
+`sum(x * (y * c))` as `sum(x * y) * c`. So a sum need not wait for another from which its factor comes, and sums that
+differ in such factors alone become one: those of layernorm's gradient are made in one pass over the row, together with
+the variance, and of batchnorm's gradient there are two instead of four. The terms are rounded in another order, as in
+any other way to add up.
 
 A factor of `weigh`, which takes 0 times anything as 0, stays one.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from wengert.compiler.fuse import cost
 from wengert.compiler.rewrite import made_by, rewrite
 from wengert.dtypes import float32, float64
 from wengert.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.movement import reshape
-from wengert.ops.op import Op
-from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import SUM, reduced
 
-_STEPS = 12  # how many elementwise ops back a reduction over the row is looked for
+_CHEAP = 1  # the cost up to which a value is computed again rather than read as part of a product
+_DEEP = 3  # products of products that are looked into
 
 
 def factor(graph: Graph) -> Graph:
-    """The graph with the factors of sums that wait for another reduction taken out.
+    """The graph with the factors that are one number a row taken out of sums.
 
     >>> import wengert as wg
     >>> from wengert.compiler.dce import dce
@@ -40,34 +44,42 @@ def _rule(node: Node) -> Node | None:
     if node.op is not SUM or node.dtype not in (float32, float64):
         return None
     x, axes = node.sources[0], node.attrs["axes"]
-    if x.op not in (e.multiply, e.weigh, e.divide) or not made_by(x, x.op):
+    found = _apart(x, reduced(x.shape, axes, True), _DEEP)
+    if found is None:
         return None
-    a, b = x.sources
-    if a.shape == x.shape and _waits(b, x.shape, axes):
-        total = x.op(SUM(a, axes=axes, keepdims=True), b)
-    elif b.shape == x.shape and _waits(a, x.shape, axes) and x.op is not e.divide:
-        total = x.op(a, SUM(b, axes=axes, keepdims=True))
-    else:
-        return None
+    total = SUM(found.rest, axes=axes, keepdims=True)
+    total = found.op(found.factor, total) if found.is_first else found.op(total, found.factor)
     return total if total.shape == node.shape else reshape(total, node.shape)
 
 
-def _waits(factor: Node, shape: Shape, axes: tuple[int, ...]) -> bool:
-    """Whether a factor is one number a row, computed from a reduction over the rows."""
-    return factor.shape == reduced(shape, axes, True) and comes_from_reduction(factor, shape, axes)
+class _Product(NamedTuple):
+    """A product as one factor of it, what it is without that, and how they are multiplied."""
+
+    rest: Node
+    factor: Node
+    op: e.Binary
+    is_first: bool = False
 
 
-def comes_from_reduction(x: Node, shape: Shape, axes: tuple[int, ...]) -> bool:
-    """Whether a value is an elementwise function of a reduction of something of this shape over these axes."""
-    agenda = [x]
-    for _ in range(_STEPS):
-        for node in agenda:
-            reduces = node.sources and node.attrs.get("axes") == axes and node.sources[0].shape == shape
-            if reduces and made_by(node, node.op):
-                return True
-        agenda = [source for node in dict.fromkeys(agenda) if _is_pointwise(node.op) for source in node.sources]
-    return False
+def _apart(x: Node, row: Shape, depth: int) -> _Product | None:
+    """A product of which a factor has the shape `row`, or a factor of a factor; None where there is none."""
+    op = x.op
+    if op not in (e.multiply, e.weigh, e.divide) or not made_by(x, op) or x.shape == row:
+        return None
+    a, b = x.sources
+    if _is_one_a_row(b, row) and a.shape == x.shape:
+        return _Product(a, b, op)
+    if _is_one_a_row(a, row) and b.shape == x.shape and op is not e.divide:
+        return _Product(b, a, op, is_first=True)
+    if not depth or op is e.divide or a.shape != b.shape:
+        return None
+    for factor in (a, b):
+        found = _apart(factor, row, depth - 1)
+        if found is not None and found.op is not e.divide and cost(found.rest) <= _CHEAP:
+            rest = op(found.rest, b) if factor is a else op(a, found.rest)
+            return found._replace(rest=rest) if op is e.multiply else _Product(rest, found.factor, e.weigh)
+    return None
 
 
-def _is_pointwise(op: Op) -> bool:
-    return isinstance(op, Elementwise) or op.name in ("cast", "reshape", "broadcast_to")
+def _is_one_a_row(x: Node, row: Shape) -> bool:
+    return (1,) * (len(row) - len(x.shape)) + x.shape == row

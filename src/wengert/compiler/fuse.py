@@ -164,7 +164,7 @@ def reads_too_much(node: Node, leaves: Collection[Node], uses: int) -> bool:
     if node.size < LARGE or len(leaves) < 2:
         return False
     together = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-    return together * (uses - 1) > node.size * node.dtype.itemsize * uses
+    return together * (uses - 1) >= node.size * node.dtype.itemsize * uses
 
 
 class _Fusion:

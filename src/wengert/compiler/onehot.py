@@ -11,16 +11,19 @@ An index out of range raises as before: the first comparison with it checks it.
 
 from __future__ import annotations
 
-from wengert.compiler.factor import comes_from_reduction
 from wengert.compiler.rewrite import Rule, made_by, rewrite
 from wengert.dtypes import FLOATING, int32, int64
-from wengert.graph import Graph, Node
+from wengert.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.addressing import ADD_ALONG, CHECKED_INDEX, TAKE_ALONG
 from wengert.ops.core import LITERAL, cast, literal
 from wengert.ops.creation import iota
 from wengert.ops.movement import BROADCAST, RESHAPE, reshape
+from wengert.ops.op import Op
+from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import SUM
+
+_STEPS = 12  # how many elementwise ops back a reduction over the row is looked for
 
 
 def onehot(graph: Graph) -> Graph:
@@ -62,7 +65,7 @@ def _is_one_a_row(index: Node, row: Node, axis: int) -> bool:
 def _reads_row(node: Node) -> bool:
     x, index = node.sources
     axis = node.attrs["axis"]
-    return _is_one_a_row(index, x, axis) and comes_from_reduction(x, x.shape, (axis,))
+    return _is_one_a_row(index, x, axis) and _comes_from_reduction(x, x.shape, (axis,))
 
 
 def _adds_one_a_row(node: Node) -> bool:
@@ -93,3 +96,19 @@ def _laid(node: Node) -> Node:
     size = literal(node.shape[axis], index.dtype, index.device)
     front = e.where(e.less(index, literal(0, index.dtype, index.device)), e.add(index, size), index)
     return e.where(_hits(node, front, axis), values, literal(0, node.dtype, node.device))
+
+
+def _comes_from_reduction(x: Node, shape: Shape, axes: tuple[int, ...]) -> bool:
+    """Whether a value is an elementwise function of a reduction of something of this shape over these axes."""
+    agenda = [x]
+    for _ in range(_STEPS):
+        for node in agenda:
+            reduces = node.sources and node.attrs.get("axes") == axes and node.sources[0].shape == shape
+            if reduces and made_by(node, node.op):
+                return True
+        agenda = [source for node in dict.fromkeys(agenda) if _is_pointwise(node.op) for source in node.sources]
+    return False
+
+
+def _is_pointwise(op: Op) -> bool:
+    return isinstance(op, Elementwise) or op.name in ("cast", "reshape", "broadcast_to")

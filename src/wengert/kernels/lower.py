@@ -9,9 +9,9 @@ a row of their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
-from wengert.compiler.fuse import REDUCTIONS, Group, cost, root_place
+from wengert.compiler.fuse import REDUCTIONS, Group, cost, root_place, storage
 from wengert.compiler.index import Index, flat, number, variable
 from wengert.compiler.places import MOVEMENT, Guard, Place, broadcast_place, everywhere, loops_of, moved_place
 from wengert.graph import Node
@@ -95,13 +95,14 @@ class _Lowering:
         return sorted(tasks, key=lambda task: (task[0], task[1].op.name not in REDUCTIONS, task[1].serial))
 
     def _in_company(self, tasks: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
-        """The tasks, every reduction in that pass before it is due in which most of what it reads is there anyway."""
+        """The tasks, every reduction in the first pass before it is due where most of what it reads is read anyway."""
         needs = {root: self._needs(root) for _, root in tasks}
+        loads = {root: self._loads(needs[root][0]) for _, root in tasks}
         end = max([level for level, _ in tasks], default=0) + 1
 
         def lacking(root: Node, level: int) -> int:
-            there = [needs[other][0] for at, other in tasks if at == level and other is not root]
-            return len(needs[root][0].difference(*there))
+            there = [loads[other] for at, other in tasks if at == level and other is not root]
+            return len(loads[root].difference(*there))
 
         found = []
         for level, root in tasks:
@@ -125,6 +126,11 @@ class _Lowering:
                 seen.add(key)
                 stack.extend(self._sources(*key) if self._computes(key[0]) else ())
         return seen, totals
+
+    def _loads(self, needed: Iterable[tuple[Node, Place]]) -> set[tuple[Node, Place]]:
+        """What is read from memory of what a task needs, an element at each step."""
+        leaves = [(n, place) for n, place in needed if not self._computes(n) and n.op.name != "literal"]
+        return {(storage(n), place) for n, place in leaves if self._depends(place.flat(n.shape), place.guards)}
 
     def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, Place]]:
         """The dear values that more than one pass needs, if rows can be kept."""
@@ -296,8 +302,7 @@ class _Lowering:
         """Whether later passes read a root that was stored, since computing it again would read more from memory."""
         if root in self.totals or self._keeps_rows():
             return False
-        leaves = [(n, p) for n, p in self._needs(root)[0] if not self._computes(n) and n.op.name != "literal"]
-        return sum(self._depends(place.flat(node.shape), place.guards) for node, place in leaves) > 1
+        return len(self._loads(self._needs(root)[0])) > 1
 
     def _random(self, name: str, node: Node, place: Place, once: bool) -> None:
         """A word of Philox: a function of the key, the counter and the logical index."""
