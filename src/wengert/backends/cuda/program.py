@@ -38,7 +38,7 @@ from wengert.location import describe
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
-APART = 16 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
+APART = 64 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
 ARENA = -1  # the memory that is no slot's
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.index import Index, Loop, substitute
+from wengert.compiler.index import ZERO, Index, Loop, substitute
 from wengert.kernels.cuda.shapes import accesses, vector_width
 from wengert.kernels.cuda.text import Names, Page, Pass, stored_type
 from wengert.kernels.launch import Device, Work
@@ -45,13 +45,15 @@ def write_many(kernels: Sequence[Kernel], device: Device) -> Work:
 
 
 def _plain(kernel: Kernel) -> Kernel | None:
-    """A kernel of one loop without reductions, its loop called as all are; None for others."""
-    if kernel.inner or len(kernel.outer) != 1 or any(isinstance(s, Accumulate) for s in statements_of(kernel)):
+    """A kernel of one loop (or none) without reductions, its loop called as all are; None for others."""
+    if kernel.inner or len(kernel.outer) > 1 or any(isinstance(s, Accumulate) for s in statements_of(kernel)):
         return None
-    loop = kernel.outer[0]
+    along = Index(((ALONG, 1),))
 
-    def moved(index: Index) -> Index:
-        return substitute(index, loop, Index(((ALONG, 1),)))
+    def moved(index: Index) -> Index | None:
+        if not kernel.outer:
+            return along if index == ZERO else None
+        return substitute(index, kernel.outer[0], along)
 
     def change(statement: Statement) -> Statement | None:
         if isinstance(statement, Load | Let) and statement.guards:
@@ -59,7 +61,8 @@ def _plain(kernel: Kernel) -> Kernel | None:
         if isinstance(statement, Let):
             return statement
         assert not isinstance(statement, Accumulate)
-        return replace(statement, index=moved(statement.index))
+        index = moved(statement.index)
+        return None if index is None else replace(statement, index=index)
 
     changed = [change(statement) for statement in statements_of(kernel)]
     kept = [statement for statement in changed if statement is not None]
