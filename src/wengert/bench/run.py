@@ -181,7 +181,7 @@ def machine() -> dict[str, Any]:
 
         found["gpu"] = opened("cuda:0").name
     found["python"], found["wengert"] = platform.python_version(), wg.__version__
-    for package in ("numpy", "cuda-bindings", "nvidia-cuda-nvrtc", "nvmath-python", "nvidia-cudnn-frontend"):
+    for package in ("numpy", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cublas", "nvidia-cudnn-frontend"):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

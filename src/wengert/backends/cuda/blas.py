@@ -2,10 +2,12 @@
 
 cuBLASLt thinks in columns: a matrix stored by rows is its transpose to it, so C = A B is asked for as C' = B' A'. The
 heuristic names several algorithms, each a candidate of its own; sums in place, whose order is not fixed, are left out.
+The library is called as it is: importing a package for all of NVIDIA's would take longer than all else before a step.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,30 +16,86 @@ from typing import Any
 import numpy as np
 
 from wengert.dtypes import bfloat16, float16, float32, float64
+from wengert.errors import CudaError
 from wengert.kernels.opaque import Product
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in
 SUGGESTED = 8  # algorithms that the heuristic is asked for
 DTYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # as CUDA numbers them
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_TF32 = 68, 70, 77
+_TRANSPOSED_A, _TRANSPOSED_B = 3, 4  # attributes of an operation
+_BATCH_COUNT, _BATCH_STEP = 5, 6  # of a layout
+_WORKSPACE_LIMIT, _REDUCTIONS = 1, 3  # of a preference
 _DETERMINISTIC = 2 | 4  # partial sums go through memory
+_RESULT = np.dtype([("algorithm", "u8", 8), ("workspace", "u8"), ("state", "i4"), ("waves", "f4"), ("unused", "i4", 4)])
+
+
+class Library:
+    """cuBLASLt: its functions by what follows `cublasLt` in their names."""
+
+    def __init__(self) -> None:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        self.functions = ctypes.CDLL(load_nvidia_dynamic_lib("cublasLt").abs_path)
+        self.functions.cublasLtGetVersion.restype = ctypes.c_size_t
+        pointer, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+        types = {
+            "Create": [pointer],
+            "MatmulDescCreate": [pointer, number, number],
+            "MatmulDescSetAttribute": [pointer, number, pointer, size],
+            "MatrixLayoutCreate": [pointer, number, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64],
+            "MatrixLayoutSetAttribute": [pointer, number, pointer, size],
+            "MatmulPreferenceCreate": [pointer],
+            "MatmulPreferenceSetAttribute": [pointer, number, pointer, size],
+            "MatmulPreferenceDestroy": [pointer],
+            "MatmulAlgoGetHeuristic": [pointer] * 7 + [number, pointer, pointer],
+            "Matmul": [pointer] * 14 + [size, pointer],
+        }
+        for name, given in types.items():
+            getattr(self.functions, f"cublasLt{name}").argtypes = given
+
+    @property
+    def version(self) -> int:
+        """Such as 130102 for 13.1.2."""
+        return int(self.functions.cublasLtGetVersion())
+
+    def call(self, name: str, *arguments: int) -> None:
+        """Call a function; raises what its status says."""
+        status = getattr(self.functions, f"cublasLt{name}")(*arguments)
+        if status:
+            raise CudaError(f"cublasLt{name} returned status {status}")
+
+    def create(self, name: str, *arguments: int) -> int:
+        """What a function that makes something puts at its first argument."""
+        made = ctypes.c_void_p()
+        self.call(f"{name}Create", ctypes.addressof(made), *arguments)
+        return made.value or 0
+
+    def set(self, name: str, descriptor: int, attribute: int, value: np.generic) -> None:
+        """Set an attribute of a descriptor."""
+        held = np.array([value])
+        self.call(f"{name}SetAttribute", descriptor, attribute, held.ctypes.data, held.nbytes)
 
 
 @functools.cache
-def library() -> Any:
-    """The bindings of cuBLASLt, or None where it is not installed."""
+def library() -> Library | None:
+    """cuBLASLt, or None where it is not installed."""
     try:
-        from nvmath.bindings import cublasLt
-
-        cublasLt.get_version()
+        return Library()
     except Exception:
         return None
-    return cublasLt
 
 
 @functools.cache
 def _handle(device: int) -> int:
-    return int(library().create())
+    return _there().create("")
+
+
+def _there() -> Library:
+    """The library, where it is known to be there."""
+    found = library()
+    assert found is not None
+    return found
 
 
 @dataclass(frozen=True)
@@ -69,14 +127,15 @@ class Matmul:
 
     def __init__(self, shape: Shape, described: Described, algorithm: np.ndarray[Any, Any], number: int) -> None:
         self.shape, self.described, self.algorithm = shape, described, algorithm
-        self.workspace = int(algorithm["workspace_size"].item())
+        self.workspace = int(algorithm["workspace"].item())
         self.name = f"cuBLASLt #{number}"
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
         """Put the product of the first two on the stream, into the third."""
         x, y, result = pointers
         d = self.described
-        library().matmul(
+        _there().call(
+            "Matmul",
             d.handle,
             d.operation,
             d.one.ctypes.data,
@@ -100,65 +159,42 @@ class Described:
     """A product in cuBLASLt's own terms: an operation and the layouts of its matrices."""
 
     def __init__(self, shape: Shape, device: int) -> None:
-        lt, s = library(), shape
+        lt, s = _there(), shape
         self.handle = _handle(device)
         double = s.dtype is float64
         compute = _COMPUTE_64F if double else _COMPUTE_TF32 if s.tf32 and s.dtype is float32 else _COMPUTE_32F
         scale = float64 if double else float32
         self.one, self.zero = np.ones(1, scale), np.zeros(1, scale)
-        self.operation = lt.matmul_desc_create(compute, DTYPES[scale])
-        attributes = lt.MatmulDescAttribute
-        for attribute, turned in ((attributes.TRANSA, s.turned_y), (attributes.TRANSB, s.turned_x)):
-            self._set(lt.matmul_desc_set_attribute, self.operation, attribute, np.int32(turned))
+        self.operation = lt.create("MatmulDesc", compute, DTYPES[scale])
+        for attribute, turned in ((_TRANSPOSED_A, s.turned_y), (_TRANSPOSED_B, s.turned_x)):
+            lt.set("MatmulDesc", self.operation, attribute, np.int32(turned))
         self.layouts = [
             _layout(s.dtype, (s.k, s.n) if s.turned_y else (s.n, s.k)),
             _layout(s.dtype, (s.m, s.k) if s.turned_x else (s.k, s.m)),
             _layout(s.result, (s.n, s.m)),
         ]
-        self.batch = s.batch
         if s.batch > 1:
-            self._set_batch((s.step_y, s.step_x, s.m * s.n))
-
-    def _set_batch(self, steps: Sequence[int]) -> None:
-        """Say how far apart the matrices of the batches lie."""
-        lt = library()
-        attributes = lt.MatrixLayoutAttribute
-        for layout, step in zip(self.layouts, steps):
-            self._set(lt.matrix_layout_set_attribute, layout, attributes.BATCH_COUNT, np.int32(self.batch))
-            self._set(lt.matrix_layout_set_attribute, layout, attributes.STRIDED_BATCH_OFFSET, np.int64(step))
-
-    @staticmethod
-    def _set(setter: Any, descriptor: int, attribute: int, value: np.generic) -> None:
-        held = np.array([value])
-        setter(descriptor, int(attribute), held.ctypes.data, held.nbytes)
+            for layout, step in zip(self.layouts, (s.step_y, s.step_x, s.m * s.n)):
+                lt.set("MatrixLayout", layout, _BATCH_COUNT, np.int32(s.batch))
+                lt.set("MatrixLayout", layout, _BATCH_STEP, np.int64(step))
 
     def algorithms(self, count: int) -> list[np.ndarray[Any, Any]]:
         """What the heuristic suggests, best first."""
-        lt = library()
-        preference = lt.matmul_preference_create()
-        attributes = lt.MatmulPreferenceAttribute
-        self._set(lt.matmul_preference_set_attribute, preference, attributes.MAX_WORKSPACE_BYTES, np.uint64(WORKSPACE))
-        mask = np.uint32(_DETERMINISTIC)
-        self._set(lt.matmul_preference_set_attribute, preference, attributes.REDUCTION_SCHEME_MASK, mask)
-        results = np.zeros(count, lt.matmul_heuristic_result_dtype)
-        found = np.zeros(1, np.int32)
-        lt.matmul_algo_get_heuristic(
-            self.handle,
-            self.operation,
-            *self.layouts,
-            self.layouts[2],
-            preference,
-            count,
-            results.ctypes.data,
-            found.ctypes.data,
-        )
-        lt.matmul_preference_destroy(preference)
+        lt = _there()
+        preference = lt.create("MatmulPreference")
+        lt.set("MatmulPreference", preference, _WORKSPACE_LIMIT, np.uint64(WORKSPACE))
+        lt.set("MatmulPreference", preference, _REDUCTIONS, np.uint32(_DETERMINISTIC))
+        results, found = np.zeros(count, _RESULT), np.zeros(1, np.int32)
+        layouts = (*self.layouts, self.layouts[2])
+        arrays = results.ctypes.data, found.ctypes.data
+        lt.call("MatmulAlgoGetHeuristic", self.handle, self.operation, *layouts, preference, count, *arrays)
+        lt.call("MatmulPreferenceDestroy", preference)
         return [results[i : i + 1].copy() for i in range(int(found[0])) if not results["state"][i]]
 
 
 def _layout(dtype: np.dtype[Any], sizes: tuple[int, int]) -> int:
     """A matrix of so many rows and columns, stored by columns."""
-    return int(library().matrix_layout_create(DTYPES[dtype], *sizes, sizes[0]))
+    return _there().create("MatrixLayout", DTYPES[dtype], *sizes, sizes[0])
 
 
 @functools.lru_cache(maxsize=1024)
@@ -169,6 +205,6 @@ def candidates(shape: Shape, device: int) -> list[Matmul]:
     described = Described(shape, device)
     try:
         found = described.algorithms(SUGGESTED)
-    except library().cuBLASLtError:
+    except CudaError:
         return []
     return [Matmul(shape, described, algorithm, i) for i, algorithm in enumerate(found)]

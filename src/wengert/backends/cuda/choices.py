@@ -53,8 +53,8 @@ class Choices:
         """What the times depend on."""
         kernels = hashlib.sha256("".join(headers().values()).encode()).hexdigest()[:12]
         found = {"device": self.device, "kernels": kernels}
-        if blas.library() is not None:
-            found["cuBLASLt"] = str(blas.library().get_version())
+        if (products := blas.library()) is not None:
+            found["cuBLASLt"] = str(products.version)
         if dnn.library() is not None:
             found["cuDNN"] = str(dnn.library().backend_version())
         return found
