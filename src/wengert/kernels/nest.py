@@ -77,6 +77,8 @@ def _with_indices(kernel: Kernel, moved: Callable[[Index], Index]) -> Kernel:
     """The kernel with every index as another."""
 
     def change(statement: Statement) -> Statement:
+        if isinstance(statement, Let) and not statement.guards:
+            return statement
         if isinstance(statement, Load | Let):
             guards = [replace(guard, index=moved(guard.index)) for guard in statement.guards]
             if any(guard.never for guard in guards):

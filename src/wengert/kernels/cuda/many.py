@@ -24,9 +24,11 @@ THREADS, STEPS = 256, 2  # a piece is small, so that small segments do not leave
 
 def signature(kernel: Kernel) -> Hashable | None:
     """What kernels must have in common to be segments of one launch; None for one that cannot be."""
-    plain = _plain(merge_loops(kernel))
-    if plain is None:
-        return None
+    plain = _plain(kernel)
+    return None if plain is None else _signature(plain)
+
+
+def _signature(plain: Kernel) -> Hashable:
     numbers = {buffer: i for i, buffer in enumerate(plain.buffers)}
     renamed = tuple(_renamed(statement, numbers) for statement in statements_of(plain))
     return renamed, tuple(plain.buffers.values())
@@ -34,19 +36,21 @@ def signature(kernel: Kernel) -> Hashable | None:
 
 def write_many(kernels: Sequence[Kernel], device: Device) -> Work:
     """One launch for kernels of one signature (more where the table of their buffers would be too long)."""
-    plain = [_plain(merge_loops(kernel)) for kernel in kernels]
-    segments = [kernel for kernel in plain if kernel is not None]
-    if len(segments) != len(kernels) or len({signature(kernel) for kernel in kernels}) > 1:
+    segments = [kernel for kernel in map(_plain, kernels) if kernel is not None]
+    if len(segments) != len(kernels) or len(set(map(_signature, segments))) > 1:
         raise ValueError("kernels of different texts cannot be one launch")
     size = max(1, ADDRESSES // max(1, len(segments[0].buffers)))
-    sizes = [math.prod(loop.extent for loop in merge_loops(kernel).outer) for kernel in kernels]
+    sizes = [math.prod(loop.extent for loop in kernel.outer) for kernel in kernels]
     parts = [_Many(segments[i : i + size], sizes[i : i + size]) for i in range(0, len(segments), size)]
     return Work(tuple(part.work().launches[0] for part in parts))
 
 
 def _plain(kernel: Kernel) -> Kernel | None:
-    """A kernel of one loop (or none) without reductions, its loop called as all are; None for others."""
-    if kernel.inner or len(kernel.outer) > 1 or any(isinstance(s, Accumulate) for s in statements_of(kernel)):
+    """A kernel without reductions whose loops are one (or none), its loop called as all are; None for others."""
+    if kernel.inner or any(isinstance(s, Accumulate) for s in statements_of(kernel)):
+        return None
+    kernel = merge_loops(kernel)
+    if len(kernel.outer) > 1:
         return None
     along = Index(((ALONG, 1),))
 
