@@ -304,7 +304,9 @@ class Graph:
         own = {*self.inputs, *self.nodes}
         found: dict[Node, None] = {}
         for node in self.nodes:
-            found.update((source, None) for source in node.sources if source not in own)
+            for source in node.sources:
+                if source not in own:
+                    found[source] = None
         found.update((node, None) for node in self.outputs if node not in own)
         return list(found)
 
