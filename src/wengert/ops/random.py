@@ -12,10 +12,7 @@ once, at the end. Parameters may be tracked: the result is a differentiable func
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +43,10 @@ _FACTORS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)
 _STEPS = np.array([0x9E3779B9, 0xBB67AE85], np.uint64)  # by which the key moves on: the golden ratio, sqrt(3) - 1
 _ROUNDS = 10
 _CHUNK = 1 << 15  # blocks: their words stay in the cache through the rounds
-_WORTH_THREADS = 4  # chunks from which threads share them: weights of a model, drawn before its first step
+_LARGE = 1 << 20  # words: weights of a model, drawn before its first step
+
+drawer: Callable[[np.ndarray[Any, Any], Any, Any, int], bool] | None = None
+"""Fills an array with the words of a large draw, as the reference would; false if it cannot. Set by the runtime."""
 
 
 def philox(position: np.ndarray[Any, Any], stream: int, key: np.ndarray[Any, Any], space: np.ndarray[Any, Any]) -> Any:
@@ -89,22 +89,22 @@ def _bits_numpy(key: Any, counter: Any, shape: Shape, stream: int) -> Any:
     count = blocks_for(shape)
     lanes = np.broadcast_shapes(key.shape[:-1], np.shape(counter))
     words = np.empty((*lanes, count, WORDS), uint32)
-    first = np.broadcast_to(counter, lanes)[..., None]
-    keys = np.moveaxis(np.broadcast_to(key, (*lanes, 2)), -1, 0)[..., None]
-    starts = range(0, count, _CHUNK)
-    threads = os.cpu_count() or 1 if len(starts) >= _WORTH_THREADS else 1
-
-    def fill(number: int) -> None:
-        space = np.empty((6, *lanes, min(count, _CHUNK)), uint64)
-        for start in starts[number::threads]:
-            positions = first + np.arange(start, min(start + _CHUNK, count), dtype=uint64)
-            for i, word in enumerate(philox(positions, stream, keys, space)):
-                words[..., start : start + _CHUNK, i] = word
-
-    with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
-        list((pool.map if pool else map)(fill, range(threads)))
+    if lanes or words.size < _LARGE or drawer is None or not drawer(words, key, counter, stream):
+        _fill(words, key, counter, stream)
     flat = words.reshape((*lanes, count * WORDS))
     return flat[..., : math.prod(shape)].reshape((*lanes, *shape))
+
+
+def _fill(words: np.ndarray[Any, Any], key: Any, counter: Any, stream: int) -> None:
+    """Put the words of a draw into an array (..., blocks, 4)."""
+    lanes, count = words.shape[:-2], words.shape[-2]
+    first = np.broadcast_to(counter, lanes)[..., None]
+    keys = np.moveaxis(np.broadcast_to(key, (*lanes, 2)), -1, 0)[..., None]
+    space = np.empty((6, *lanes, min(count, _CHUNK)), uint64)
+    for start in range(0, count, _CHUNK):
+        positions = first + np.arange(start, min(start + _CHUNK, count), dtype=uint64)
+        for i, word in enumerate(philox(positions, stream, keys, space)):
+            words[..., start : start + _CHUNK, i] = word
 
 
 def _bits_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:

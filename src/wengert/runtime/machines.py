@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from wengert import devices
+from wengert.backends import draws
 from wengert.backends import numpy as reference
 from wengert.backends.recycle import is_sole_base
 from wengert.errors import DeviceError
 from wengert.graph import Graph, Node
+from wengert.ops import random
 from wengert.runtime.config import config
 
 
@@ -75,3 +77,4 @@ def _gpus() -> list[str]:
 
 devices.opener = _open
 devices.lister = _gpus
+random.drawer = draws.fill
