@@ -72,3 +72,40 @@ def test_a_scaled_step_reads_nothing_on_the_host() -> None:
     for _ in range(10):
         training.step(training.one)
     assert wg.cuda.transfers() == before
+
+
+def product(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What the GPU gives for a product in a dtype, and what it is."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(shape).astype(dtype) for shape in ((512, 4096), (4096, 512)))
+    found = wg.compile(wg.matmul)(wg.tensor(x, device="cuda"), wg.tensor(y, device="cuda"))
+    return found.numpy().astype(float), x.astype(float) @ y.astype(float)
+
+
+def convolution(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The same of a convolution, by one that is exact enough."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((8, 64, 16, 16), (64, 64, 3, 3)))
+    convolve = wg.compile(lambda x, w: wg.conv2d(x, w, padding=1))
+    exact = wg.conv2d(wg.tensor(x.astype(float)), wg.tensor(w.astype(float)), padding=1).numpy()
+    return convolve(wg.tensor(x, device="cuda"), wg.tensor(w, device="cuda")).numpy().astype(float), exact
+
+
+def distance(found: np.ndarray, exact: np.ndarray) -> float:
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+
+
+@pytest.mark.parametrize("computed", [product, convolution], ids=lambda computed: computed.__name__)
+def test_float32_is_rounded_to_tf32_only_where_the_setting_says_so(
+    computed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert distance(*computed(np.float32)) < 3e-6
+    monkeypatch.setattr(wg.config, "tf32", True)
+    assert 3e-5 < distance(*computed(np.float32)) < 1e-3
+
+
+@pytest.mark.parametrize("dtype", [wg.bfloat16, wg.float16], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("computed", [product, convolution], ids=lambda computed: computed.__name__)
+def test_sums_in_half_precision_are_float32(computed: Any, dtype: Any) -> None:
+    """Only the result is rounded, by half a unit at most; sums of hundreds of terms would lose more."""
+    assert distance(*computed(dtype)) < (2.0**-9 if dtype is wg.bfloat16 else 2.0**-12)
