@@ -352,7 +352,9 @@ def test_explain_names_launches_and_what_the_host_computes() -> None:
     assert "peak memory" in text and "arena" in f.explain("memory") and len(f.memory()) > 2
 
 
-def test_a_kernel_of_ones_own() -> None:
+@pytest.mark.parametrize("check", [False, True], ids=["", "checked"])
+def test_a_kernel_of_ones_own(check: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wg.config, "check", check)
     triple = wg.cuda.kernel(
         'extern "C" __global__ void triple(const float *x, int n, float *y)'
         "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 3 * x[i]; }",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from time import perf_counter
+
 import pytest
 
 from tests.backends.emulated import IdleDriver
 from tests.gpu.joined import joined
-from tests.gpu.sanitize import outcome, summary
+from tests.gpu.sanitize import outcome, summary, watched
 from tests.gpu.works import every_work
 from wengert import devices
 from wengert.backends.cuda import driver
@@ -57,3 +60,14 @@ def test_a_share_that_fell_or_was_stopped_is_not_taken_for_a_good_one() -> None:
     assert [(o.launched, o.errors, o.finished) for o in (good, fell, stopped)] == [(7, 0, 1), (0, 1, 1), (5, 0, 0)]
     said = summary("memcheck", [good, fell, stopped], 20)
     assert "12 of 20 launches, 1 errors" in said and "Segmentation fault" in said
+
+
+def test_at_the_deadline_the_tool_and_what_it_watches_are_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text("#!/bin/sh\necho launched 3 at 9.5\nsleep 60 &\nwait\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = watched("memcheck", tmp_path / "share", perf_counter() + 0.5)
+    assert not found.finished and found.launched == 3 and found.seconds < 30

@@ -14,6 +14,7 @@ import datetime
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,11 +65,12 @@ def watched(tool: str, share: Path, deadline: float) -> Outcome:
     tool_options = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", "--print-limit", "20"]
     command = [*tool_options, sys.executable, "-m", "tests.gpu.sanitize", "--share", str(share)]
     start = perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, **pipes, start_new_session=True) as process:
         try:
             output, finished = process.communicate(timeout=max(deadline - start, 0))[0], True
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # the tool, and what it watches
             output, finished = process.communicate()[0], False
     return outcome(output, finished, start)
 

@@ -173,10 +173,10 @@ CASES += [
 
 
 def svd_invariant(result: Any) -> Any:
-    k = result.S.shape[-1]
-    u = wg.einsum("...ij,jk->...ik", result.U, wg.tensor(np.eye(result.U.shape[-1], k)))
-    v = wg.einsum("ij,...jk->...ik", wg.tensor(np.eye(k, result.Vh.shape[-2])), result.Vh)
-    weights = wg.tensor(np.arange(1.0, k + 1))
+    k, device = result.S.shape[-1], result.S.device
+    u = wg.einsum("...ij,jk->...ik", result.U, wg.tensor(np.eye(result.U.shape[-1], k), device=device))
+    v = wg.einsum("ij,...jk->...ik", wg.tensor(np.eye(k, result.Vh.shape[-2]), device=device), result.Vh)
+    weights = wg.tensor(np.arange(1.0, k + 1), device=device)
     return (
         (u * result.S.reshape((*result.S.shape[:-1], 1, k))) @ v,
         result.S,
@@ -201,15 +201,19 @@ CASES += [
     Case("linalg.svdvals", (x,), numpy=lambda x: np.linalg.svd(x, compute_uv=False), torch=oracle("svdvals"))
     for x in ANY_SHAPE
 ]
+
+
+def eigh_invariant(result: Any) -> Any:
+    weights = np.arange(1.0, result.eigenvalues.shape[-1] + 1)
+    return result.eigenvalues, projector(result.eigenvectors * wg.tensor(weights, device=result.eigenvalues.device))
+
+
 CASES += [
     Case(
         "linalg.eigh",
         (x,),
         numpy=lambda x: tuple(np.linalg.eigh(x)),
-        invariant=lambda result: (
-            result.eigenvalues,
-            projector(result.eigenvectors * wg.tensor(np.arange(1.0, result.eigenvalues.shape[-1] + 1))),
-        ),
+        invariant=eigh_invariant,
     )
     for x in POSITIVE
 ]

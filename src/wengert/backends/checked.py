@@ -110,6 +110,11 @@ class Reference(NamedTuple):
     shaken: Any
 
 
+def has_reference(node: Node) -> bool:
+    """Whether the host can compute it: not what a CUDA kernel of the user's own gives."""
+    return node.op.name != "cuda_kernel"
+
+
 def references(step: Any, view: Callable[[Node], Array]) -> list[tuple[Node, Reference]]:
     """What a step must store, from the memory that it reads."""
     if (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.checked import Checked, difference, references_of
+from wengert.backends.checked import Checked, difference, has_reference, references_of
 from wengert.backends.cpu import NOTHING
 from wengert.errors import CompilerError
 from wengert.graph import Graph, describe_type
@@ -34,6 +34,8 @@ class _Whole:
         """The outputs, or a CompilerError that names what is at fault."""
         given = [np.array(on_host(array)) for array in arrays]
         results: list[Any] = super().__call__(arrays, owned, spare)  # type: ignore[misc]
+        if not all(map(has_reference, self.recorded.nodes)):
+            return results
         for node, found, reference in zip(self.recorded.outputs, results, references_of(self.recorded, given, on_host)):
             problem = difference(on_host(found), reference)
             if problem:

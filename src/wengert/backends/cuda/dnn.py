@@ -147,9 +147,18 @@ def _graph(dnn: Any, shape: Shape, device: str) -> Any:
     graph.validate()
     graph.build_operation_graph()
     graph.create_execution_plans([dnn.heur_mode.A, dnn.heur_mode.FALLBACK])
-    notes = dnn.numerical_note
-    unwanted = [notes.NONDETERMINISTIC]
-    if shape.dtype is float32 and not shape.tf32:
-        unwanted.append(notes.TENSOR_CORE)  # which would round float32 to tf32
-    graph.deselect_numeric_notes(unwanted)
+    graph.deselect_numeric_notes([getattr(dnn.numerical_note, name) for name in _unwanted(shape)])
     return graph
+
+
+# In float32 tensor cores would round to tf32; Winograd's forms and transforms of Fourier's lose bits between the sums.
+_LESS_THAN_FLOAT32 = (
+    *("TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT"),
+    *("WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13"),
+)
+
+
+def _unwanted(shape: Shape) -> Sequence[str]:
+    """The notes of engines that do less than what is asked for."""
+    exact = shape.dtype is float32 and not shape.tf32
+    return ("NONDETERMINISTIC", *_LESS_THAN_FLOAT32) if exact else ("NONDETERMINISTIC",)
