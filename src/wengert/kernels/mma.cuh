@@ -10,6 +10,12 @@ __device__ __forceinline__ void wg_copy_async(wg_u32 to, const void *from, int b
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
+// 16 bytes, zero unless `there`.
+__device__ __forceinline__ void wg_copy_async_if(wg_u32 to, const void *from, bool there)
+{
+    asm volatile("{\n.reg .pred absent;\nsetp.eq.u32 absent, %2, 0;\n"
+                 "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, absent;\n}" ::"r"(to), "l"(from), "r"((int)there) : "memory");
+}
 __device__ __forceinline__ void wg_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING> __device__ __forceinline__ void wg_wait()
 {
