@@ -7,6 +7,7 @@ together. `objection` says whether the recording still stands for what the funct
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from sys import getrefcount
 from typing import Any
@@ -200,7 +201,9 @@ class Replay:
 
     def _again(self, leaves: Sequence[Any], arrays: list[Array]) -> Any:
         steady, calls = self._steady, self.calls
-        if self.version != config.version or watch.observer is not None or is_checking_nans() or is_due(calls + 1):
+        if self.version != config.version or not calls & calls + 1:  # is_due(calls + 1), without asking
+            return MOVED
+        if watch.observer is not None or is_checking_nans():
             return MOVED
         if self.objects and not all([thing() is not None for thing in self.objects]):
             return MOVED
@@ -212,7 +215,7 @@ class Replay:
         self.calls = calls + 1
         fresh = self._repeat(arrays)
         if self._single is not None:
-            result = Tensor(self._value(self._single, fresh[self._place], NO_HISTORIES))
+            result = Tensor(self._wrap(fresh[self._place]))
         else:
             results = dict(zip(self._fresh, fresh))
             result = tree.unflatten(self.captured.structure, self._returned(leaves, results, NO_HISTORIES))
@@ -248,7 +251,8 @@ class Replay:
         c = self.captured
         replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
         self._fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
-        self._place = self._fresh.index(self._single) if self._single is not None else 0
+        if self._single is not None:
+            self._place, self._wrap = self._fresh.index(self._single), self._wrapping(self._single)
         self._repeat = self.program.repeat(range(len(c.arguments)), self._fresh)  # type: ignore[union-attr]
         self._steady, self._tries = (None, 0) if self._repeat is None else (steady, _TRIES)
         _, _, self._grad, self._owner, self._autocast = call.key
@@ -368,10 +372,6 @@ class Replay:
             self._give_grad(leaves[i], how, k, results)
         now()
 
-    def _node(self, k: int, array: Array) -> Node:
-        shape, dtype, device = self._types_out[k]
-        return Node(DATA, (), NO_ATTRS, shape, dtype, device, False, None, array)
-
     def _kind(self, slot: ref[Tensor], leaf: bool) -> tuple[Op, dict[str, Any], bool]:
         """Op, attributes and whether it is tracked, of the node of a slot that was given an array."""
         return (VARIABLE, {"slot": slot}, True) if leaf else (DATA, NO_ATTRS, False)
@@ -392,7 +392,7 @@ class Replay:
         elif how == NEW:
             if tensor._grad is not None and tensor._grad.node.buffer is results[k]:
                 return
-            tensor._grad = Tensor(self._node(k, results[k]))
+            tensor._grad = Tensor(Node(DATA, (), NO_ATTRS, *self._types_out[k], False, None, results[k]))
         else:
             self._give(tensor._grad, k, False, results[k])  # type: ignore[arg-type]
 
@@ -412,12 +412,16 @@ class Replay:
 
     def _value(self, k: int, array: Array, histories: dict[int, Node]) -> Node:
         """A returned value: with its history, with one that is gone, or with none."""
-        if k in histories:
-            return histories[k]
+        return histories[k] if k in histories else self._wrapping(k)(array)
+
+    def _wrapping(self, k: int) -> Callable[[Array], Node]:
+        """What makes a node of the array of a returned value that has no history, or one that is gone."""
         if k in self._let_go:
             node = self.graph.outputs[k]
-            return Node(node.op, RELEASED, node.attrs, node.shape, node.dtype, node.device, True, node.location, array)
-        return self._node(k, array)
+            return partial(
+                Node, node.op, RELEASED, node.attrs, node.shape, node.dtype, node.device, True, node.location
+            )
+        return partial(Node, DATA, (), NO_ATTRS, *self._types_out[k], False, None)
 
 
 def is_due(call: int) -> bool:
