@@ -138,6 +138,47 @@ def test_a_slot_that_is_gone_is_noticed() -> None:
     assert scaled(x).tolist() == [3.0] * 3
 
 
+def _put_row(cache: wg.Tensor, row: wg.Tensor, place: wg.Tensor) -> None:
+    cache[place] = row
+
+
+def _add_row(cache: wg.Tensor, row: wg.Tensor, place: wg.Tensor) -> None:
+    cache.assign(wg.index_add(cache, 0, place, row))
+
+
+def _put_own_row(cache: wg.Tensor, row: wg.Tensor, place: wg.Tensor) -> None:
+    cache[place] = cache[0:1] + row
+
+
+def _put_slice(cache: wg.Tensor, row: wg.Tensor, place: wg.Tensor) -> None:
+    cache[2:3] = row
+
+
+@pytest.mark.parametrize("write", [_put_row, _add_row, _put_own_row, _put_slice])
+def test_a_cache_is_written_where_it_is(write: Callable[[wg.Tensor, wg.Tensor, wg.Tensor], None]) -> None:
+    def started(device: str) -> tuple[wg.Tensor, wg.Tensor]:
+        return wg.ones((4, 3), device=device), wg.tensor([0], device=device)
+
+    (cache, place), (expected, place_there) = started("cuda"), started("cpu")
+
+    def step(row: wg.Tensor, cache: wg.Tensor = cache, place: wg.Tensor = place) -> wg.Tensor:
+        write(cache, row, place)
+        place.assign((place + 1) % 4)
+        return cache.sum()
+
+    compiled = wg.compile(lambda row: step(row))
+    for i in range(9):
+        row = np.full((1, 3), i + 2, np.float32)
+        held = cache.detach() if i == 6 else None
+        before = expected.numpy().copy()
+        assert compiled(wg.tensor(row, device="cuda")).item() == step(wg.tensor(row), expected, place_there).item()
+        np.testing.assert_array_equal(cache.numpy(), expected.numpy())
+        assert held is None or (held.numpy() == before).all()
+    replay = compiled._newest("a test")
+    assert len(replay.program.taken) == 2
+    assert replay._steady is not None
+
+
 def test_slots_are_looked_at_only_after_something_happened(descent: Descent, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bool] = []
     look = Steady._look

@@ -2,19 +2,28 @@
 
 In: the groups in order, and pairs of an input and the output that takes its place (a slot before and after). Out: the
 pairs for which that is right: the kernel that writes the output is the last to read the input, reads it only at the
-element it writes, and nothing that can fail comes after it (a failed call must leave every slot as it was).
+element it writes, and nothing that can fail comes after it (a failed call must leave every slot as it was). An op that
+changes some elements of its first operand, such as a row of a cache, writes only those then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from wengert.compiler.fuse import REDUCTIONS, Group, Plan, root_place, storage
 from wengert.graph import Graph, Node
 
 
-def donations(graph: Graph, plan: Plan, pairs: Iterable[tuple[Node, Node]], last_fallible: int) -> dict[Node, Node]:
-    """By output: the input over which it is written. `last_fallible` is the number of the last group that may fail."""
+def donations(
+    graph: Graph,
+    plan: Plan,
+    pairs: Iterable[tuple[Node, Node]],
+    last_fallible: int,
+    overwriting: Container[str] = (),
+) -> dict[Node, Node]:
+    """By output: the input over which it is written. `last_fallible` is the number of the last group that may fail;
+    `overwriting` are the ops that can leave their result in the memory of their first operand.
+    """
     written = {root: number for number, group in enumerate(plan.groups) for root in group.stored}
     readers: dict[Node, list[int]] = {}
     for number, group in enumerate(plan.groups):
@@ -28,9 +37,20 @@ def donations(graph: Graph, plan: Plan, pairs: Iterable[tuple[Node, Node]], last
         if writer <= last_fallible or source in kept or result in found or source in found.values():
             continue
         alike = (source.shape, source.dtype) == (result.shape, result.dtype)
-        if alike and max(readers.get(source, [-1])) <= writer and _reads_own(plan.groups[writer], source, result):
+        if not alike or max(readers.get(source, [-1])) > writer:
+            continue
+        group = plan.groups[writer]
+        if _reads_own(group, source, result) or (group.opaque and _changes(result, source, overwriting)):
             found[result] = source
     return found
+
+
+def _changes(result: Node, source: Node, overwriting: Container[str]) -> bool:
+    """Whether an op changes elements of a value, which nothing else in it is."""
+    if result.op.name not in overwriting:
+        return False
+    first, *others = map(storage, result.sources)
+    return first is source and source not in others
 
 
 def _reads_own(group: Group, source: Node, result: Node) -> bool:

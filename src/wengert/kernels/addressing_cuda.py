@@ -111,7 +111,7 @@ def scatter(node: Node, named: Named, device: Device) -> Work | None:
         return Work(())
     start = _start(x, node, named, device)
     if not values.size:
-        return Work((start,))
+        return Work(start)
     place, declared, passed = _places(node, indices, places)
     unique = count == 1  # no other index can name the same place
     given, last, check = (", const int *last", ["last"], "if (last[place] == i) ") if not unique else ("", [], "")
@@ -138,20 +138,20 @@ extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y{given}, {
     numbers = [*(named(index) for index in indices), ERROR]
     put = _launch(text, "wg_put_rows", outer * count * width, device, [named(values), named(node), *last, *numbers])
     if unique:
-        return Work((start, put))
+        return Work((*start, put))
     clear = _launch(text, "wg_clear", size, device, last)
     find = _launch(text, "wg_find_last", count, device, [*last, *numbers])
-    return Work((start, clear, find, put), {"last": 4 * size})
+    return Work((*start, clear, find, put), {"last": 4 * size})
 
 
-def _start(x: Node, node: Node, named: Named, device: Device) -> Launch:
-    """The launch that fills a result with what is written into: a copy of `x`, or zeros."""
+def _start(x: Node, node: Node, named: Named, device: Device) -> tuple[Launch, ...]:
+    """What fills a result with what is written into, `x` or zeros; nothing where it takes the place of `x`."""
     kind, count = _moved(node.size * node.dtype.itemsize)
     if is_zero(x):
         zero = "make_uint4(0, 0, 0, 0)" if kind == "uint4" else "0"
         text = f'extern "C" __global__ void wg_fill({kind} *y)\n{{\n    WG_EACH(i, {count}LL) y[i] = {zero};\n}}\n'
-        return _launch(text, "wg_fill", count, device, [named(node)])
-    return copy(named(x), named(node), node, device).launches[0]
+        return (_launch(text, "wg_fill", count, device, [named(node)]),)
+    return () if named(x) == named(node) else copy(named(x), named(node), node, device).launches
 
 
 def copy(source: str, target: str, node: Node, device: Device) -> Work:
@@ -175,7 +175,7 @@ def _scatter_add(node: Node, named: Named, device: Device) -> Work:
         return Work(())
     start = _start(x, node, named, device)
     if not values.size:
-        return Work((start,))
+        return Work(start)
     place, declared, passed = _places(node, indices, places)
     kind, scalar = stored_type(node.dtype), scalar_type(node.dtype)
     text = f"""{place}
@@ -251,7 +251,7 @@ extern "C" __global__ void wg_add_rows({kind} *y, const {kind} *values, const in
 }}
 """
     numbers = [*(named(index) for index in indices), ERROR]
-    launches = [start]
+    launches = [*start]
     for first in range(0, count, RANKED):
         n = min(RANKED, count - first)
         begin = _launch(text, "wg_begin", 1, device, ["counts", "begins"])
@@ -304,7 +304,7 @@ def along(node: Node, named: Named, device: Device) -> Work | None:
         return Work((_launch(text, "wg_take_along", node.size, device, arguments),))
     start = _start(x, node, named, device)
     if not index.size:
-        return Work((start,))
+        return Work(start)
     kind = stored_type(node.dtype)
     put = "y[to] = values[at];"
     if name == "add_along":
@@ -323,7 +323,7 @@ def along(node: Node, named: Named, device: Device) -> Work | None:
 }}
 """
     arguments = [named(node.sources[1]), named(index), named(node), ERROR]
-    return Work((start, _launch(text, f"wg_{name}", outer * inner, device, arguments)))
+    return Work((*start, _launch(text, f"wg_{name}", outer * inner, device, arguments)))
 
 
 # --- the rest -------------------------------------------------------------------------------------------------------
@@ -379,15 +379,15 @@ def concat(node: Node, named: Named, device: Device) -> Work | None:
 
 
 def put_slice(node: Node, named: Named, device: Device) -> Work | None:
-    """A value with a slice of it replaced: copied, then written over."""
+    """A value with a slice of it replaced: copied unless it takes the place of the old one, then written over."""
     x, values = node.sources
     if node.dtype in COMPLEX:
         return None
     if not node.size:
         return Work(())
-    start = copy(named(x), named(node), node, device).launches[0]
+    start = _start(x, node, named, device)
     if not values.size:
-        return Work((start,))
+        return Work(start)
     starts, steps = node.attrs["starts"], node.attrs["steps"]
     terms, below, step_to = [], 1, 1
     for axis in reversed(range(node.ndim)):
@@ -400,4 +400,4 @@ def put_slice(node: Node, named: Named, device: Device) -> Work | None:
     WG_EACH(at, {values.size}LL) y[{" + ".join(terms) or "0"}] = values[at];
 }}
 """
-    return Work((start, _launch(text, "wg_put_slice", values.size, device, [named(values), named(node)])))
+    return Work((*start, _launch(text, "wg_put_slice", values.size, device, [named(values), named(node)])))

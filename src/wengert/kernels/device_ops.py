@@ -21,9 +21,11 @@ from wengert.kernels.opaque import is_even, product
 from wengert.kernels.pooling_cuda import Windows, windows_of
 from wengert.kernels.product import Epilogue, Matrix, Product, Tile
 
-__all__ = ["copy", "has_work", "is_small", "matmul", "operands", "outdoes_libraries", "tiles", "work"]
+__all__ = ["OVERWRITING", "copy", "has_work", "is_small", "matmul", "operands", "outdoes_libraries", "tiles", "work"]
 
 _WRITING = frozenset(("scatter", "scatter_add", "put_along", "add_along"))
+OVERWRITING = frozenset(("scatter", "scatter_add", "put_along", "put_slice"))
+"""The ops whose result may take the memory of their first operand: they write only what they change."""
 _POOLS = frozenset(("max_pool", "max_pool_last", "max_pool_back_last", "sum_pool", "sum_pool_last"))
 _SMALL = 1 << 29  # floating-point operations: from here on a library's product is worth a kernel more
 

@@ -97,7 +97,8 @@ class Program:
         nodes = [(self.graph.inputs[i], self.graph.outputs[k]) for i, k in pairs]
         order = schedule(self.graph, self.plan.groups, nodes, self._hosted_groups())
         self.plan = self.plan._replace(groups=order)
-        return donations(self.graph, self.plan, nodes, max(self._hosted_groups(), default=-1))
+        last = max(self._hosted_groups(), default=-1)
+        return donations(self.graph, self.plan, nodes, last, device_ops.OVERWRITING)
 
     def _hosted_groups(self) -> list[int]:
         """The groups that the host computes: they may fail, and what was overwritten before would be lost."""
