@@ -10,8 +10,9 @@ such spans. The host's time is that of asking for a few steps while the device h
 steps take with the model and what it is given: of torch the peak of its tensors, of Wengert its tensors and the whole
 arena. For each row follows where Wengert's time goes.
 
-`--first` measures instead how long it takes from nothing to the first finished step, alone on the machine: with an
-empty folder of caches, and once more in a new process with the folder that this one left.
+`--first` measures instead the first step, until it is done, alone on the machine: with an empty folder of caches, and
+once more in a new process with the folder that this one left. Model and data are on the device before it begins, as
+they are in torch's; how long that took stands beside it.
 """
 
 from __future__ import annotations
@@ -286,7 +287,7 @@ def main() -> None:
     parser.add_argument("--together", type=int, default=TOGETHER, help="processes that get ready at once")
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for a contender to get ready")
     parser.add_argument("--top", type=int, default=5, help="kernels to show for each row")
-    parser.add_argument("--first", action="store_true", help="measure the time to the first step instead")
+    parser.add_argument("--first", action="store_true", help="measure the first step instead")
     parser.add_argument("--json", action="store_true", help="write benchmarks/results/gpu-DATE.json and .txt")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try the benchmark itself")
     parser.add_argument("--contender", choices=["wengert", *PEERS], help=argparse.SUPPRESS)

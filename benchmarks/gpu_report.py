@@ -49,8 +49,8 @@ def shown_first(row: str, contender: str, found: dict[str, Any]) -> str:
         if "error" in result:
             cells.append(f"{kind} failed ({result['error']})")
             continue
-        parts = ", ".join(f"{name} {result[name]:.2f}" for name in ("import", "build", "first"))
-        cells.append(f"{kind} {result['build'] + result['first']:.2f} s ({parts})")
+        before = f"before it import {result['import']:.2f}, model and data {result['build']:.2f}"
+        cells.append(f"{kind} {result['first']:.2f} s ({before})")
     return f"{ROWS[row].title:<52} {contender} {' | '.join(cells)}"
 
 
@@ -72,7 +72,7 @@ def as_text(report: dict[str, Any]) -> str:
     lines = [f"{report['device']}, {time.strftime('%Y-%m-%d')}; {versions}. benchmarks/gpu.py, milliseconds a step."]
     lines += ["", *(shown(row, found, top=5) for row, found in report.get("results", {}).items())]
     first = report.get("first", {})
-    lines += ["", "Seconds to the first finished step:"] if first else []
+    lines += ["", "Seconds of the first step:"] if first else []
     lines += [shown_first(row, name, result) for row, found in first.items() for name, result in found.items()]
     return "\n".join(lines) + "\n"
 
