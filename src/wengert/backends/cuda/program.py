@@ -40,6 +40,7 @@ from wengert.reference import apply_here, watch
 NOTHING: Mapping[int, Any] = {}
 APART = 64 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
 ARENA = -1  # the memory that is no slot's
+CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place
 
 
 class Program:
@@ -168,6 +169,7 @@ class Program:
                 self._bind(call, number, step, arena, self.pieces[-1])
         self.last = [0] * (len(self.external) + len(self.constants) + len(self.made))
         self.staging: dict[int, tuple[DeviceArray, bytes]] = {}
+        self.moved: Counter[int] = Counter()  # how often what a library uses was elsewhere, by slot
         self.fixed: dict[int, DeviceArray] = {}  # by slot: where a library finds what lies elsewhere at every call
 
     def _bind_vendor(self, number: int, step: Step, arena: int, stretch: Stretch) -> None:
@@ -259,9 +261,9 @@ class Program:
             self._point_at(table)
             if self.checks:
                 unchecked.setdefault(self.device, {}).update(self.checks)
+            self.copy_in()
             self._run(arrays, table)
-            if self.fixed:
-                self._copy_fixed(table, range(len(table) - len(made), len(table)), out=True)
+            self.copy_out()
             return self._in_order(self._results(table), arrays)
 
     def _run(self, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> None:
@@ -305,13 +307,11 @@ class Program:
                 if now != before and slot in self.users and slot not in self.fixed:
                     self._point_slot(slot, table[slot], is_first=not before)
             self.last = pointers
-        if self.fixed:
-            self._copy_fixed(table, range(len(table) - len(self.made)), out=False)
 
     def move(self, slot: int, array: DeviceArray) -> None:
-        """Give what uses a slot, no library among it, another address."""
+        """Give what uses a slot another address."""
         self.last[slot] = array.pointer
-        if slot in self.users:
+        if slot in self.users and slot not in self.fixed:
             self._point_slot(slot, array, is_first=False)
 
     def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
@@ -321,12 +321,14 @@ class Program:
     def _point_slot(self, slot: int, array: DeviceArray, is_first: bool) -> None:
         """Give all that use a slot its address.
 
-        A library's call is captured with the address it had: for a slot that moves all use a fixed place instead, with
-        copies to and fro.
+        A library's call is captured with the address it had: when that moves, all is captured anew. For a slot that
+        moves again and again all use a fixed place instead, with copies to and fro.
         """
         users = self.users[slot]
         moves = not is_first and any(isinstance(call, VendorCall) for _, call, _ in users)
         if moves:
+            self.moved[slot] += 1
+        if self.moved[slot] > CAPTURED_ANEW:
             array = self.fixed[slot] = DeviceArray(array.shape, array.dtype, self.device)
         for stretch, call, position in users:
             if isinstance(call, Call):
@@ -337,11 +339,17 @@ class Program:
             if moves:
                 stretch.recording = None
 
-    def _copy_fixed(self, table: Sequence[DeviceArray], slots: range, out: bool) -> None:
+    def copy_in(self) -> None:
+        """Bring what has a fixed place there."""
         for slot, fixed in self.fixed.items():
-            if slot in slots:
-                to, source = (table[slot], fixed) if out else (fixed, table[slot])
-                self.driver.copy(to.pointer, source.pointer, fixed.nbytes)
+            if slot < len(self.last) - len(self.made):
+                self.driver.copy(fixed.pointer, self.last[slot], fixed.nbytes)
+
+    def copy_out(self) -> None:
+        """Bring what was made or overwritten in a fixed place to where it belongs."""
+        for slot, fixed in self.fixed.items():
+            if slot >= len(self.last) - len(self.made) or slot in self.overwritten:
+                self.driver.copy(self.last[slot], fixed.pointer, fixed.nbytes)
 
     def _on_host(
         self, node: Node, arrays: Sequence[Any], table: Sequence[DeviceArray], results: dict[Any, Any]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wengert.backends.cuda.memory import DeviceArray, unchecked
-from wengert.backends.cuda.stretch import Stretch, VendorCall
+from wengert.backends.cuda.stretch import Stretch
 from wengert.graph import Shape
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Repeat:
     @staticmethod
     def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
         """The repeat, or None for a program in which more happens than launches at these addresses."""
-        if not program.captures or program.host_graph is not None or program.fixed:
+        if not program.captures or program.host_graph is not None:
             return None
         if not all(isinstance(piece, Stretch) for piece in program.pieces):
             return None
@@ -46,9 +46,7 @@ class Repeat:
             return None  # what lies on the host comes up at every call
         if not {k for k, *_ in program.fresh}.issuperset(outputs) or {k for k, *_ in program.changed} & {*outputs}:
             return None
-        repeat = Repeat(program, inputs, outputs)
-        users = [call for slot in repeat.slots for _, call, _ in program.users.get(slot, ())]
-        return None if any(isinstance(call, VendorCall) for call in users) else repeat
+        return Repeat(program, inputs, outputs)
 
     def __call__(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The fresh outputs, computed from arrays for the inputs that may move."""
@@ -69,8 +67,10 @@ class Repeat:
                 self.pointers = pointers
             if program.checks:
                 unchecked.setdefault(program.device, {}).update(program.checks)
+            program.copy_in()
             for piece in program.pieces:
                 piece.run(True)
+            program.copy_out()
         return made
 
 
