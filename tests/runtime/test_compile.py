@@ -6,6 +6,7 @@ import functools
 import gc
 import threading
 import weakref
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -682,3 +683,25 @@ def test_a_constant_made_and_looked_at_inside():
     x = np.ones((2, 3), np.float32)
     for found, expected in zip(wg.compile(f)(x), f(wg.tensor(x))):
         np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+# --- building -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_building_leaves_the_garbage_collector_as_it_was(monkeypatch, enabled, fails):
+    from wengert.runtime import program
+
+    def built(graph, pairs, tuning):
+        assert not gc.isenabled()
+        return 1 / 0 if fails else program.Interpreter(graph)
+
+    monkeypatch.setattr(program, "_built", built)
+    gc.enable() if enabled else gc.disable()
+    try:
+        with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+            wg.compile(lambda x: x + 1)(1.0)
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()
