@@ -306,6 +306,9 @@ class _Columns:
         page.close()
 
     def _after(self) -> None:
+        """What a column stores in the end, when all of its threads have read what is overwritten."""
+        if self.shape.threads > 32 and copies_of(self.kernel):
+            self.page.line("__syncthreads();")
         if self.kernel.after:
             self._store_rows(self.kernel.after)
 

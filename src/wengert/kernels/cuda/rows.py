@@ -94,7 +94,9 @@ class RowsText:
             self.page.line(f"const {total_type(total)} {total.total} = {total.total}_{at};")
 
     def after(self) -> None:
-        """What a row stores in the end."""
+        """What a row stores in the end, when all of its threads have read what is overwritten."""
+        if self.shape.threads > 32 and copies_of(self.kernel):
+            self.page.line("__syncthreads();")
         if self.kernel.after:
             self.store(self.kernel.after)
 
