@@ -658,6 +658,18 @@ def test_threads_share_a_compiled_function():
     assert not wrong and total.item() == 25 * (1 + 2 + 3 + 4)
 
 
+def test_a_call_inside_a_recording_does_not_wait_for_one_in_another_thread():
+    inner = wg.compile(lambda x: x * 2.0)
+    x = wg.ones((3,))
+    inner(x)
+    results = []
+    recorder = threading.Thread(target=lambda: results.append(wg.compile(lambda x: inner(x) + 1.0)(x).tolist()))
+    with inner._lock:  # as while it runs: it may be waiting for the recording to end
+        recorder.start()
+        recorder.join(20)
+        assert results == [[3.0] * 3]
+
+
 # --- constants made inside ----------------------------------------------------------------------------------------
 
 

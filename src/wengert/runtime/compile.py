@@ -112,7 +112,7 @@ class Compiled:
     def call(self, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function's result, as a method of `instance` if that is not None."""
         latest = self._latest
-        if latest is not None and not kwargs and not self._check:
+        if latest is not None and not kwargs and not self._check and recording.trace is None:
             with self._lock:
                 result = latest[1].again(instance, args)
                 if result is not MOVED:

@@ -171,7 +171,7 @@ class Replay:
 
         For arguments that are not taken apart: they must be tensors of the types that this replay is steady with.
         """
-        if self._steady is None or len(args) != len(self._plain) or recording.trace is not None:
+        if self._steady is None or len(args) != len(self._plain):
             return MOVED
         if recording.grad is not self._grad or recording.autocast is not self._autocast:
             return MOVED
