@@ -45,4 +45,13 @@ def _write(path: Path, report: dict[str, Any]) -> None:
     """The page and the JSON, in figures of five digits."""
     report = json.loads(json.dumps(report), parse_float=lambda text: float(f"{float(text):.5g}"))
     path.write_text(page(report))
-    path.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
+    path.with_suffix(".json").write_text(_lines(report))
+
+
+def _lines(report: dict[str, Any]) -> str:
+    """JSON with a line for every measurement."""
+
+    def text(value: Any) -> str:
+        return "[\n" + ",\n".join(map(json.dumps, value)) + "\n]" if isinstance(value, list) else json.dumps(value)
+
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {text(value)}" for key, value in report.items()) + "\n}\n"
