@@ -23,6 +23,7 @@ from unittest.mock import patch
 import numpy as np
 
 import wengert as wg
+from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.stretch import Stretch
 
 BATCHES = (8, 64, 256, 1024)
@@ -120,7 +121,8 @@ def main() -> None:
             print(f"batch {batch:5} {name:14} in line {straight * 1e3:.4f} ms, forked {fork * 1e3:.4f} ms, "
                   f"{straight / fork:.2f} times as fast", flush=True)  # fmt: skip
     if options.json:
-        found = {"date": date.today().isoformat(), "wengert": wg.__version__, "steps": rows}
+        gpu = opened("cuda:0").name
+        found = {"date": date.today().isoformat(), "gpu": gpu, "wengert": wg.__version__, "steps": rows}
         path = Path(__file__).parent / "results" / f"branches-{found['date']}.json"
         path.write_text(json.dumps(found, indent=1) + "\n")
 
