@@ -1,4 +1,4 @@
-"""Every hand-written CUDA kernel compiles with NVRTC to machine code for the devices it is meant for."""
+"""Every CUDA kernel that is not of a fused group compiles with NVRTC for the devices it is meant for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 from tests.kernels.test_attention_cuda import CASES, node_of
 from tests.kernels.test_gemm import product
+from tests.kernels.test_prebuilt import casts, elements, made, moves, totals
 from wengert.backends.cuda.compile import cubin
 from wengert.dtypes import bfloat16, float16, float32, float64, int32, uint16
-from wengert.kernels import attention_cuda
+from wengert.kernels import attention_cuda, prebuilt
 from wengert.kernels.convolution_cuda import Convolution, Form, works
 from wengert.kernels.gemm import candidates, write
 from wengert.kernels.launch import H200, RTX_2080, Device, Work
@@ -47,6 +48,10 @@ def every_work(device: Device) -> Iterator[Work]:
     for dtype in (float32, bfloat16, float16):
         for case in (*CASES, (((2, 64, 128),) * 3, None, {"causal": True, "scale": 0.1})):
             yield from _attention(case, dtype, device)
+    for node in (*elements(), *casts(), *moves(), *totals(), *made()):
+        found = prebuilt.work(node, device)
+        assert found is not None
+        yield found
     windows = Windows(4, (8, 8), (4, 4), (3, 3), (2, 2), (1, 1), inner=8)
     for kind in (float32, bfloat16, int32):
         yield max_pool(windows, kind, uint16, "x", "values", "places")

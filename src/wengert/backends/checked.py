@@ -152,6 +152,12 @@ def references_of(
     return [found[node] for node in graph.outputs]
 
 
+def reference_of(node: Node, arrays: Sequence[Array]) -> Reference:
+    """What a node must be, from the arrays of its sources."""
+    with np.errstate(all="ignore"):
+        return _computed(node, [_read(array) for array in arrays])
+
+
 def _read(array: Array) -> Reference:
     copy = array.copy()  # the step may write over what it reads
     wide = copy.astype(float64) if copy.dtype in FLOATING else copy

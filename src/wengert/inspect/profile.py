@@ -136,10 +136,10 @@ class Profile:
     def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
         """Steps of a program were given to a GPU."""
         if watch.node is not None:  # a program for it alone, and all that are like it
-            told = [self._of_node(watch.node, program.device)] * len(program.steps)
+            told = [self._of_node(watch.node, program.device)] * len(steps)
         else:
             told = self._told(program)
-        self.memory.ran(program)
+            self.memory.ran(program)
         times = self._times.setdefault(program.source, {})
         for number, start, stop in steps:
             self._marks.add(program.driver, start, stop, functools.partial(self._ran_step, told, times, number))

@@ -31,7 +31,26 @@ class TensorMap:
     tf32: bool = False  # round float32 to tf32 on the way
 
 
-Argument = str | np.generic | TensorMap | tuple[str, ...]
+@dataclass(frozen=True)
+class Number:
+    """An argument that is what a buffer holds, where the host has it and it is of so many bytes; 0 where it is not.
+
+    A kernel that takes both finds no address in the buffer's place then.
+    """
+
+    buffer: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Struct:
+    """An argument that is a struct by value: its bytes."""
+
+    content: bytes
+
+
+Value = str | np.generic | TensorMap | Number | Struct
+Argument = Value | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -42,8 +61,8 @@ class Launch:
     entry: str  # the `extern "C" __global__` function in it; equal texts are compiled once
     grid: Extent
     block: Extent
-    # In order: a buffer's name, a number of the C type it stands for, a tensor map, or a table: the addresses of
-    # several buffers, one after the other, as one argument by value.
+    # In order: a buffer's name, a number of the C type it stands for, a tensor map, what a buffer holds, a struct, or a
+    # table: the addresses of several buffers, one after the other, as one argument by value.
     arguments: tuple[Argument, ...]
     shared: int = 0  # bytes of dynamic shared memory
     why: str = ""  # how the shape was worked out, for people
@@ -55,9 +74,9 @@ class Launch:
         return tuple(name for name in named if isinstance(name, str))
 
     @property
-    def spread(self) -> tuple[str | np.generic | TensorMap, ...]:
+    def spread(self) -> tuple[Value, ...]:
         """The arguments, with what is in tables one by one."""
-        found: list[str | np.generic | TensorMap] = []
+        found: list[Value] = []
         for argument in self.arguments:
             found += argument if isinstance(argument, tuple) else [argument]
         return tuple(found)

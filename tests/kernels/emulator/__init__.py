@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.kernels.launch import Launch, Work
+from wengert.kernels.launch import Argument, Launch, Number, Struct, TensorMap, Work
 
 HERE = Path(__file__).parent
 KERNELS = Path(__file__).parents[3] / "src/wengert/kernels"
@@ -71,9 +71,14 @@ class Emulator:
             raise EmulationError(f"{launch.entry}: {reason.decode()}")
 
     @staticmethod
-    def _argument(argument: str | np.generic | tuple[str, ...], buffers: Mapping[str, _Guarded]) -> Array:
+    def _argument(argument: Argument, buffers: Mapping[str, _Guarded]) -> Array:
         if isinstance(argument, np.generic):
             return np.asarray(argument)
+        if isinstance(argument, Struct):
+            return np.frombuffer(argument.content, np.uint8)
+        if isinstance(argument, Number):  # the buffer is there
+            return np.zeros(2, np.uint64)
+        assert not isinstance(argument, TensorMap)
         names = [argument] if isinstance(argument, str) else argument
         return np.array([buffers[name].array.ctypes.data for name in names], np.uint64)
 

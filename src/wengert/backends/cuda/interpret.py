@@ -1,34 +1,37 @@
-"""The interpreting tier on a GPU: every node by a program of its own, kept for the next node like it.
+"""The interpreting tier on a GPU: every node alone, by kernels that are there already.
 
-A program of one node depends on its op, attributes, shapes and dtypes, so it is compiled once, and from the disk's
-cache in every later process; those of a flush that are new are compiled side by side. Values that only change their
-shape or name share memory.
+Most ops have kernels that take sizes as arguments (`kernels.prebuilt`): a text for an op and its dtypes, compiled once
+for a machine, so that neither a new shape nor a new expression compiles anything. The others, products and the like,
+run as programs of one node, each kept for the next node like it. Values that only change their shape or name share
+memory.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.backends.checked import difference, reference_of, wrong
+from wengert.backends.cuda.alone import Alone
 from wengert.backends.cuda.checked import Checked
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
 from wengert.errors import CompilerError, CudaError
 from wengert.graph import Graph, Node, now, recorded_as, recording
+from wengert.kernels import prebuilt
+from wengert.kernels.launch import Launch
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
 from wengert.ops.movement import RESHAPE
 from wengert.ops.op import pick
 from wengert.reference import check_nans, is_checking_nans, watch
 
-BOUND = 4096  # programs kept; the one not used for longest goes first
+BOUND = 4096  # of what carries out nodes, kept for the next; the one not used for longest goes first
 _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
-
-_programs: OrderedDict[Hashable, Program] = OrderedDict()
 
 
 class _Later:
@@ -55,8 +58,12 @@ class _CheckedSingle(_Later, Checked):
     """A program of one node that is compared with its reference."""
 
 
+Carrier = Alone | _Single | _CheckedSingle
+_carriers: OrderedDict[Hashable, Carrier | None] = OrderedDict()  # None: a program is needed, which numbers are part of
+
+
 class Settings(NamedTuple):
-    """What programs of one node depend on besides the node."""
+    """What carries out a node depends on besides the node."""
 
     device: str
     tf32: bool
@@ -70,7 +77,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
         for source in node.sources:
             uses[source] = uses.get(source, 0) + 1
     computed = set(order)
-    programs = _prepared(order, settings)
+    carriers = _prepared(order, settings)
     for node in order:
         broken = next((s.buffer for s in node.sources if type(s.buffer) is failure), None)
         if broken is not None:
@@ -78,10 +85,10 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
         elif node.op is not LITERAL or node in keep:
             watch.node = node
             try:
-                node.buffer = _computed(node, programs.get(node), settings)
+                node.buffer = _computed(node, carriers.get(node), settings)
                 if is_checking_nans():
                     check_nans(node, [_on_host(source) for source in node.sources], _on_host(node))
-            except (CompilerError, CudaError) as error:  # of a program that serves many nodes: the line is this one's
+            except (CompilerError, CudaError) as error:  # of what serves many nodes: the line is this one's
                 node.buffer = failure(type(error)(error.message, node.location), node)
             except Exception as error:
                 node.buffer = failure(error, node)
@@ -101,25 +108,32 @@ def _on_host(node: Node) -> Any:
     return found if type(node.buffer) is tuple else found[0]
 
 
-def _prepared(order: Sequence[Node], settings: Settings) -> dict[Node, Program]:
-    """The programs of these nodes, those that are new compiled side by side.
+def _prepared(order: Sequence[Node], settings: Settings) -> dict[Node, Carrier]:
+    """What carries out these nodes, kernels that are new compiled side by side.
 
-    A node whose program cannot be made is left out: that fails again where it is computed.
+    A node for which there is nothing is left out: that fails again where it is computed.
     """
-    found: dict[Node, Program] = {}
+    found: dict[Node, Carrier] = {}
     with suppress(Exception):
         for node in order:
             if _is_computed(node):
-                found[node] = _program(node, settings)
-        new = {id(program): program for program in found.values() if program.pieces is None}
-        works = [step.work for program in new.values() for step in program.steps if step.work]
-        if works:
-            opened(settings.device).kernels(launch for work in works for launch in work.launches)
+                found[node] = _carrier(node, settings)
+        launches = [launch for carrier in dict.fromkeys(found.values()) for launch in _unconnected(carrier)]
+        if launches:
+            opened(settings.device).kernels(launches)
     return found
 
 
+def _unconnected(carrier: Carrier) -> Iterable[Launch]:
+    """The launches of what was never called."""
+    if isinstance(carrier, Alone):
+        return carrier.launches if carrier.calls is None else ()
+    works = [step.work for step in carrier.steps if step.work] if carrier.pieces is None else []
+    return [launch for work in works for launch in work.launches]
+
+
 def _is_computed(node: Node) -> bool:
-    """Whether a node takes a program: it is no number, no part of a value, and no value under another name."""
+    """Whether a node takes kernels: it is no number, no part of a value, and no value under another name."""
     if node.op is LITERAL or node.op.name == "pick":
         return False
     return node.op not in _SAME_MEMORY or node.sources[0].op is LITERAL
@@ -130,7 +144,7 @@ def _given(node: Node) -> list[Node]:
     return list(dict.fromkeys(source for source in node.sources if source.op is not LITERAL))
 
 
-def _computed(node: Node, program: Program | None, settings: Settings) -> Any:
+def _computed(node: Node, carrier: Carrier | None, settings: Settings) -> Any:
     sources, device = node.sources, settings.device
     if node.op is LITERAL:
         return upload(np.asarray(node.attrs["value"], node.dtype), device)
@@ -140,28 +154,61 @@ def _computed(node: Node, program: Program | None, settings: Settings) -> Any:
         array = sources[0].buffer
         array = array if type(array) is DeviceArray else upload(array, device)
         return array.reshape(node.shape)
-    program = program or _program(node, settings)
-    results = program([source.buffer for source in _given(node)])
+    carrier = carrier or _carrier(node, settings)
+    if isinstance(carrier, Alone):
+        return _by_prebuilt(node, carrier, settings.check)
+    results = carrier([source.buffer for source in _given(node)])
     return tuple(results) if isinstance(node.dtype, tuple) else results[0]
 
 
-def _program(node: Node, settings: Settings) -> Program:
+def _by_prebuilt(node: Node, carrier: Alone, check: bool) -> DeviceArray:
+    """What kernels that take sizes as arguments make of a node, compared with its reference if that is asked for."""
+    arrays = [_number(source) if source.op is LITERAL else source.buffer for source in node.sources]
+    result = carrier(arrays, node)
+    if check:
+        problem = difference(download(result), reference_of(node, [_on_host(source) for source in node.sources]))
+        if problem:
+            names = ", ".join(dict.fromkeys(launch.entry for launch in carrier.launches))
+            raise wrong(f"{names},", node, problem)
+    return result
+
+
+def _number(literal: Node) -> np.ndarray[Any, Any]:
+    return np.asarray(literal.attrs["value"], literal.dtype)
+
+
+def _carrier(node: Node, settings: Settings) -> Carrier:
+    """What carries out a node: prebuilt kernels for its shapes, or a program of it alone."""
+    types = tuple([(source.shape, source.dtype) for source in node.sources])
+    key = (node.op, _attributes(node), settings, types)
+    carrier = _kept(key, lambda: _prebuilt(node, settings))
+    if carrier is not None:
+        return carrier
     given = _given(node)
-    key = (
-        node.op,
-        _attributes(node),
-        settings,
-        tuple((s.shape, s.dtype, repr(s.attrs["value"]) if s.op is LITERAL else given.index(s)) for s in node.sources),
-    )
-    program = _programs.get(key)
-    if program is None:
-        kind, device = _CheckedSingle if settings.check else _Single, settings.device
-        graph = _alone(node, given, device)
-        program = _programs[key] = kind(graph, captures=False, device=device, tf32=settings.tf32)
-        if len(_programs) > BOUND:
-            _programs.popitem(last=False)
-    _programs.move_to_end(key)
+    sources = tuple([repr(s.attrs["value"]) if s.op is LITERAL else given.index(s) for s in node.sources])
+    program = _kept((key, sources), lambda: _program(node, given, settings))
+    assert program is not None
     return program
+
+
+def _kept(key: Hashable, make: Callable[[], Carrier | None]) -> Carrier | None:
+    if key not in _carriers:
+        _carriers[key] = make()
+        if len(_carriers) > BOUND:
+            _carriers.popitem(last=False)
+    _carriers.move_to_end(key)
+    return _carriers[key]
+
+
+def _prebuilt(node: Node, settings: Settings) -> Alone | None:
+    work = prebuilt.work(node, opened(settings.device).figures)
+    return None if work is None else Alone(node, work, settings.device)
+
+
+def _program(node: Node, given: Sequence[Node], settings: Settings) -> Carrier:
+    kind = _CheckedSingle if settings.check else _Single
+    graph = _alone(node, given, settings.device)
+    return kind(graph, captures=False, device=settings.device, tf32=settings.tf32)
 
 
 def _attributes(node: Node) -> Hashable:

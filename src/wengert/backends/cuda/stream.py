@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from wengert.backends.cuda.bindings import check
-from wengert.kernels.launch import TensorMap
+from wengert.kernels.launch import Number, Struct, TensorMap
 
 
 class Arguments:
     """The arguments of a kernel, packed as the driver takes them: eight bytes each, and a pointer to every one.
 
-    A tensor map has a block of its own, which `encode` fills whenever the address of its buffer is set. A table (a
-    tuple) is one argument of several places, which are numbered one after the other with all others.
+    A tensor map has a block of its own, which `encode` fills whenever the address of its buffer is set, and so has a
+    struct. A table (a tuple) is one argument of several places, which are numbered one after the other with all others.
     """
 
     def __init__(self, values: Sequence[Any], encode: Callable[[TensorMap, int], bytes] | None = None) -> None:
@@ -24,6 +24,7 @@ class Arguments:
         heads = np.cumsum([0, *places[:-1]], dtype=np.uint64)
         self.addresses = self.slots.ctypes.data + 8 * heads
         self.maps: dict[int, tuple[TensorMap, np.ndarray[Any, Any]]] = {}
+        self.structs: list[np.ndarray[Any, Any]] = []
         self.encode = encode
         for i, (value, head) in enumerate(zip(values, heads.tolist())):
             if isinstance(value, TensorMap):
@@ -31,7 +32,10 @@ class Arguments:
                 block = raw[-raw.ctypes.data % 64 :][:128]
                 self.maps[head] = value, block
                 self.addresses[i] = block.ctypes.data
-            elif not isinstance(value, tuple):
+            elif isinstance(value, Struct):
+                self.structs.append(np.frombuffer(value.content, np.uint8))
+                self.addresses[i] = self.structs[-1].ctypes.data
+            elif not isinstance(value, tuple | Number):
                 self.set(head, value)
         self.pointer = self.addresses.ctypes.data
 

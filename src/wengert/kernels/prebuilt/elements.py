@@ -1,0 +1,187 @@
+"""Elementwise ops, ramps, random bits and copies, with sizes as arguments.
+
+A text has a function for one element and two kernels that apply it over a space: several neighbours at an access, and
+one at a time from anywhere to anywhere. An operand that the host has as a number is passed as one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.dtypes import uint8, uint16, uint32, uint64
+from wengert.kernels.cuda.text import ERROR
+from wengert.kernels.expressions import load, scalar_type, store, stored_type
+from wengert.kernels.launch import Argument, Device, Launch, Number, Work
+from wengert.kernels.prebuilt.space import Access, Space, space
+
+STEPS = {True: 2, False: 4}  # elements, or vectors of them, that a thread computes
+_UNITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
+
+DType = np.dtype[Any]
+
+
+class Function(NamedTuple):
+    """What is computed of one element of each operand, and the number of the element."""
+
+    name: str  # of the kernels, with what they are for
+    operands: tuple[str, ...]  # the C types of memory
+    sizes: tuple[int, ...]  # and their bytes
+    result: str
+    width: int  # elements of an access
+    body: str  # the lines that return the result, over x0, x1, ... and i
+    checks: bool = False  # whether it notes an index that is out of range
+
+
+def function(name: str, operands: Sequence[DType], result: DType, expression: str, checks: bool = False) -> Function:
+    """A function of scalars a0, a1, ... for an op; those of half precision are floats inside."""
+    scalars = [f"const {scalar_type(d)} a{k} = {load(d, f'x{k}')};" for k, d in enumerate(operands)]
+    lines = [*scalars, f"return {store(result, expression)};"]
+    sizes = tuple(dtype.itemsize for dtype in operands)
+    all_sizes = (*sizes, result.itemsize)
+    width = min(16 // min(all_sizes), max(16 // max(all_sizes), 8))
+    kinds = tuple(map(stored_type, operands))
+    name = "_".join(["wg", name, *(dtype.name for dtype in (*operands, result))])
+    return Function(name, kinds, sizes, stored_type(result), width, "\n    ".join(lines), checks)
+
+
+def over(f: Function, where: Space, operands: Sequence[Argument], result: str, device: Device) -> Work:
+    """A function over a space; its last access is the result's, the others those of the operands.
+
+    An operand is the name of a buffer, which may turn out to be a number, or a number.
+    """
+    if not where.count:
+        return Work(())
+    vectors = f.width > 1 and where.in_vectors(f.width)
+    width = f.width if vectors else 1
+    units = -(-where.count // width)
+    threads = 256 if units >= 512 * device.sms else 128
+    grid = -(-units // (threads * STEPS[vectors]))
+    arguments: list[Argument] = []
+    for operand, size in zip(operands, f.sizes):
+        arguments += [operand, Number(operand, size)] if isinstance(operand, str) else [np.uint64(0), operand]
+    arguments += [result, where.packed(), *([ERROR] if f.checks else [])]
+    entry = f"{f.name}_vectors" if vectors else f"{f.name}_singles"
+    why = f"{where.count} elements over {len(where.extents)} axes, {width} an access"
+    return Work((Launch(text(f), entry, (grid, 1, 1), (threads, 1, 1), tuple(arguments), why=why),))
+
+
+@functools.cache
+def text(f: Function) -> str:
+    """The CUDA C++ of a function over spaces."""
+    error = ["int *wg_error"] if f.checks else []
+    parameters = ", ".join([*(f"{kind} x{k}" for k, kind in enumerate(f.operands)), "unsigned i", *error])
+    vectors = _kernel(f, f"{f.name}_vectors", f.width) if f.width > 1 else ""
+    return f"""#include "prebuilt.cuh"
+
+WG {f.result} wg_apply({parameters})
+{{
+    {f.body}
+}}
+{_kernel(f, f"{f.name}_singles", 1)}{vectors}"""
+
+
+def _kernel(f: Function, entry: str, width: int) -> str:
+    count = len(f.operands)
+    error = ["int *wg_error"] if f.checks else []
+    operands = [f"const {kind} *__restrict__ x{k}, {kind} n{k}" for k, kind in enumerate(f.operands)]
+    result = [f"{f.result} *__restrict__ y", f"const __grid_constant__ wg_space<{count + 1}> space"]
+    steps = STEPS[width > 1]
+    moved = "".join(f"    x{k} += space.offset[{k}];\n" for k in range(count))
+    held = "".join(f"    wg_vector<{kind}, {width}> v{k}[{steps}];\n" for k, kind in enumerate(f.operands))
+    loads = "".join(
+        f"            v{k}[u] = wg_several<{width}>(x{k}, n{k}, space.step[{k}][0], p[u].at[{k}]);\n"
+        for k in range(count)
+    )
+    passed = ["wg_error"] if f.checks else []
+    applied = ", ".join([*(f"v{k}[u].at[j]" for k in range(count)), "i + j", *passed])
+    single = ", ".join(
+        [*(f"wg_one(x{k}, n{k}, p[u].at[{k}] + j * space.step[{k}][0])" for k in range(count)), "i + j", *passed]
+    )
+    rest = f"""
+        for (int j = 0; i + j < space.count && i + {width} > space.count; j++)
+            y[p[u].at[{count}] + j] = wg_apply({single});"""
+    return f"""
+extern "C" __global__ void __launch_bounds__(256)
+{entry}({", ".join([*operands, *result, *error])})
+{{
+{moved}    y += space.offset[{count}];
+    wg_places<{count + 1}> p[{steps}];
+{held}#pragma unroll
+    for (int u = 0; u < {steps}; u++) {{
+        const unsigned i = wg_first<{width}, {steps}>(u);
+        if (i < space.count) p[u] = wg_find(space, i);
+        if (i + {width} <= space.count) {{
+{loads}        }}
+    }}
+#pragma unroll
+    for (int u = 0; u < {steps}; u++) {{
+        const unsigned i = wg_first<{width}, {steps}>(u);
+        if (i + {width} <= space.count) {{
+            wg_vector<{f.result}, {width}> out;
+#pragma unroll
+            for (int j = 0; j < {width}; j++) out.at[j] = wg_apply({applied});
+            wg_store(y + p[u].at[{count}], out);
+        }}{rest if width > 1 else ""}
+    }}
+}}
+"""
+
+
+# --- copies ---------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _copy(size: int) -> Function:
+    kind = stored_type(_UNITS[size]) if size < 16 else "uint4"
+    return Function(f"wg_copy{size}", (kind,), (size,), kind, 16 // size, "return x0;")
+
+
+def filled(size: int, result: str, device: Device) -> Work | None:
+    """So many bytes of zeros."""
+    unit = next(n for n in (8, 4, 2, 1) if size % n == 0)
+    where = space((size // unit,), [Access((0,)), Access((1,))])
+    return over(_copy(unit), where, [_UNITS[unit].type(0)], result, device) if where.fits else None
+
+
+_TURN = """
+extern "C" __global__ void __launch_bounds__(256)
+wg_turned(const {kind} *__restrict__ x, {kind} *__restrict__ y, const __grid_constant__ wg_space<2> space)
+{{
+    wg_turn(x + space.offset[0], y + space.offset[1], space);
+}}
+"""
+TILED = 16  # elements from which an axis is worth a tile
+
+
+def moved(where: Space, size: int, source: str, result: str, device: Device) -> Work:
+    """Elements of so many bytes from one place to another."""
+    turned = _turned(where)
+    if turned is None or size == 16 or not where.count:
+        return over(_copy(size), where, [source], result, device)
+    kind = stored_type(_UNITS[size])
+    tiles = [-(-n // 32) for n in turned.extents[-2:]]
+    blocks = tiles[0] * tiles[1] * (turned.count // (turned.extents[-1] * turned.extents[-2]))
+    why = f"read along one axis, written along another: {tiles[0]} x {tiles[1]} tiles"
+    arguments = (source, result, turned.packed())
+    return Work((Launch(turn_text(kind), "wg_turned", (blocks, 1, 1), (256, 1, 1), arguments, why=why),))
+
+
+def turn_text(kind: str) -> str:
+    """The CUDA C++ that turns arrays through shared memory."""
+    return '#include "prebuilt.cuh"\n' + _TURN.format(kind=kind)
+
+
+def _turned(where: Space) -> Space | None:
+    """The space with the axis along which the source lies as the last but one, if the result lies along the last."""
+    source, result = where.accesses
+    along = [k for k, step in enumerate(source.steps[:-1]) if step == 1 and where.extents[k] >= TILED]
+    if result.steps[-1] != 1 or source.steps[-1] in (0, 1) or where.extents[-1] < TILED or not along:
+        return None
+    order = [k for k in range(len(where.extents)) if k != along[0]]
+    order.insert(-1, along[0])
+    arrays = [access._replace(steps=tuple(access.steps[k] for k in order)) for access in where.accesses]
+    return Space(tuple(where.extents[k] for k in order), tuple(arrays))

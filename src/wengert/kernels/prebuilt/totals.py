@@ -1,0 +1,140 @@
+"""Reductions with sizes as arguments: threads share rows that lie along memory, or have neighbouring ones of their own.
+
+A row is what is made one number of. Where there are few and long ones several blocks share each, and a second launch
+puts their parts together, in an order that follows from the sizes alone.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from wengert.compiler.fuse import reduced_axes
+from wengert.compiler.index import Loop, strides, variable
+from wengert.graph import Node
+from wengert.kernels.cuda.text import start, state_bytes, state_type
+from wengert.kernels.expressions import load, store, stored_type
+from wengert.kernels.launch import Device, Launch, Struct, Work
+from wengert.kernels.loops import Accumulate, DType
+from wengert.kernels.prebuilt.space import Access, Space, space
+
+THREADS = 256
+
+
+def total(node: Node, device: Device) -> Work | None:
+    """The work of a reduction; None where a kernel for its shape is needed."""
+    (x,) = node.sources
+    axes = reduced_axes(node)
+    outer, inner = (_along(x, [k for k in range(x.ndim) if (k in axes) == is_inner]) for is_inner in (False, True))
+    if not (outer.fits and inner.fits) or x.size >= 1 << 31:
+        return None
+    if not outer.count:
+        return Work(())
+    source = text(node.op.name, x.dtype, node.dtype)
+    return _launches(
+        entry(node.op.name, x.dtype), source, outer, inner, x.dtype, _state(node.op.name, x.dtype, node.dtype), device
+    )
+
+
+def _along(x: Node, axes: list[int]) -> Space:
+    steps = strides(x.shape)
+    return space([x.shape[k] for k in axes], [Access(tuple(steps[k] for k in axes))])
+
+
+def _launches(
+    name: str, source: str, outer: Space, inner: Space, dtype: DType, state: Accumulate, device: Device
+) -> Work:
+    width = 16 // dtype.itemsize
+    across = inner.accesses[0].steps[-1] != 1 and outer.accesses[0].steps[-1] == 1
+    along, beside = (outer, inner) if across else (inner, outer)  # the space whose last axis lies along memory
+    vectors = width > 1 and _even(along, width) and all(s % width == 0 for s in beside.accesses[0].steps)
+    width = width if vectors else 1
+    rows, length = outer.count // (width if across else 1), inner.count // (1 if across else width)
+    lanes = _lanes(rows, length, across, device)
+    blocks = -(-rows // (THREADS // lanes))
+    splits = max(1, min(2 * device.sms // blocks, length // (lanes * 16))) if length > 16 * lanes else 1
+    share = -(-length // splits) * (1 if across else width)
+    splits = -(-inner.count // share) if inner.count else 1
+    shape = "ones" if not vectors else "wide" if across else "long"
+    why = f"{outer.count} rows of {inner.count}: {lanes} threads a row, {splits} blocks share a row"
+    team = Struct(np.array([lanes, across, share], np.uint32).tobytes())
+    arguments = ("x0", "y", "parts", outer.packed(), inner.packed(), team)
+    first = Launch(source, f"{name}_{shape}", (blocks, splits, 1), (THREADS, 1, 1), arguments, why=why)
+    if splits == 1:
+        return Work((first,), {"parts": 1})
+    few = min(1 << (splits - 1).bit_length(), 64)
+    numbers = tuple(map(np.uint32, (outer.count, splits, few)))
+    grid = (-(-outer.count // (THREADS // few)), 1, 1)
+    why = f"{splits} parts of each of {outer.count} rows, in order"
+    then = Launch(source, f"{name}_parts", grid, (THREADS, 1, 1), ("parts", "y", *numbers), why=why)
+    return Work((first, then), {"parts": splits * outer.count * state_bytes(state)})
+
+
+def _even(along: Space, width: int) -> bool:
+    return along.extents[-1] % width == 0 and along.in_vectors(width)
+
+
+def _lanes(rows: int, length: int, across: bool, device: Device) -> int:
+    """Threads to a row, a power of two: few with some elements each, more where there are few rows."""
+    if across:
+        lanes = max(8, THREADS >> max(rows - 1, 0).bit_length())
+        return min(lanes, 1 << max(length - 1, 0).bit_length(), THREADS)
+    lanes = min(THREADS, 1 << max(-(-length // 8) - 1, 0).bit_length())
+    while lanes < min(THREADS, length) and rows * lanes < device.threads // 2:
+        lanes *= 2
+    return lanes
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
+def _state(name: str, x: DType, dtype: DType) -> Accumulate:
+    if name in ("argmax", "argmin"):
+        return Accumulate("", name, x, "x", variable(Loop("i", 2)))
+    return Accumulate("", name, dtype, "x", None)
+
+
+def entry(name: str, x: DType) -> str:
+    """What its kernels are called, before how threads share their rows."""
+    return f"wg_{name}_{x.name}"
+
+
+@functools.cache
+def text(name: str, x: DType, dtype: DType) -> str:
+    """The CUDA C++ of a reduction."""
+    state = _state(name, x, dtype)
+    kind, element, result = state_type(state), stored_type(x), stored_type(dtype)
+    value = load(x, "x")
+    made = f"{value} != 0" if name in ("all", "any") else f"{kind}{{{value}, (int)i}}" if state.position else value
+    done = "s.at" if state.position else store(dtype, "s")
+    width = 16 // x.itemsize
+    shapes = [("ones", 1, False), *([("long", width, False), ("wide", width, True)] if width > 1 else [])]
+    kernels = "".join(
+        f"""
+extern "C" __global__ void __launch_bounds__({THREADS})
+{entry(name, x)}_{shape}(const {element} *__restrict__ x, {result} *__restrict__ y, {kind} *__restrict__ parts,
+    const __grid_constant__ wg_space<1> outer, const __grid_constant__ wg_space<1> inner, wg_team team)
+{{
+    wg_total_rows<{vector}, {"true" if wide else "false"}, wg_total>(x, y, parts, outer, inner, team);
+}}
+"""
+        for shape, vector, wide in shapes
+    )
+    return f"""#include "prebuilt.cuh"
+
+struct wg_total {{
+    typedef {kind} state;
+    WG_MEMBER static state start() {{ return {start(state)}; }}
+    WG_MEMBER static state of({element} x, unsigned i) {{ return {made}; }}
+    WG_MEMBER static state both(state a, state b) {{ return wg_{name}()(a, b); }}
+    WG_MEMBER static {result} done(state s) {{ return {done}; }}
+}};
+{kernels}
+extern "C" __global__ void __launch_bounds__({THREADS})
+{entry(name, x)}_parts(const {kind} *__restrict__ parts, {result} *__restrict__ y, unsigned count, unsigned splits,
+    unsigned lanes)
+{{
+    wg_total_parts<wg_total>(parts, y, count, splits, lanes);
+}}
+"""

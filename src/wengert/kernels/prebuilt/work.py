@@ -1,0 +1,147 @@
+"""Which op is carried out how: from a node to launches whose texts depend on its op and dtypes alone.
+
+The node's operands are the buffers "x0", "x1", ..., its result is "y".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wengert.compiler.fuse import REDUCTIONS
+from wengert.compiler.index import strides
+from wengert.dtypes import COMPLEX, int64
+from wengert.graph import Node
+from wengert.kernels.expressions import c_expression, scalar_type
+from wengert.kernels.launch import Argument, Device, Work, in_turn
+from wengert.kernels.prebuilt.elements import Function, filled, function, moved, over
+from wengert.kernels.prebuilt.space import Access, Space, broadcast, sliced, space, whole
+from wengert.kernels.prebuilt.totals import total
+
+
+def work(node: Node, device: Device) -> Work | None:
+    """The launches of an op, or None where there is no kernel that takes its sizes as arguments."""
+    if isinstance(node.dtype, tuple) or any(isinstance(source.dtype, tuple) for source in node.sources):
+        return None
+    rule = _RULES.get(node.op.name)
+    if rule is not None:
+        return rule(node, device)
+    if node.dtype in COMPLEX or any(source.dtype in COMPLEX for source in node.sources) or not node.sources:
+        return None
+    return total(node, device) if node.op.name in REDUCTIONS else _elementwise(node, device)
+
+
+# --- elements -------------------------------------------------------------------------------------------------------
+
+
+def _elementwise(node: Node, device: Device) -> Work | None:
+    dtypes = [source.dtype for source in node.sources]
+    names: list[Argument] = [f"x{k}" for k in range(len(dtypes))]
+    attrs, accesses = node.attrs, [broadcast(source.shape, node.shape) for source in node.sources]
+    checks = node.op.name == "checked_index"
+    if checks:  # the size that an index is checked against is an operand
+        names, attrs = [*names, np.int64(attrs["size"])], {**attrs, "size": f"a{len(dtypes)}"}
+        accesses.append(broadcast((), node.shape))
+    expression = c_expression(node.op, dtypes[-1], [f"a{k}" for k in range(len(dtypes))], attrs)
+    where = space(node.shape, [*accesses, whole(node.shape)])
+    if expression is None or not where.fits:
+        return None
+    given = [*dtypes, int64] if checks else dtypes
+    expression = expression.replace("wg_checked_index(", "wg_checked_index(wg_error, ")
+    return over(function(node.op.name, given, node.dtype, expression, checks), where, names, "y", device)
+
+
+def _iota(node: Node, device: Device) -> Work | None:
+    where = space(node.shape, [whole(node.shape)])
+    if not where.fits or node.dtype in COMPLEX:
+        return None
+    ramp = function("iota", (), node.dtype, f"({scalar_type(node.dtype)})i")
+    return over(ramp, where, [], "y", device)
+
+
+# the two words of the key are one number
+_PHILOX = "return wg_philox((uint32_t)x0, (uint32_t)(x0 >> 32), x1, x2, i);"
+
+
+def _random_bits(node: Node, device: Device) -> Work | None:
+    key, counter = node.sources
+    one = broadcast((), node.shape)
+    where = space(node.shape, [one, one, one, whole(node.shape)])
+    if key.ndim != 1 or counter.ndim or not where.fits:
+        return None
+    words = Function("wg_random_bits", ("uint64_t",) * 3, (8,) * 3, "uint32_t", 4, _PHILOX)
+    return over(words, where, ["x0", "x1", np.uint64(node.attrs["stream"])], "y", device)
+
+
+# --- movement -------------------------------------------------------------------------------------------------------
+
+
+def _moving(source: Callable[[Node], Access]) -> Callable[[Node, Device], Work | None]:
+    """The rule of an op every element of which is one of its source's."""
+
+    def rule(node: Node, device: Device) -> Work | None:
+        where = space(node.shape, [source(node), whole(node.shape)])
+        return moved(where, node.dtype.itemsize, "x0", "y", device) if where.fits else None
+
+    return rule
+
+
+def _permuted(node: Node) -> Access:
+    steps = strides(node.sources[0].shape)
+    return Access(tuple(steps[axis] for axis in node.attrs["axes"]))
+
+
+def _flipped(node: Node) -> Access:
+    along, turned = strides(node.shape), node.attrs["axes"]
+    steps = tuple(-step if axis in turned else step for axis, step in enumerate(along))
+    return Access(steps, sum((node.shape[axis] - 1) * along[axis] for axis in turned))
+
+
+def _into(node: Node, source: Node, starts: tuple[int, ...], steps: tuple[int, ...]) -> Space:
+    """A source laid into a result."""
+    return space(source.shape, [whole(source.shape), sliced(node.shape, starts, steps)])
+
+
+def _place(node: Node, device: Device) -> Work | None:
+    size = node.dtype.itemsize
+    where = _into(node, node.sources[0], node.attrs["starts"], node.attrs["steps"])
+    zeros = filled(node.size * size, "y", device)
+    return in_turn([zeros, moved(where, size, "x0", "y", device)]) if where.fits and zeros is not None else None
+
+
+def _put_slice(node: Node, device: Device) -> Work | None:
+    x, values = node.sources
+    size = node.dtype.itemsize
+    where = _into(node, values, node.attrs["starts"], node.attrs["steps"])
+    all_of_it = space(x.shape, [whole(x.shape), whole(x.shape)])
+    if not (where.fits and all_of_it.fits):
+        return None
+    return in_turn([moved(all_of_it, size, "x0", "y", device), moved(where, size, "x1", "y", device)])
+
+
+def _concat(node: Node, device: Device) -> Work | None:
+    axis, start, works = node.attrs["axis"], 0, []
+    for k, source in enumerate(node.sources):
+        starts = tuple(start if i == axis else 0 for i in range(node.ndim))
+        where = _into(node, source, starts, (1,) * node.ndim)
+        if not where.fits:
+            return None
+        works.append(moved(where, node.dtype.itemsize, f"x{k}", "y", device))
+        start += source.shape[axis]
+    return in_turn(works)
+
+
+_copied = _moving(lambda node: Access(tuple(strides(node.shape))))
+_RULES: dict[str, Callable[[Node, Device], Work | None]] = {
+    "iota": _iota,
+    "random_bits": _random_bits,
+    "permute_dims": _moving(_permuted),
+    "broadcast_to": _moving(lambda node: broadcast(node.sources[0].shape, node.shape)),
+    "slice": _moving(lambda node: sliced(node.sources[0].shape, node.attrs["starts"], node.attrs["steps"])),
+    "flip": _moving(_flipped),
+    **dict.fromkeys(("reshape", "alias", "stop_gradient", "variable", "again"), _copied),
+    "place": _place,
+    "put_slice": _put_slice,
+    "concat": _concat,
+}
