@@ -11,7 +11,7 @@ import pytest
 
 from tests.kernels.test_attention_cuda import CASES, node_of
 from tests.kernels.test_gemm import product
-from tests.kernels.test_prebuilt import casts, elements, made, moves, totals
+from tests.kernels.test_prebuilt import FAMILIES
 from wengert.backends.cuda.compile import cubin
 from wengert.dtypes import bfloat16, float16, float32, float64, int32, uint16
 from wengert.kernels import attention_cuda, prebuilt
@@ -48,7 +48,7 @@ def every_work(device: Device) -> Iterator[Work]:
     for dtype in (float32, bfloat16, float16):
         for case in (*CASES, (((2, 64, 128),) * 3, None, {"causal": True, "scale": 0.1})):
             yield from _attention(case, dtype, device)
-    for node in (*elements(), *casts(), *moves(), *totals(), *made()):
+    for node in (node for family in FAMILIES for node in family()):
         found = prebuilt.work(node, device)
         assert found is not None
         yield found

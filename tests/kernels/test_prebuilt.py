@@ -10,16 +10,21 @@ import pytest
 
 import wengert as wg
 from tests.kernels.emulator import Emulator
+from tests.kernels.headers import pasted
+from tests.kernels.test_addressing_cuda import CASES as ADDRESSED
 from wengert.dtypes import ALL, COMPLEX, bfloat16, bool_, float16, float32, float64, int32, int64, uint8, uint64
 from wengert.graph import Node
 from wengert.kernels import prebuilt
 from wengert.kernels.cuda.text import ERROR
 from wengert.kernels.launch import H200, RTX_2080, Launch, Work
-from wengert.kernels.prebuilt.space import Access, Space, _divisor, space
+from wengert.kernels.space import Access, Space, _divisor, space
 from wengert.ops import elementwise, movement, reduce
+from wengert.ops.addressing import GATHER, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.core import cast, data, literal, placeholder
 from wengert.ops.creation import iota
+from wengert.ops.linalg import matmul
 from wengert.ops.random import random_bits
+from wengert.ops.running import CUMSUM
 
 Array = np.ndarray[Any, Any]
 
@@ -92,13 +97,21 @@ def made() -> list[Node]:
     ]
 
 
-@pytest.mark.parametrize("family", [elements, casts, moves, totals, made], ids=lambda family: family.__name__)
+def addressed() -> list[Node]:
+    """Elements named by integers, running sums, and small products."""
+    products = [matmul(array(float32, m, k), array(float32, k, n)) for m, k, n in ((3, 5, 7), (33, 130, 20), (1, 1, 1))]
+    return [*(make() for make in ADDRESSED.values()), *products]
+
+
+FAMILIES = [elements, casts, moves, totals, made, addressed]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_every_text_computes_its_op(family: Any) -> None:
     nodes = family()
-    works = [prebuilt.work(node, RTX_2080) for node in nodes]
-    emulator = Emulator(work for work in works if work is not None)
+    works = [worked(node) for node in nodes]
+    emulator = Emulator(works)
     for node, work in zip(nodes, works):
-        assert work is not None, node
         sources = [value(source) for source in node.sources]
         want = node.op.run(sources, node)
         got = np.full(node.size * node.dtype.itemsize, 0x2B, np.uint8).view(node.dtype).reshape(node.shape)
@@ -106,6 +119,12 @@ def test_every_text_computes_its_op(family: Any) -> None:
         emulator.run(work, {**named, "y": got, ERROR: np.zeros(1, np.int32)})
         tolerance = {float16: 1e-2, bfloat16: 1e-1, float32: 2e-5}.get(node.dtype, 1e-12)
         np.testing.assert_allclose(got.astype(complex), want.astype(complex), tolerance, tolerance, err_msg=str(node))
+
+
+def worked(node: Node) -> Work:
+    work = prebuilt.work(node, RTX_2080)
+    assert work is not None, str(node)
+    return pasted(work) if node.op.name == "matmul" else work
 
 
 def value(node: Node) -> Array:
@@ -145,6 +164,21 @@ def test_a_new_shape_is_no_new_text() -> None:
     texts = {launch.source for work in works if work is not None for launch in work.launches}
     assert all(work is not None for work in works)
     assert len(texts) == 4  # add, sum, copies, and copies by tiles
+
+
+def test_a_new_shape_of_rows_or_products_is_one_of_a_few_texts() -> None:
+    rng = np.random.default_rng(0)
+    texts: dict[str, set[str]] = {}
+    for _ in range(100):
+        m, n, k, *more = (int(size) for size in rng.integers(2, 60, 5))
+        x, index = placeholder((m, n), float32), placeholder(tuple(more), int64)
+        rows = placeholder((*more, n), float32)
+        found = [GATHER(x, index, axis=0), SCATTER_ADD(x, rows, index, axis=0), matmul(x, placeholder((n, k), float32))]
+        for node in (*found, TAKE_ALONG(x, placeholder((m, k), int64), axis=1), CUMSUM(x, axis=0, backwards=False)):
+            texts.setdefault(node.op.name, set()).update(launch.source for launch in launches(node))
+    counts = {name: len(found) for name, found in texts.items()}
+    # rows are moved 4, 8 or 16 bytes at a time; those of a product begin on 16 bytes or do not
+    assert counts == {"gather": 3, "scatter_add": 4, "matmul": 4, "take_along": 1, "cumsum": 1}
 
 
 def test_what_needs_larger_places_has_a_kernel_of_its_own() -> None:

@@ -1,14 +1,15 @@
 """Work on a GPU for elements named by integers, for replaced slices, joined values and running sums.
 
-Shapes are in the texts where an index is worked out from them, arguments where they only count. Rows are added to one
-place in the order of their indices, whatever the launch: an index's rank among the equal ones before it is counted,
-places get a list of their rows each, and one thread adds a list up.
+Texts name the sizes that indices are worked out from: as constants, for compiled programs, or as arguments, for single
+ops of any shape. Rows are added to one place in the order of their indices, whatever the launch: an index's rank among
+the equal ones before it is counted, places get a list of their rows each, and one thread adds a list up.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,23 +17,14 @@ from wengert.dtypes import COMPLEX, int32, int64
 from wengert.graph import Node
 from wengert.kernels.addressing import broadcast_steps, is_zero, splits
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
-from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.launch import Argument, Device, Launch, Work
+from wengert.kernels.sizes import THREADS, Sizes
+from wengert.kernels.space import Access, space
 
 Named = Callable[[Node], str]
 ERROR = "wg_error"
-THREADS = 256
 RANKED = 1 << 16  # rows whose order is worked out together: the comparisons are the square of it
 _MOVED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long", 16: "uint4"}
-
-
-def _grid(count: int, device: Device) -> tuple[int, int, int]:
-    """Blocks for so many independent elements: one thread each, up to what the device holds a few times over."""
-    return (max(1, min(-(-count // THREADS), 16 * device.sms)), 1, 1)
-
-
-def _launch(text: str, entry: str, count: int, device: Device, arguments: Sequence[str | np.generic]) -> Launch:
-    source = f'#include "math.cuh"\n#include "address.cuh"\n\n{text}'
-    return Launch(source, entry, _grid(count, device), (THREADS, 1, 1), tuple(arguments), why=f"{count} elements")
 
 
 def _moved(width: int) -> tuple[str, int]:
@@ -49,28 +41,44 @@ def fits(node: Node, indices: Sequence[Node]) -> bool:
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _places(node: Node, indices: Sequence[Node], places: Sequence[int]) -> tuple[str, str, str]:
-    """The function that gives the i-th place, its parameters as declared, and as passed on."""
-    sizes = node.sources[0].shape[node.attrs["axis"] :]
-    parameters = [f"const {stored_type(index.dtype)} *k{i}" for i, index in enumerate(indices)]
-    declared = ", ".join([*parameters, "int *wg_error"])
-    passed = ", ".join([*(f"k{i}" for i in range(len(indices))), "wg_error"])
-    lines = ["wg_long place = 0;"]
-    for number, (index, size) in enumerate(zip(indices, sizes)):
-        terms, below = [], 1
-        for extent, step in reversed(list(zip(places, broadcast_steps(index, tuple(places))))):
-            if step:
-                terms.append(f"i / {below}LL % {extent}LL * {step}LL")
-            below *= extent
-        at = " + ".join(terms) or "0"
-        lines.append(f"place = place * {size}LL + wg_in_range(k{number}[{at}], {size}LL, wg_error);")
-    body = "\n    ".join(lines)
-    text = f"static __device__ inline wg_long wg_place(wg_long i, {declared})\n{{\n    {body}\n    return place;\n}}\n"
-    return text, declared, passed
+class _Places(NamedTuple):
+    """How a text finds the place that the i-th set of indices names."""
+
+    parameters: str  # the arrays of indices
+    sizes: dict[str, int]
+    lines: str  # of the function
+
+    def function(self, sizes: Sizes) -> str:
+        """The function `wg_place` of i, the parameters and what sizes add to them."""
+        return (
+            f"static __device__ inline wg_count wg_place(wg_count i, {self.parameters}{sizes.parameters})\n"
+            f"{{\n    wg_count place = 0;\n{self.lines}    return place;\n}}\n"
+        )
 
 
-def gather(node: Node, named: Named, device: Device) -> Work | None:
-    """Rows that an array for each of some axes names."""
+def _places(node: Node, indices: Sequence[Node], places: Sequence[int]) -> _Places:
+    """The places that arrays of indices name, over axes as few as they can be."""
+    accesses = [Access(tuple(broadcast_steps(index, tuple(places)))) for index in indices]
+    where = space(places, accesses)
+    sizes = {f"extent{axis}": n for axis, n in enumerate(where.extents) if axis}
+    lines = ""
+    for axis in reversed(range(1, len(where.extents))):
+        lines += f"    const wg_count i{axis} = i % extent{axis};\n    i /= extent{axis};\n"
+    lines = lines + "    const wg_count i0 = i;\n"
+    for k, (access, size) in enumerate(zip(where.accesses, node.sources[0].shape[node.attrs["axis"] :])):
+        sizes |= {f"size{k}": size, **{f"step{k}_{axis}": step for axis, step in enumerate(access.steps)}}
+        at = " + ".join(f"i{axis} * step{k}_{axis}" for axis in range(len(access.steps)))
+        lines += f"    place = place * size{k} + wg_in_range(k{k}[{at}], size{k}, wg_error);\n"
+    arrays = [f"const {stored_type(index.dtype)} *k{k}" for k, index in enumerate(indices)]
+    return _Places(", ".join([*arrays, "int *wg_error"]), sizes, lines)
+
+
+def _passed(indices: Sequence[Node], sizes: Sizes) -> str:
+    return ", ".join([*(f"k{k}" for k in range(len(indices))), "wg_error"]) + sizes.passed
+
+
+def gather(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+    """Rows that an array for each of some axes names; `general`: by a text for all sizes."""
     x, *indices = node.sources
     if not fits(node, indices):
         return None
@@ -78,30 +86,31 @@ def gather(node: Node, named: Named, device: Device) -> Work | None:
     outer, size, inner = splits(node, len(indices))
     places = node.shape[axis : node.ndim - (x.ndim - axis - len(indices))]
     kind, width = _moved(max(inner * node.dtype.itemsize, 1))
-    place, declared, passed = _places(node, indices, places)
-    total = outer * math.prod(places) * width
+    found, count = _places(node, indices, places), math.prod(places)
+    total = outer * count * width
     if not node.size or not x.size:
         return Work(())
-    text = f"""{place}
-extern "C" __global__ void wg_gather(const {kind} *x, {kind} *y, {declared})
+    sizes = Sizes(general, total=total, width=width, count=count, size=size, **found.sizes)
+    text = f"""{found.function(sizes)}
+extern "C" __global__ void wg_gather(const {kind} *x, {kind} *y, {found.parameters}{sizes.parameters})
 {{
-    WG_EACH(at, {total}LL) {{
-        wg_long j = at % {width}LL, i = at / {width}LL % {math.prod(places)}LL, o = at / {width * math.prod(places)}LL;
-        y[at] = x[(o * {size}LL + wg_place(i, {passed})) * {width}LL + j];
+    WG_EACH(at, total) {{
+        wg_count row = at / width, j = at % width, i = row % count, o = row / count;
+        y[at] = x[(o * size + wg_place(i, {_passed(indices, sizes)})) * width + j];
     }}
 }}
 """
     arguments = [named(x), named(node), *(named(index) for index in indices), ERROR]
-    return Work((_launch(text, "wg_gather", total, device, arguments),))
+    return Work((sizes.launch(text, "wg_gather", total, device, arguments),))
 
 
-def scatter(node: Node, named: Named, device: Device) -> Work | None:
-    """Rows replaced, by the last index that names a place, or added to."""
+def scatter(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+    """Rows replaced, by the last index that names a place, or added to; `general`: by texts for all sizes."""
     x, values, *indices = node.sources
     if not fits(node, indices):
         return None
     if node.op.name == "scatter_add":
-        return _scatter_add(node, named, device)
+        return _scatter_add(node, named, device, general)
     axis = node.attrs["axis"]
     outer, size, inner = splits(node, len(indices))
     places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
@@ -109,62 +118,72 @@ def scatter(node: Node, named: Named, device: Device) -> Work | None:
     kind, width = _moved(max(inner * node.dtype.itemsize, 1))
     if not node.size:
         return Work(())
-    start = _start(x, node, named, device)
+    start = _start(x, node, named, device, general)
     if not values.size:
         return Work(start)
-    place, declared, passed = _places(node, indices, places)
+    found = _places(node, indices, places)
+    total = outer * count * width
+    sizes = Sizes(general, total=total, width=width, count=count, size=size, **found.sizes)
+    passed = _passed(indices, sizes)
     unique = count == 1  # no other index can name the same place
     given, last, check = (", const int *last", ["last"], "if (last[place] == i) ") if not unique else ("", [], "")
-    text = f"""{place}
-extern "C" __global__ void wg_clear(int *last)
+    text = f"""{found.function(sizes)}
+extern "C" __global__ void wg_clear(int *last{sizes.parameters})
 {{
-    WG_EACH(i, {size}LL) last[i] = -1;
+    WG_EACH(i, size) last[i] = -1;
 }}
 
-extern "C" __global__ void wg_find_last(int *last, {declared})
+extern "C" __global__ void wg_find_last(int *last, {found.parameters}{sizes.parameters})
 {{
-    WG_EACH(i, {count}LL) atomicMax(last + wg_place(i, {passed}), (int)i);
+    WG_EACH(i, count) atomicMax(last + wg_place(i, {passed}), (int)i);
 }}
 
-extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y{given}, {declared})
+extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y{given}, {found.parameters}{sizes.parameters})
 {{
-    WG_EACH(at, {outer * count * width}LL) {{
-        wg_long j = at % {width}LL, i = at / {width}LL % {count}LL, o = at / {width * count}LL;
-        wg_long place = wg_place(i, {passed});
-        {check}y[(o * {size}LL + place) * {width}LL + j] = values[at];
+    WG_EACH(at, total) {{
+        wg_count row = at / width, j = at % width, i = row % count, o = row / count;
+        wg_count place = wg_place(i, {passed});
+        {check}y[(o * size + place) * width + j] = values[at];
     }}
 }}
 """
     numbers = [*(named(index) for index in indices), ERROR]
-    put = _launch(text, "wg_put_rows", outer * count * width, device, [named(values), named(node), *last, *numbers])
+    put = sizes.launch(text, "wg_put_rows", total, device, [named(values), named(node), *last, *numbers])
     if unique:
         return Work((*start, put))
-    clear = _launch(text, "wg_clear", size, device, last)
-    find = _launch(text, "wg_find_last", count, device, [*last, *numbers])
+    clear = sizes.launch(text, "wg_clear", size, device, last)
+    find = sizes.launch(text, "wg_find_last", count, device, [*last, *numbers])
     return Work((*start, clear, find, put), {"last": 4 * size})
 
 
-def _start(x: Node, node: Node, named: Named, device: Device) -> tuple[Launch, ...]:
+def _start(x: Node, node: Node, named: Named, device: Device, general: bool) -> tuple[Launch, ...]:
     """What fills a result with what is written into, `x` or zeros; nothing where it takes the place of `x`."""
     kind, count = _moved(node.size * node.dtype.itemsize)
     if is_zero(x):
+        sizes = Sizes(general, count=count)
         zero = "make_uint4(0, 0, 0, 0)" if kind == "uint4" else "0"
-        text = f'extern "C" __global__ void wg_fill({kind} *y)\n{{\n    WG_EACH(i, {count}LL) y[i] = {zero};\n}}\n'
-        return (_launch(text, "wg_fill", count, device, [named(node)]),)
-    return () if named(x) == named(node) else copy(named(x), named(node), node, device).launches
+        text = f"""extern "C" __global__ void wg_fill({kind} *y{sizes.parameters})
+{{
+    WG_EACH(i, count) y[i] = {zero};
+}}
+"""
+        return (sizes.launch(text, "wg_fill", count, device, [named(node)]),)
+    return () if named(x) == named(node) else copy(named(x), named(node), node, device, general).launches
 
 
-def copy(source: str, target: str, node: Node, device: Device) -> Work:
+def copy(source: str, target: str, node: Node, device: Device, general: bool = False) -> Work:
     """All elements of a value, from one buffer to another."""
     kind, count = _moved(max(node.size * node.dtype.itemsize, 1))
-    text = (
-        f'extern "C" __global__ void wg_copy(const {kind} *x, {kind} *y)\n'
-        f"{{\n    WG_EACH(i, {count}LL) y[i] = x[i];\n}}\n"
-    )
-    return Work((_launch(text, "wg_copy", count, device, [source, target]),) if node.size else ())
+    sizes = Sizes(general, count=count)
+    text = f"""extern "C" __global__ void wg_copy(const {kind} *x, {kind} *y{sizes.parameters})
+{{
+    WG_EACH(i, count) y[i] = x[i];
+}}
+"""
+    return Work((sizes.launch(text, "wg_copy", count, device, [source, target]),) if node.size else ())
 
 
-def _scatter_add(node: Node, named: Named, device: Device) -> Work:
+def _scatter_add(node: Node, named: Named, device: Device, general: bool) -> Work:
     """Rows added to the places that indices name, in the order of the indices."""
     x, values, *indices = node.sources
     axis = node.attrs["axis"]
@@ -173,34 +192,37 @@ def _scatter_add(node: Node, named: Named, device: Device) -> Work:
     count = math.prod(places)
     if not node.size:
         return Work(())
-    start = _start(x, node, named, device)
+    start = _start(x, node, named, device, general)
     if not values.size:
         return Work(start)
-    place, declared, passed = _places(node, indices, places)
+    found = _places(node, indices, places)
+    total = outer * size * inner
+    sizes = Sizes(general, total=total, count=count, size=size, inner=inner, **found.sizes)
     kind, scalar = stored_type(node.dtype), scalar_type(node.dtype)
-    text = f"""{place}
-extern "C" __global__ void wg_name_places(int *places, int *counts, wg_long first, wg_long n, {declared})
+    text = f"""{found.function(sizes)}
+extern "C" __global__ void wg_name_places(int *places, int *counts, wg_long first, wg_long n,
+                                          {found.parameters}{sizes.parameters})
 {{
     WG_EACH(i, n) {{
-        int place = (int)wg_place(first + i, {passed});
+        int place = (int)wg_place(first + i, {_passed(indices, sizes)});
         places[i] = place;
         atomicAdd(counts + place, 1);
     }}
 }}
 
-extern "C" __global__ void wg_zero(int *counts)
+extern "C" __global__ void wg_zero(int *counts{sizes.parameters})
 {{
-    WG_EACH(i, {size}LL) counts[i] = 0;
+    WG_EACH(i, size) counts[i] = 0;
 }}
 
 // Where the list of each place begins: one block adds the counts up.
-extern "C" __global__ void wg_begin(const int *counts, int *begins)
+extern "C" __global__ void wg_begin(const int *counts, int *begins{sizes.parameters})
 {{
     __shared__ int sums[{THREADS}];
-    const int each = ({size} + {THREADS} - 1) / {THREADS};
-    int total = 0, from = threadIdx.x * each, to = min(from + each, {size});
-    for (int i = from; i < to; i++) total += counts[i];
-    sums[threadIdx.x] = total;
+    const int each = ((int)size + {THREADS} - 1) / {THREADS};
+    int own_sum = 0, from = threadIdx.x * each, to = min(from + each, (int)size);
+    for (int i = from; i < to; i++) own_sum += counts[i];
+    sums[threadIdx.x] = own_sum;
     __syncthreads();
     if (threadIdx.x == 0)
         for (int i = 0, sum = 0; i < {THREADS}; i++) {{
@@ -217,7 +239,7 @@ extern "C" __global__ void wg_begin(const int *counts, int *begins)
 }}
 
 // The lists themselves: an index stands behind the equal ones before it.
-extern "C" __global__ void wg_rank(const int *places, const int *begins, int *lists, int n)
+extern "C" __global__ void wg_rank(const int *places, const int *begins, int *lists, int n{sizes.parameters})
 {{
     __shared__ int tile[{THREADS}];
     for (int base = blockIdx.x * {THREADS}; base < n; base += gridDim.x * {THREADS}) {{
@@ -234,16 +256,16 @@ extern "C" __global__ void wg_rank(const int *places, const int *begins, int *li
 }}
 
 extern "C" __global__ void wg_add_rows({kind} *y, const {kind} *values, const int *counts, const int *begins,
-                                       const int *lists, wg_long first)
+                                       const int *lists, wg_long first{sizes.parameters})
 {{
-    WG_EACH(at, {outer * size * inner}LL) {{
-        wg_long j = at % {inner}LL, place = at / {inner}LL % {size}LL, o = at / {inner * size}LL;
+    WG_EACH(at, total) {{
+        wg_count row = at / inner, j = at % inner, place = row % size, o = row / size;
         int n = counts[place];
         if (n == 0) continue;
         const int *list = lists + begins[place];
         {scalar} sum = {load(node.dtype, "y[at]")};
         for (int k = 0; k < n; k++) {{
-            {kind} value = values[(o * {count}LL + first + list[k]) * {inner}LL + j];
+            {kind} value = values[(o * count + first + list[k]) * inner + j];
             sum += {load(node.dtype, "value")};
         }}
         y[at] = {store(node.dtype, "sum")};
@@ -254,19 +276,14 @@ extern "C" __global__ void wg_add_rows({kind} *y, const {kind} *values, const in
     launches = [*start]
     for first in range(0, count, RANKED):
         n = min(RANKED, count - first)
-        begin = _launch(text, "wg_begin", 1, device, ["counts", "begins"])
+        some: list[Argument] = [np.int64(first), np.int64(n)]
+        rows: list[Argument] = [named(node), named(values), "counts", "begins", "lists", np.int64(first)]
         launches += [
-            _launch(text, "wg_zero", size, device, ["counts"]),
-            _launch(text, "wg_name_places", n, device, ["places", "counts", np.int64(first), np.int64(n), *numbers]),
-            begin,
-            _launch(text, "wg_rank", n, device, ["places", "begins", "lists", np.int32(n)]),
-            _launch(
-                text,
-                "wg_add_rows",
-                outer * size * inner,
-                device,
-                [named(node), named(values), "counts", "begins", "lists", np.int64(first)],
-            ),
+            sizes.launch(text, "wg_zero", size, device, ["counts"]),
+            sizes.launch(text, "wg_name_places", n, device, ["places", "counts", *some, *numbers]),
+            sizes.launch(text, "wg_begin", 1, device, ["counts", "begins"]),
+            sizes.launch(text, "wg_rank", n, device, ["places", "begins", "lists", np.int32(n)]),
+            sizes.launch(text, "wg_add_rows", total, device, rows),
         ]
     n = min(RANKED, count)
     return Work(tuple(launches), {"places": 4 * n, "lists": 4 * n, "counts": 4 * size, "begins": 4 * size})
@@ -275,8 +292,8 @@ extern "C" __global__ void wg_add_rows({kind} *y, const {kind} *values, const in
 # --- elements along an axis -----------------------------------------------------------------------------------------
 
 
-def along(node: Node, named: Named, device: Device) -> Work | None:
-    """Elements that an index for each names, along an axis."""
+def along(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+    """Elements that an index for each names, along an axis; `general`: by texts for all sizes."""
     name, axis = node.op.name, node.attrs["axis"]
     x, index = node.sources[0], node.sources[-1]
     same = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :]) == index.shape
@@ -284,6 +301,8 @@ def along(node: Node, named: Named, device: Device) -> Work | None:
         return None
     outer, size, inner = splits(node, 1)
     count = index.shape[axis]
+    total = node.size if name == "take_along" else outer * inner
+    sizes = Sizes(general, total=total, count=count, size=size, inner=inner)
     number = stored_type(index.dtype)
     if not node.size:
         return Work(())
@@ -292,59 +311,61 @@ def along(node: Node, named: Named, device: Device) -> Work | None:
             return None
         kind = _MOVED[node.dtype.itemsize]
         text = f"""extern "C" __global__ void wg_take_along(const {kind} *x, const {number} *k, {kind} *y,
-                                         int *wg_error)
+                                         int *wg_error{sizes.parameters})
 {{
-    WG_EACH(at, {node.size}LL) {{
-        wg_long j = at % {inner}LL, o = at / {count * inner}LL;
-        y[at] = x[(o * {size}LL + wg_in_range(k[at], {size}LL, wg_error)) * {inner}LL + j];
+    WG_EACH(at, total) {{
+        wg_count j = at % inner, o = at / inner / count;
+        y[at] = x[(o * size + wg_in_range(k[at], size, wg_error)) * inner + j];
     }}
 }}
 """
         arguments = [named(x), named(index), named(node), ERROR]
-        return Work((_launch(text, "wg_take_along", node.size, device, arguments),))
-    start = _start(x, node, named, device)
+        return Work((sizes.launch(text, "wg_take_along", total, device, arguments),))
+    start = _start(x, node, named, device, general)
     if not index.size:
         return Work(start)
     kind = stored_type(node.dtype)
     put = "y[to] = values[at];"
     if name == "add_along":
-        total = f"{load(node.dtype, 'y[to]')} + {load(node.dtype, 'values[at]')}"
-        put = f"y[to] = {store(node.dtype, total)};"
-    text = f"""extern "C" __global__ void wg_{name}(const {kind} *values, const {number} *k, {kind} *y, int *wg_error)
+        added = f"{load(node.dtype, 'y[to]')} + {load(node.dtype, 'values[at]')}"
+        put = f"y[to] = {store(node.dtype, added)};"
+    text = f"""extern "C" __global__ void wg_{name}(const {kind} *values, const {number} *k, {kind} *y,
+                                     int *wg_error{sizes.parameters})
 {{
-    WG_EACH(column, {outer * inner}LL) {{
-        wg_long j = column % {inner}LL, o = column / {inner}LL;
-        for (wg_long i = 0; i < {count}LL; i++) {{
-            wg_long at = (o * {count}LL + i) * {inner}LL + j;
-            wg_long to = (o * {size}LL + wg_in_range(k[at], {size}LL, wg_error)) * {inner}LL + j;
+    WG_EACH(column, total) {{
+        wg_count j = column % inner, o = column / inner;
+        for (wg_count i = 0; i < count; i++) {{
+            wg_count at = (o * count + i) * inner + j;
+            wg_count to = (o * size + wg_in_range(k[at], size, wg_error)) * inner + j;
             {put}
         }}
     }}
 }}
 """
     arguments = [named(node.sources[1]), named(index), named(node), ERROR]
-    return Work((*start, _launch(text, f"wg_{name}", outer * inner, device, arguments)))
+    return Work((*start, sizes.launch(text, f"wg_{name}", total, device, arguments)))
 
 
 # --- the rest -------------------------------------------------------------------------------------------------------
 
 
-def cumsum(node: Node, named: Named, device: Device) -> Work | None:
-    """The running sum along an axis: a thread for each line of it."""
+def cumsum(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+    """The running sum along an axis: a thread for each line of it; `general`: by a text for all sizes."""
     if node.dtype in COMPLEX:
         return None
     outer, size, inner = splits(node, 1)
     kind, scalar = stored_type(node.dtype), scalar_type(node.dtype)
     if not node.size:
         return Work(())
-    at = f"(o * {size}LL + {f'{size - 1} - i' if node.attrs['backwards'] else 'i'}) * {inner}LL + j"
-    text = f"""extern "C" __global__ void wg_cumsum(const {kind} *x, {kind} *y)
+    total = outer * inner
+    sizes = Sizes(general, total=total, size=size, inner=inner)
+    text = f"""extern "C" __global__ void wg_cumsum(const {kind} *x, {kind} *y{sizes.parameters})
 {{
-    WG_EACH(line, {outer * inner}LL) {{
-        wg_long j = line % {inner}LL, o = line / {inner}LL;
+    WG_EACH(line, total) {{
+        wg_count j = line % inner, o = line / inner;
         {scalar} sum = 0;
-        for (wg_long i = 0; i < {size}LL; i++) {{
-            wg_long at = {at};
+        for (wg_count i = 0; i < size; i++) {{
+            wg_count at = (o * size + {"size - 1 - i" if node.attrs["backwards"] else "i"}) * inner + j;
             sum += {load(node.dtype, "x[at]")};
             y[at] = {store(node.dtype, "sum")};
         }}
@@ -352,7 +373,7 @@ def cumsum(node: Node, named: Named, device: Device) -> Work | None:
 }}
 """
     arguments = [named(node.sources[0]), named(node)]
-    return Work((_launch(text, "wg_cumsum", outer * inner, device, arguments),))
+    return Work((sizes.launch(text, "wg_cumsum", total, device, arguments),))
 
 
 def concat(node: Node, named: Named, device: Device) -> Work | None:
@@ -367,13 +388,14 @@ def concat(node: Node, named: Named, device: Device) -> Work | None:
         common = math.gcd(width * size, inner * size, start * size, 16)
         kind = _MOVED[common]
         if source.size:
-            units = [n * size // common for n in (width, inner, start)]
+            wide, apart, first = (n * size // common for n in (width, inner, start))
+            sizes = Sizes(False, total=outer * wide, wide=wide, apart=apart, first=first)
             text = f"""extern "C" __global__ void wg_join(const {kind} *x, {kind} *y)
 {{
-    WG_EACH(at, {outer * units[0]}LL) y[at / {units[0]}LL * {units[1]}LL + {units[2]}LL + at % {units[0]}LL] = x[at];
+    WG_EACH(at, total) y[at / wide * apart + first + at % wide] = x[at];
 }}
 """
-            launches.append(_launch(text, "wg_join", outer * units[0], device, [named(source), named(node)]))
+            launches.append(sizes.launch(text, "wg_join", outer * wide, device, [named(source), named(node)]))
         start += width
     return Work(tuple(launches))
 
@@ -385,7 +407,7 @@ def put_slice(node: Node, named: Named, device: Device) -> Work | None:
         return None
     if not node.size:
         return Work(())
-    start = _start(x, node, named, device)
+    start = _start(x, node, named, device, general=False)
     if not values.size:
         return Work(start)
     starts, steps = node.attrs["starts"], node.attrs["steps"]
@@ -400,4 +422,5 @@ def put_slice(node: Node, named: Named, device: Device) -> Work | None:
     WG_EACH(at, {values.size}LL) y[{" + ".join(terms) or "0"}] = values[at];
 }}
 """
-    return Work((*start, _launch(text, "wg_put_slice", values.size, device, [named(values), named(node)])))
+    put = Sizes(False).launch(text, "wg_put_slice", values.size, device, [named(values), named(node)])
+    return Work((*start, put))

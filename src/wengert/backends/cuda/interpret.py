@@ -201,8 +201,10 @@ def _kept(key: Hashable, make: Callable[[], Carrier | None]) -> Carrier | None:
 
 
 def _prebuilt(node: Node, settings: Settings) -> Alone | None:
-    work = prebuilt.work(node, opened(settings.device).figures)
-    return None if work is None else Alone(node, work, settings.device)
+    sources = tuple([placeholder(source.shape, source.dtype) for source in node.sources])
+    alone = Node(node.op, sources, node.attrs, node.shape, node.dtype, node.device, False, None)
+    work = prebuilt.work(alone, opened(settings.device).figures)
+    return None if work is None else Alone(alone, work, settings.device)
 
 
 def _program(node: Node, given: Sequence[Node], settings: Settings) -> Carrier:

@@ -4,7 +4,6 @@ They carry out single ops, for code that is not compiled: a shape that was never
 compiled program does with its shapes known (fused groups, constant divisors, rows in registers) is faster, and takes a
 compilation for each.
 
-space       where elements lie: axes made few, and packed as kernels take them
 elements    elementwise ops, ramps, random bits, copies between places
 totals      reductions
 work        which op is carried out by which

@@ -16,7 +16,7 @@ from wengert.dtypes import uint8, uint16, uint32, uint64
 from wengert.kernels.cuda.text import ERROR
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.launch import Argument, Device, Launch, Number, Work
-from wengert.kernels.prebuilt.space import Access, Space, space
+from wengert.kernels.space import Access, Space, space
 
 STEPS = {True: 2, False: 4}  # elements, or vectors of them, that a thread computes
 _UNITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}

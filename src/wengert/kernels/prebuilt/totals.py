@@ -17,7 +17,7 @@ from wengert.kernels.cuda.text import start, state_bytes, state_type
 from wengert.kernels.expressions import load, store, stored_type
 from wengert.kernels.launch import Device, Launch, Struct, Work
 from wengert.kernels.loops import Accumulate, DType
-from wengert.kernels.prebuilt.space import Access, Space, space
+from wengert.kernels.space import Access, Space, space
 
 THREADS = 256
 

@@ -13,15 +13,20 @@ from wengert.compiler.fuse import REDUCTIONS
 from wengert.compiler.index import strides
 from wengert.dtypes import COMPLEX, int64
 from wengert.graph import Node
+from wengert.kernels import addressing_cuda, device_ops
 from wengert.kernels.expressions import c_expression, scalar_type
 from wengert.kernels.launch import Argument, Device, Work, in_turn
 from wengert.kernels.prebuilt.elements import Function, filled, function, moved, over
-from wengert.kernels.prebuilt.space import Access, Space, broadcast, sliced, space, whole
 from wengert.kernels.prebuilt.totals import total
+from wengert.kernels.product import Tile
+from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, space, whole
 
 
 def work(node: Node, device: Device) -> Work | None:
-    """The launches of an op, or None where there is no kernel that takes its sizes as arguments."""
+    """The launches of an op, or None where there is no kernel that takes its sizes as arguments.
+
+    Its sources count as arrays of their own, whatever they were made by: they are placeholders.
+    """
     if isinstance(node.dtype, tuple) or any(isinstance(source.dtype, tuple) for source in node.sources):
         return None
     rule = _RULES.get(node.op.name)
@@ -132,6 +137,31 @@ def _concat(node: Node, device: Device) -> Work | None:
     return in_turn(works)
 
 
+# --- products, and elements named by integers ------------------------------------------------------------------------
+
+_SMALL = Tile("small", 32, 16, 128, warps=8)
+
+
+def _product(node: Node, device: Device) -> Work | None:
+    """A small product by one tile for all; a large one is worth a library, or a tile for its sizes."""
+    return device_ops.matmul(node, _named(node), device, tile=_SMALL) if device_ops.is_small(node) else None
+
+
+def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, Device], Work | None]:
+    """A rule whose texts name their sizes, with these as arguments; counts are of 32 bits."""
+
+    def general(node: Node, device: Device) -> Work | None:
+        fits = all(value.size < LARGEST for value in (node, *node.sources))
+        return rule(node, _named(node), device, general=True) if fits else None
+
+    return general
+
+
+def _named(node: Node) -> Callable[[Node], str]:
+    names = {source: f"x{k}" for k, source in enumerate(node.sources)}
+    return lambda value: "y" if value is node else names[value]
+
+
 _copied = _moving(lambda node: Access(tuple(strides(node.shape))))
 _RULES: dict[str, Callable[[Node, Device], Work | None]] = {
     "iota": _iota,
@@ -144,4 +174,9 @@ _RULES: dict[str, Callable[[Node, Device], Work | None]] = {
     "place": _place,
     "put_slice": _put_slice,
     "concat": _concat,
+    "matmul": _product,
+    "gather": _addressed(addressing_cuda.gather),
+    **dict.fromkeys(("scatter", "scatter_add"), _addressed(addressing_cuda.scatter)),
+    **dict.fromkeys(("take_along", "put_along", "add_along"), _addressed(addressing_cuda.along)),
+    "cumsum": _addressed(addressing_cuda.cumsum),
 }
