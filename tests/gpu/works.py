@@ -21,6 +21,7 @@ from tests.kernels.test_attention_cuda import CASES as ATTENTIONS
 from tests.kernels.test_attention_cuda import names_of, node_of
 from tests.kernels.test_convolution_cuda import FORMS, nodes
 from tests.kernels.test_gemm import product
+from tests.kernels.test_prebuilt import FAMILIES, value
 from wengert.backends.cuda import candidates
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.program import ERROR_FLAG, Program
@@ -28,7 +29,7 @@ from wengert.compiler.fuse import storage
 from wengert.compiler.passes import optimize
 from wengert.dtypes import bfloat16, float16, float32, float64, int32
 from wengert.graph import Graph, now
-from wengert.kernels import attention_cuda, convolution_cuda, gemm
+from wengert.kernels import attention_cuda, convolution_cuda, gemm, prebuilt
 from wengert.kernels.launch import Device
 from wengert.ops.core import to_device
 from wengert.ops.op import picks
@@ -55,6 +56,7 @@ def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
         of_gemm(device),
         of_convolutions(device),
         of_attention(device),
+        of_prebuilt(device),
         of_ops(CASES[::every], float64),
         of_ops(CASES[::every], float32),
         of_random_graphs(range(graphs)),
@@ -157,3 +159,13 @@ def of_attention(device: Device) -> Iterator[Item]:
             assert work is not None
             empty = {f"n{x.serial}": x.size * x.dtype.itemsize for x in made}
             yield Item(f"attention {case} {dtype}", work, given, empty)
+
+
+def of_prebuilt(device: Device) -> Iterator[Item]:
+    """Kernels that take sizes as arguments."""
+    for node in (node for family in FAMILIES for node in family()):
+        work = prebuilt.work(node, device)
+        assert work is not None
+        given = {f"x{k}": value(source) for k, source in enumerate(node.sources)}
+        given |= {ERROR_FLAG: np.zeros(1, np.int32)}
+        yield Item(node.op.name, work, given, {"y": node.size * node.dtype.itemsize})
