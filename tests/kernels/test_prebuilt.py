@@ -44,6 +44,8 @@ def elements() -> list[Node]:
         found += [elementwise.add(x, y), elementwise.multiply(x, literal(2.5, float32)), elementwise.exp(x)]
     rows, column, row = array(float32, 6, 8), array(float32, 6, 1), array(float32, 8)
     found += [elementwise.add(rows, other) for other in (column, row)] + [elementwise.add(column, row)]
+    numbers = [array(dtype, 3, 13) for dtype in (bfloat16, float16, float64, int32, uint8, uint64)]
+    found += [elementwise.maximum(x, x) for x in numbers] + [elementwise.multiply(x, x) for x in numbers]
     mask = elementwise.less(rows, row)
     return [
         *found,

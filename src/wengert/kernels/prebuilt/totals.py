@@ -7,6 +7,7 @@ puts their parts together, in an order that follows from the sizes alone.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from wengert.kernels.cuda.text import start, state_bytes, state_type
 from wengert.kernels.expressions import load, store, stored_type
 from wengert.kernels.launch import Device, Launch, Struct, Work
 from wengert.kernels.loops import Accumulate, DType
-from wengert.kernels.space import Access, Space, space
+from wengert.kernels.space import LARGEST, Access, Space, space
 
 THREADS = 256
+EACH = 8  # accesses that a thread has at least, before blocks share a row
 
 
 def total(node: Node, device: Device) -> Work | None:
@@ -27,14 +29,23 @@ def total(node: Node, device: Device) -> Work | None:
     (x,) = node.sources
     axes = reduced_axes(node)
     outer, inner = (_along(x, [k for k in range(x.ndim) if (k in axes) == is_inner]) for is_inner in (False, True))
-    if not (outer.fits and inner.fits) or x.size >= 1 << 31:
+    if not (outer.fits and inner.fits) or x.size >= LARGEST:
         return None
     if not outer.count:
         return Work(())
-    source = text(node.op.name, x.dtype, node.dtype)
-    return _launches(
-        entry(node.op.name, x.dtype), source, outer, inner, x.dtype, _state(node.op.name, x.dtype, node.dtype), device
-    )
+    shape = _shape(outer, inner, 16 // x.dtype.itemsize, device)
+    source, name = text(node.op.name, x.dtype, node.dtype), entry(node.op.name, x.dtype)
+    why = f"{outer.count} rows of {inner.count}: {shape.lanes} threads a row, {shape.splits} blocks share a row"
+    team = Struct(np.array([shape.lanes, shape.across, shape.share], np.uint32).tobytes())
+    parts = "parts" if shape.splits > 1 else np.uint64(0)
+    arguments = ("x0", "y", parts, outer.packed(), inner.packed(), team)
+    grid = (shape.blocks, shape.splits, 1)
+    first = Launch(source, f"{name}_{shape.entry}", grid, (THREADS, 1, 1), arguments, why=why)
+    if shape.splits == 1:
+        return Work((first,))
+    state = state_bytes(_state(node.op.name, x.dtype, node.dtype))
+    then = _of_parts(source, f"{name}_parts", outer.count, shape.splits)
+    return Work((first, then), {"parts": shape.splits * outer.count * state})
 
 
 def _along(x: Node, axes: list[int]) -> Space:
@@ -42,37 +53,42 @@ def _along(x: Node, axes: list[int]) -> Space:
     return space([x.shape[k] for k in axes], [Access(tuple(steps[k] for k in axes))])
 
 
-def _launches(
-    name: str, source: str, outer: Space, inner: Space, dtype: DType, state: Accumulate, device: Device
-) -> Work:
-    width = 16 // dtype.itemsize
+def _of_parts(source: str, entry: str, rows: int, splits: int) -> Launch:
+    """The launch that puts the parts of rows together."""
+    lanes = min(1 << (splits - 1).bit_length(), 64)
+    numbers = tuple(map(np.uint32, (rows, splits, lanes)))
+    grid = (-(-rows // (THREADS // lanes)), 1, 1)
+    why = f"{splits} parts of each of {rows} rows, in order"
+    return Launch(source, entry, grid, (THREADS, 1, 1), ("parts", "y", *numbers), why=why)
+
+
+# --- launch shapes --------------------------------------------------------------------------------------------------
+
+
+class _Shape(NamedTuple):
+    """How rows are shared: `across`: neighbouring threads have neighbouring rows."""
+
+    entry: str  # an element at an access, or several of one row (long), or one of several rows (wide)
+    across: bool
+    lanes: int  # threads to a row
+    blocks: int
+    splits: int  # blocks to a row
+    share: int  # elements of it that each has
+
+
+def _shape(outer: Space, inner: Space, width: int, device: Device) -> _Shape:
     across = inner.accesses[0].steps[-1] != 1 and outer.accesses[0].steps[-1] == 1
     along, beside = (outer, inner) if across else (inner, outer)  # the space whose last axis lies along memory
-    vectors = width > 1 and _even(along, width) and all(s % width == 0 for s in beside.accesses[0].steps)
+    even = along.in_vectors(width) and along.extents[-1] % width == 0
+    vectors = width > 1 and even and all(step % width == 0 for step in beside.accesses[0].steps)
     width = width if vectors else 1
-    rows, length = outer.count // (width if across else 1), inner.count // (1 if across else width)
+    rows, length = (outer.count // width, inner.count) if across else (outer.count, inner.count // width)
     lanes = _lanes(rows, length, across, device)
     blocks = -(-rows // (THREADS // lanes))
-    splits = max(1, min(2 * device.sms // blocks, length // (lanes * 16))) if length > 16 * lanes else 1
-    share = -(-length // splits) * (1 if across else width)
+    resident = device.threads // THREADS
+    share = -(-length // max(1, min(resident // blocks, length // (EACH * lanes)))) * (1 if across else width)
     splits = -(-inner.count // share) if inner.count else 1
-    shape = "ones" if not vectors else "wide" if across else "long"
-    why = f"{outer.count} rows of {inner.count}: {lanes} threads a row, {splits} blocks share a row"
-    team = Struct(np.array([lanes, across, share], np.uint32).tobytes())
-    arguments = ("x0", "y", "parts", outer.packed(), inner.packed(), team)
-    first = Launch(source, f"{name}_{shape}", (blocks, splits, 1), (THREADS, 1, 1), arguments, why=why)
-    if splits == 1:
-        return Work((first,), {"parts": 1})
-    few = min(1 << (splits - 1).bit_length(), 64)
-    numbers = tuple(map(np.uint32, (outer.count, splits, few)))
-    grid = (-(-outer.count // (THREADS // few)), 1, 1)
-    why = f"{splits} parts of each of {outer.count} rows, in order"
-    then = Launch(source, f"{name}_parts", grid, (THREADS, 1, 1), ("parts", "y", *numbers), why=why)
-    return Work((first, then), {"parts": splits * outer.count * state_bytes(state)})
-
-
-def _even(along: Space, width: int) -> bool:
-    return along.extents[-1] % width == 0 and along.in_vectors(width)
+    return _Shape("ones" if not vectors else "wide" if across else "long", across, lanes, blocks, splits, share)
 
 
 def _lanes(rows: int, length: int, across: bool, device: Device) -> int:
