@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,7 +12,7 @@ import wengert as wg
 from tests.backends.emulated import IdleDriver
 from tests.compiler.three_steps import tier
 from wengert import devices
-from wengert.backends.cuda import driver
+from wengert.backends.cuda import driver, interpret
 from wengert.backends.cuda.memory import transfers
 
 
@@ -21,6 +22,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[IdleDriver]:
     found = IdleDriver()
     monkeypatch.setattr(driver, "_open", {"cuda:0": found})
     monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    monkeypatch.setattr(interpret, "_carriers", OrderedDict())
     with tier("interpret"):
         yield found
     wg.synchronize()

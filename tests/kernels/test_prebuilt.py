@@ -67,6 +67,8 @@ def moves() -> list[Node]:
     for dtype in (uint8, float16, float32, float64, wg.complex128):
         x = data(np.arange(2 * 35 * 18).reshape(2, 35, 18).astype(dtype))
         found += [movement.permute_dims(x, axes) for axes in ((2, 1, 0), (0, 2, 1), (1, 0, 2))]
+        even = data(np.arange(2 * 36 * 3 * 68).reshape(2, 36, 3, 68).astype(dtype))
+        found += [movement.permute_dims(even, axes) for axes in ((2, 0, 3, 1), (3, 2, 0, 1), (0, 3, 1, 2))]
         found += [movement.flip(x, axis=1), movement.flip(x), movement.take_slice(x, (1, 2, 0), (1, 3, 2), (1, 9, 9))]
         found += [movement.place(x, (2, 80, 20), (0, 1, 2), (1, 2, 1)), movement.concat([x, x, x], axis=1)]
         found += [movement.broadcast_to(data(np.asarray([[3], [4]]).astype(dtype)), (5, 2, 7))]

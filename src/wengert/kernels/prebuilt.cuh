@@ -56,29 +56,35 @@ template <int V, class T> WG wg_vector<T, V> wg_several(const T *x, T number, in
 /* the first of the V elements that a thread computes in its u-th step of U */
 template <int V, int U> WG unsigned wg_first(int u) { return ((blockIdx.x * U + u) * blockDim.x + threadIdx.x) * V; }
 
-/* Elements that are read along one axis and written along another go through shared memory, in squares of 32 a side.
-   Axis 0 of the space is the one along which y lies, axis 1 that of x. */
-template <class T> WG void wg_turn(const T *x, T *y, const wg_space<2> &space)
+/* Elements that are read along one axis and written along another go through shared memory, in squares of 32 times V a
+   side. Axis 0 of the space is the one along which y lies, axis 1 that of x; the grid's last axis is all others. */
+template <int V, class T> WG void wg_turn(const T *x, T *y, const wg_space<2> &space)
 {
-    __shared__ T tile[32][33];
-    const unsigned wide = (space.extent[0] + 31) / 32, tall = (space.extent[1] + 31) / 32;
-    const unsigned lane = threadIdx.x % 32, line = threadIdx.x / 32;
-    unsigned other = blockIdx.x / (wide * tall);
-    const unsigned across = blockIdx.x % wide * 32, down = blockIdx.x / wide % tall * 32;
+    constexpr int SIDE = 32 * V;
+    __shared__ T tile[SIDE][SIDE + V];
+    const unsigned lane = threadIdx.x % 32 * V, line = threadIdx.x / 32;
+    const unsigned across = blockIdx.x * SIDE, down = blockIdx.y * SIDE;
+    unsigned other = blockIdx.z;
     for (unsigned k = 2; k < space.axes; k++) {
-        const int along = (int)(other % space.extent[k]);
-        x += (long long)along * space.step[0][k], y += (long long)along * space.step[1][k];
-        other /= space.extent[k];
+        const unsigned rest = other / space.extent[k];
+        const int along = (int)(other - rest * space.extent[k]);
+        x += along * space.step[0][k], y += along * space.step[1][k];
+        other = rest;
     }
+    x += (int)across * space.step[0][0] + (int)(down + lane), y += (int)down * space.step[1][1] + (int)(across + lane);
 #pragma unroll
-    for (unsigned k = line; k < 32; k += 8)
+    for (unsigned k = line; k < SIDE; k += 8)
         if (across + k < space.extent[0] && down + lane < space.extent[1])
-            tile[k][lane] = x[(long long)(across + k) * space.step[0][0] + down + lane];
+            wg_store(&tile[k][lane], wg_load<V>(x + (int)k * space.step[0][0]));
     __syncthreads();
 #pragma unroll
-    for (unsigned k = line; k < 32; k += 8)
-        if (down + k < space.extent[1] && across + lane < space.extent[0])
-            y[(long long)(down + k) * space.step[1][1] + across + lane] = tile[lane][k];
+    for (unsigned k = line; k < SIDE; k += 8)
+        if (down + k < space.extent[1] && across + lane < space.extent[0]) {
+            wg_vector<T, V> out;
+#pragma unroll
+            for (int j = 0; j < V; j++) out.at[j] = tile[lane + j][k];
+            wg_store(y + (int)k * space.step[1][1], out);
+        }
 }
 
 /* --- totals ---------------------------------------------------------------------------------------------------------- */

@@ -53,8 +53,7 @@ class Space:
         moving = [access for access in self.accesses if access.steps[-1]]
         if any(access.offset % width for access in moving):
             return False
-        even = self.extents[-1] % width == 0 and all(s % width == 0 for a in moving for s in a.steps[:-1])
-        return even or len(self.extents) == 1
+        return self.extents[-1] % width == 0 and all(s % width == 0 for a in moving for s in a.steps[:-1])
 
     def packed(self) -> Struct:
         """As `wg_space` in prebuilt.cuh."""

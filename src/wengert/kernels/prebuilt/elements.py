@@ -18,7 +18,7 @@ from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.launch import Argument, Device, Launch, Number, Work
 from wengert.kernels.space import Access, Space, space
 
-STEPS = {True: 2, False: 4}  # elements, or vectors of them, that a thread computes
+STEPS = 2  # accesses of each operand that a thread has on their way at once
 _UNITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 
 DType = np.dtype[Any]
@@ -59,7 +59,7 @@ def over(f: Function, where: Space, operands: Sequence[Argument], result: str, d
     width = f.width if vectors else 1
     units = -(-where.count // width)
     threads = 256 if units >= 512 * device.sms else 128
-    grid = -(-units // (threads * STEPS[vectors]))
+    grid = -(-units // (threads * STEPS))
     arguments: list[Argument] = []
     for operand, size in zip(operands, f.sizes):
         arguments += [operand, Number(operand, size)] if isinstance(operand, str) else [np.uint64(0), operand]
@@ -86,46 +86,38 @@ WG {f.result} wg_apply({parameters})
 
 def _kernel(f: Function, entry: str, width: int) -> str:
     count = len(f.operands)
-    error = ["int *wg_error"] if f.checks else []
     operands = [f"const {kind} *__restrict__ x{k}, {kind} n{k}" for k, kind in enumerate(f.operands)]
     result = [f"{f.result} *__restrict__ y", f"const __grid_constant__ wg_space<{count + 1}> space"]
-    steps = STEPS[width > 1]
-    moved = "".join(f"    x{k} += space.offset[{k}];\n" for k in range(count))
-    held = "".join(f"    wg_vector<{kind}, {width}> v{k}[{steps}];\n" for k, kind in enumerate(f.operands))
-    loads = "".join(
-        f"            v{k}[u] = wg_several<{width}>(x{k}, n{k}, space.step[{k}][0], p[u].at[{k}]);\n"
+    error = ["int *wg_error"] if f.checks else []
+    held = [f"    wg_vector<{kind}, {width}> v{k}[{STEPS}];" for k, kind in enumerate(f.operands)]
+    loads = [
+        f"            v{k}[u] = wg_several<{width}>(x{k} + space.offset[{k}], n{k}, space.step[{k}][0], p[u].at[{k}]);"
         for k in range(count)
-    )
-    passed = ["wg_error"] if f.checks else []
-    applied = ", ".join([*(f"v{k}[u].at[j]" for k in range(count)), "i + j", *passed])
-    single = ", ".join(
-        [*(f"wg_one(x{k}, n{k}, p[u].at[{k}] + j * space.step[{k}][0])" for k in range(count)), "i + j", *passed]
-    )
-    rest = f"""
-        for (int j = 0; i + j < space.count && i + {width} > space.count; j++)
-            y[p[u].at[{count}] + j] = wg_apply({single});"""
+    ]
+    applied = ", ".join([*(f"v{k}[u].at[j]" for k in range(count)), "i + j", *(["wg_error"] if f.checks else [])])
+    lines = "\n".join
     return f"""
 extern "C" __global__ void __launch_bounds__(256)
 {entry}({", ".join([*operands, *result, *error])})
 {{
-{moved}    y += space.offset[{count}];
-    wg_places<{count + 1}> p[{steps}];
-{held}#pragma unroll
-    for (int u = 0; u < {steps}; u++) {{
-        const unsigned i = wg_first<{width}, {steps}>(u);
-        if (i < space.count) p[u] = wg_find(space, i);
-        if (i + {width} <= space.count) {{
-{loads}        }}
+    wg_places<{count + 1}> p[{STEPS}];
+{lines(held)}
+#pragma unroll
+    for (int u = 0; u < {STEPS}; u++) {{
+        const unsigned i = wg_first<{width}, {STEPS}>(u);
+        if (i < space.count) {{
+            p[u] = wg_find(space, i);
+{lines(loads)}
+        }}
     }}
 #pragma unroll
-    for (int u = 0; u < {steps}; u++) {{
-        const unsigned i = wg_first<{width}, {steps}>(u);
-        if (i + {width} <= space.count) {{
-            wg_vector<{f.result}, {width}> out;
+    for (int u = 0; u < {STEPS}; u++) {{
+        const unsigned i = wg_first<{width}, {STEPS}>(u);
+        if (i >= space.count) return;
+        wg_vector<{f.result}, {width}> out;
 #pragma unroll
-            for (int j = 0; j < {width}; j++) out.at[j] = wg_apply({applied});
-            wg_store(y + p[u].at[{count}], out);
-        }}{rest if width > 1 else ""}
+        for (int j = 0; j < {width}; j++) out.at[j] = wg_apply({applied});
+        wg_store(y + space.offset[{count}] + p[u].at[{count}], out);
     }}
 }}
 """
@@ -147,14 +139,8 @@ def filled(size: int, result: str, device: Device) -> Work | None:
     return over(_copy(unit), where, [_UNITS[unit].type(0)], result, device) if where.fits else None
 
 
-_TURN = """
-extern "C" __global__ void __launch_bounds__(256)
-wg_turned(const {kind} *__restrict__ x, {kind} *__restrict__ y, const __grid_constant__ wg_space<2> space)
-{{
-    wg_turn(x + space.offset[0], y + space.offset[1], space);
-}}
-"""
 TILED = 16  # elements from which an axis is worth a tile
+_MOST_BLOCKS = 65_535  # along the second and third axis of a grid
 
 
 def moved(where: Space, size: int, source: str, result: str, device: Device) -> Work:
@@ -162,17 +148,37 @@ def moved(where: Space, size: int, source: str, result: str, device: Device) -> 
     turned = _turned(where)
     if turned is None or size == 16 or not where.count:
         return over(_copy(size), where, [source], result, device)
-    kind = stored_type(_UNITS[size])
-    tiles = [-(-n // 32) for n in turned.extents[-2:]]
-    blocks = tiles[0] * tiles[1] * (turned.count // (turned.extents[-1] * turned.extents[-2]))
-    why = f"read along one axis, written along another: {tiles[0]} x {tiles[1]} tiles"
-    arguments = (source, result, turned.packed())
-    return Work((Launch(turn_text(kind), "wg_turned", (blocks, 1, 1), (256, 1, 1), arguments, why=why),))
+    width = max(1, 4 // size)
+    even = all(n % width == 0 for n in turned.extents[-2:])
+    even = even and all(n % width == 0 for a in turned.accesses for n in (a.offset, *(s for s in a.steps if s != 1)))
+    width = width if even else 1
+    others = turned.count // (turned.extents[-1] * turned.extents[-2])
+    across, down = (-(-n // (32 * width)) for n in turned.extents[:-3:-1])
+    grid = (across, down, others)
+    if max(grid[1:]) > _MOST_BLOCKS:
+        return over(_copy(size), where, [source], result, device)
+    entry = "wg_turned_vectors" if width > 1 else "wg_turned"
+    why = f"read along one axis, written along another: tiles of {32 * width} x {32 * width}"
+    launch = Launch(_turning(size), entry, grid, (256, 1, 1), (source, result, turned.packed()), why=why)
+    return Work((launch,))
 
 
-def turn_text(kind: str) -> str:
+@functools.cache
+def _turning(size: int) -> str:
     """The CUDA C++ that turns arrays through shared memory."""
-    return '#include "prebuilt.cuh"\n' + _TURN.format(kind=kind)
+    kind, width = stored_type(_UNITS[size]), max(1, 4 // size)
+    entries = {"wg_turned": 1, "wg_turned_vectors": width} if width > 1 else {"wg_turned": 1}
+    kernels = [
+        f"""
+extern "C" __global__ void __launch_bounds__(256)
+{entry}(const {kind} *__restrict__ x, {kind} *__restrict__ y, const __grid_constant__ wg_space<2> space)
+{{
+    wg_turn<{vector}>(x + space.offset[0], y + space.offset[1], space);
+}}
+"""
+        for entry, vector in entries.items()
+    ]
+    return '#include "prebuilt.cuh"\n' + "".join(kernels)
 
 
 def _turned(where: Space) -> Space | None:

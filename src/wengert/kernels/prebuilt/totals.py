@@ -79,8 +79,7 @@ class _Shape(NamedTuple):
 def _shape(outer: Space, inner: Space, width: int, device: Device) -> _Shape:
     across = inner.accesses[0].steps[-1] != 1 and outer.accesses[0].steps[-1] == 1
     along, beside = (outer, inner) if across else (inner, outer)  # the space whose last axis lies along memory
-    even = along.in_vectors(width) and along.extents[-1] % width == 0
-    vectors = width > 1 and even and all(step % width == 0 for step in beside.accesses[0].steps)
+    vectors = width > 1 and along.in_vectors(width) and all(step % width == 0 for step in beside.accesses[0].steps)
     width = width if vectors else 1
     rows, length = (outer.count // width, inner.count) if across else (outer.count, inner.count // width)
     lanes = _lanes(rows, length, across, device)
