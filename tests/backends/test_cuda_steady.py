@@ -138,6 +138,21 @@ def test_a_slot_that_is_gone_is_noticed() -> None:
     assert scaled(x).tolist() == [3.0] * 3
 
 
+def test_calls_with_other_arguments_are_no_repeats() -> None:
+    w = wg.tensor([1.0, 2.0], device="cuda")
+    x = wg.ones((2,), device="cuda")
+
+    @wg.compile
+    def scaled(*parts: wg.Tensor | list[wg.Tensor]) -> wg.Tensor:
+        first = parts[0][0] if parts else w * 5.0
+        return w * first
+
+    for _ in range(5):
+        assert scaled([x]).tolist() == [1.0, 2.0]
+    assert scaled._newest("a test")._steady is not None
+    assert scaled().tolist() == [5.0, 20.0]
+
+
 def _put_row(cache: wg.Tensor, row: wg.Tensor, place: wg.Tensor) -> None:
     cache[place] = row
 

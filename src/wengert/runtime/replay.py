@@ -107,7 +107,7 @@ class Replay:
         self._tries = 0 if touches_arguments or self._body or self._borrowing else _TRIES
         self._steady: Steady | None = None
         self._repeat: Any = None
-        self._plain: list[tuple[Any, ...]] = []
+        self._plain: list[tuple[Any, ...]] | None = None
         self._distinct: list[int] = []  # arguments' identities that were seen to differ from each other and the slots'
         is_single = c.structure is tree.LEAF and c.returned[0][0] == VALUE
         self._single: int | None = c.returned[0][1] if is_single else None
@@ -171,21 +171,20 @@ class Replay:
 
         For arguments that are not taken apart: they must be tensors of the types that this replay is steady with.
         """
-        if self._steady is None or len(args) != len(self._plain):
+        if self._steady is None or self._plain is None or len(args) != len(self._plain):
             return MOVED
         if recording.grad is not self._grad or recording.autocast is not self._autocast:
             return MOVED
         if self._owner != (None if instance is None else id(instance)):
             return MOVED
         arrays = []
-        for arg, (shape, dtype, device, tracked, is_read) in zip(args, self._plain):
+        for arg, (shape, dtype, device, tracked) in zip(args, self._plain):
             if type(arg) is not Tensor:
                 return MOVED
             node = arg.node
             if node.shape != shape or node.dtype is not dtype or node.device != device or node.tracked is not tracked:
                 return MOVED
-            if is_read:
-                arrays.append(node.buffer)
+            arrays.append(node.buffer)
         ids = [*map(id, args)]
         if ids != self._distinct:
             if len({*ids}) != len(ids) or not self._slot_ids.isdisjoint(ids):
@@ -258,14 +257,13 @@ class Replay:
         _, _, self._grad, self._owner, self._autocast = call.key
         self._plain = self._plain_types(call)
 
-    def _plain_types(self, call: Call) -> list[tuple[Any, ...]]:
-        """Shape, dtype, device, whether tracked and whether read, of arguments that all are tensors; else nothing."""
+    def _plain_types(self, call: Call) -> list[tuple[Any, ...]] | None:
+        """Shapes, dtypes, devices and whether they are tracked, of arguments that all are tensors; else None."""
         if len(call.leaves) != len(call.args) or not tree.are_leaves(call.args):
-            return []
+            return None
         if not all(s[0] == TENSOR and not s[3] for s in call.specifications):
-            return []
-        read = set(self.captured.arguments)
-        return [(*_type(tensor.node), i in read) for i, tensor in enumerate(call.args)]
+            return None
+        return [_type(tensor.node) for tensor in call.args]
 
     def _run(self, call: Call) -> Any:
         c, leaves = self.captured, call.leaves
