@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
+from wengert.kernels.cuda.halves import with_quick_exponentials
 from wengert.kernels.cuda.moments import one_pass_variance
 from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import rows
@@ -72,7 +73,7 @@ def _with_arguments(work: Work, names: Mapping[str, str]) -> Work:
 
 
 def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
-    kernel = merge_loops(kernel)
+    kernel = with_quick_exponentials(merge_loops(kernel))
     if not math.prod(loop.extent for loop in kernel.outer):
         return Work(())
     why = "as asked"
