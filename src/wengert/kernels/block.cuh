@@ -18,10 +18,13 @@ template <class T, int N> WG void wg_store(T *to, const wg_vector<T, N> &value) 
 template <class V, class T> WG void wg_fetch(V *to, const T *from)
 {
 #if !defined(WG_EMULATED) && __CUDA_ARCH__ >= 800
-    if constexpr (sizeof(V) == 16 || sizeof(V) == 8 || sizeof(V) == 4) {
+    if constexpr (sizeof(V) % 16 == 0 || sizeof(V) == 8 || sizeof(V) == 4) {
         unsigned at = (unsigned)__cvta_generic_to_shared(to);
-        if constexpr (sizeof(V) == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
-        else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(sizeof(V)) : "memory");
+        if constexpr (sizeof(V) % 16 == 0) {
+#pragma unroll
+            for (unsigned i = 0; i < sizeof(V); i += 16)
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at + i), "l"((const char *)from + i) : "memory");
+        } else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(sizeof(V)) : "memory");
         return;
     }
 #endif

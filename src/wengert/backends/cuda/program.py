@@ -19,6 +19,7 @@ import numpy as np
 
 from wengert.backends.cuda.candidates import Candidates, Step, is_hosted
 from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.margins import with_margins
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
 from wengert.backends.cuda.order import Place, waits
 from wengert.backends.cuda.repeat import Repeat
@@ -72,7 +73,8 @@ class Program:
         self._plan_results()
         candidates = Candidates(self.plan, self.taken, self.picks, self.device, self.figures)
         self.tuned = tune(candidates, self.plan.groups, tuning) if tuning else None
-        self.steps = together([candidates.step(group) for group in self.plan.groups], self.taken, self.figures)
+        steps = [candidates.step(group) for group in self.plan.groups]
+        self.steps = together(with_margins(steps, self.taken, self.figures), self.taken, self.figures)
         start = perf_counter()
         self._place_memory()
         self.seconds["memory"] = perf_counter() - start

@@ -26,7 +26,7 @@ def together(steps: Sequence[Step], taken: Mapping[Node, Node], device: Device) 
         kind = _kind(step)
         if kind is not None:
             alike.setdefault(kind, []).append(number)
-    order = _Order(steps, taken)
+    order = Order(steps, taken)
     for numbers in alike.values():
         at = order.place(numbers)
         if at is not None:
@@ -51,7 +51,7 @@ def _joined(steps: Sequence[Step], device: Device) -> Step:
     return Step(write_many(kernels, device), None, buffers, reads, [node for step in steps for node in step.writes])
 
 
-class _Order:
+class Order:
     """Who reads and writes what, by the numbers of the steps, and where these are done by now."""
 
     def __init__(self, steps: Sequence[Step], taken: Mapping[Node, Node]) -> None:
@@ -72,7 +72,7 @@ class _Order:
         if len(numbers) < 2:
             return None
         for at in (numbers[-1], numbers[0]):
-            if all(self._can_move(number, at) for number in numbers):
+            if all(self.can_move(number, at) for number in numbers):
                 return at
         return None
 
@@ -81,11 +81,14 @@ class _Order:
         for number in numbers:
             self.at[number] = to
 
-    def _can_move(self, number: int, to: int) -> bool:
-        """Whether no step on the way (those that move along are, too) reads what it writes or writes what it reads."""
+    def can_move(self, number: int, to: int, after: int | None = None) -> bool:
+        """Whether no step on the way (those that move along are, too) reads what it writes or writes what it reads.
+
+        It may follow on one of them.
+        """
         step = self.steps[number]
         written = [*step.writes, *[self.taken[node] for node in step.writes if node in self.taken]]
         others = [k for node in written for k in (*self.readers.get(node, ()), *self.writers.get(node, ()))]
         others += [k for node in step.reads for k in self.writers.get(node, ())]
         low, high = min(number, to), max(number, to)
-        return not any(low <= self.at[k] <= high for k in others if k != number)
+        return not any(low <= self.at[k] <= high for k in others if k not in (number, after))

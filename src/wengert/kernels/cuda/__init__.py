@@ -5,11 +5,13 @@ text        statements as CUDA C++: accesses of several elements, loops, indices
 elements    no reduction: a thread computes some neighbouring elements
 rows        the reduced axes lie along memory: threads share a row
 shared_rows the same, of rows too long for registers
+margins     rows, with the totals of their columns
 columns     they do not: threads side by side have rows of their own
 many        one launch for many kernels of one text
 """
 
 from wengert.kernels.cuda.many import signature, write_many
-from wengert.kernels.cuda.write import write
+from wengert.kernels.cuda.margins import takes_in
+from wengert.kernels.cuda.write import write, write_margins
 
-__all__ = ["signature", "write", "write_many"]
+__all__ = ["signature", "takes_in", "write", "write_many", "write_margins"]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from wengert.compiler.index import Loop
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
-from wengert.kernels.cuda.shapes import Columns
+from wengert.kernels.cuda.shapes import Columns, vector_width
 from wengert.kernels.cuda.text import (
     Names,
     Page,
@@ -37,6 +37,14 @@ PARTS_TO_READ = 96 << 10  # bytes of partial totals that a block reads in about 
 def columns(kernel: Kernel, shape: Columns, why: str) -> Work:
     """The launches of a kernel whose rows lie across memory."""
     return _Columns(kernel, shape, why).work()
+
+
+def totals_of_parts(kernel: Kernel, parts: int) -> Launch:
+    """The launch that puts parts of columns' totals together, which something else left, and does what comes after."""
+    vector = vector_width(kernel.after, kernel.outer[-1])
+    writer = _Columns(kernel, Columns(vector, 2, 128, parts), "totals of the parts")
+    writer._totals(0, totals_in(kernel.stages[0].inside), True)
+    return writer.launches[0]
 
 
 class _Columns:

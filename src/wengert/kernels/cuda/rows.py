@@ -33,7 +33,7 @@ from wengert.kernels.loops import Accumulate, DType, Kernel, Load, Stage, Statem
 
 def rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:
     """The launches of a kernel whose rows lie along memory."""
-    return _SplitRows(kernel, shape, why).work() if shape.splits > 1 else _WholeRows(kernel, shape, device, why).work()
+    return _SplitRows(kernel, shape, why).work() if shape.splits > 1 else WholeRows(kernel, shape, device, why).work()
 
 
 class RowsText:
@@ -115,7 +115,7 @@ class RowsText:
         return work
 
 
-class _WholeRows(RowsText):
+class WholeRows(RowsText):
     """The threads of a row see all of it: one launch."""
 
     def __init__(self, kernel: Kernel, shape: Rows, device: Device, why: str) -> None:
@@ -141,19 +141,9 @@ class _WholeRows(RowsText):
         several = f" * {shape.rows} + threadIdx.x / {shape.lanes}" if shape.rows > 1 else ""
         self.begin(f"({self.names.index})blockIdx.x{several}")
         self._declare_scratch()
-        for stage in kernel.stages:
-            self.scalars(stage.before)
-            totals = totals_in(stage.inside)
-            self.declare_states(totals)
-            if shape.chunks:
-                self._resident(stage)
-            else:
-                self._read_again(stage)
-            self.put_together(totals)
-            self.finish(totals)
-        self.after()
+        self.passes()
         grid = -(-self.count // shape.rows)
-        launch = self.names.launch(page, grid, shape.threads, self.shared, self.why, self._resident_blocks())
+        launch = self.names.launch(page, grid, shape.threads, self.shared, self.why, self.resident_blocks())
         space = {
             f"{row}_all": self.count * length * dtype.itemsize
             for row, (dtype, length) in kernel.scratch.items()
@@ -161,7 +151,21 @@ class _WholeRows(RowsText):
         }
         return Work((launch,), space)
 
-    def _resident_blocks(self) -> int:
+    def passes(self) -> None:
+        """All that is done with one row."""
+        for stage in self.kernel.stages:
+            self.scalars(stage.before)
+            totals = totals_in(stage.inside)
+            self.declare_states(totals)
+            if self.shape.chunks:
+                self._resident(stage)
+            else:
+                self._read_again(stage)
+            self.put_together(totals)
+            self.finish(totals)
+        self.after()
+
+    def resident_blocks(self) -> int:
         """Blocks for an SM to hold that their rows leave registers for: else the compiler takes more than it gains."""
         if not self.shape.chunks:
             return 0
@@ -195,19 +199,26 @@ class _WholeRows(RowsText):
         work.where_used = self._same_for_all_rows(stage)
         vectors = work.vectors()
         work.declare(page, shape.chunks)
-        parts = [work.load, work.compute] if vectors else [work.compute]
-        for part in parts:
-            self._open_chunk()
-            part(page)
-            self._close_chunk()
+        if vectors:
+            self.open_chunk()
+            work.load(page)
+            self.close_chunk()
+        self.open_chunk()
+        self.computed(work, stage)
+        self.close_chunk()
         for load in vectors:
             self.kept[access(load)] = work.held_in(load)
+
+    def computed(self, work: Pass, stage: Stage) -> None:
+        """Compute the elements of a step."""
+        work.compute(self.page)
 
     def _same_for_all_rows(self, stage: Stage) -> set[Access]:
         """What every row loads (weights): it comes from the cache, and is loaded where it is used."""
         return {access(s) for s in stage.inside if isinstance(s, Load) and same_for_all_rows(s, self.kernel)}
 
-    def _open_chunk(self) -> None:
+    def open_chunk(self) -> None:
+        """Begin a loop over the vectors that a thread holds."""
         page, shape = self.page, self.shape
         if shape.chunks > 1:
             page.unrolled("k", shape.chunks)
@@ -218,7 +229,8 @@ class _WholeRows(RowsText):
             page.open(f"if (at < {self.vectors})")
         unravel(page, "at", self.kernel.inner, self.names, shape.vector)
 
-    def _close_chunk(self) -> None:
+    def close_chunk(self) -> None:
+        """End it."""
         if self.shape.chunks * self.shape.lanes != self.vectors:
             self.page.close()
         self.page.close()

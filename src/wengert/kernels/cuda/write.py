@@ -6,12 +6,13 @@ Kernels that differ in nothing but the names of their buffers, as those of a mod
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
 from wengert.kernels.cuda.halves import with_quick_exponentials
+from wengert.kernels.cuda.margins import margins
 from wengert.kernels.cuda.moments import one_pass_variance
 from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import rows
@@ -24,6 +25,7 @@ from wengert.kernels.nest import crosses, merge_loops, statements_of
 
 _REMEMBERED = 2048  # works: those of several large models
 _works: dict[Hashable, Work] = {}
+_margins: dict[Hashable, Work | None] = {}
 
 
 def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
@@ -36,6 +38,21 @@ def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
             _works.clear()
         _works[key] = _written(alike, device, shape)
     return _with_arguments(_works[key], {name: own for own, name in names.items()})
+
+
+def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> Work | None:
+    """The launches of a kernel over rows with some over its columns; None where one launch for each is better."""
+    buffers = dict.fromkeys(name for kernel in (rows, *columns) for name in kernel.buffers)
+    names = {name: f"buffer{number}" for number, name in enumerate(buffers)}
+    alike = [_with_buffers(kernel, names) for kernel in (rows, *columns)]
+    key = (tuple(map(_content, alike)), device, "margins")
+    if key not in _margins:
+        kernel = with_quick_exponentials(alike[0])
+        shape, why = launch_shape(merge_loops(kernel), device)
+        held = isinstance(shape, Rows) and not shape.in_shared
+        _margins[key] = margins(kernel, alike[1:], shape, device, why) if isinstance(shape, Rows) and held else None
+    work = _margins[key]
+    return _with_arguments(work, {name: own for own, name in names.items()}) if work is not None else None
 
 
 def _with_buffers(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
