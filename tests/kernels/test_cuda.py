@@ -170,6 +170,20 @@ def _written(kernel: Kernel, choice: int) -> Any:
     return write(kernel, H200, shapes[choice % len(shapes)] if choice >= 0 else None)
 
 
+# --- exponentials of half precision ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "quick"), [(wg.float32, False), (wg.bfloat16, True), (wg.float16, True)], ids=str)
+def test_exponentials_of_half_precision_are_quick(dtype: Any, quick: bool) -> None:
+    x, y = placeholder((8, 64), dtype), placeholder((8, 64), wg.float32)
+    wide = wg.Tensor(x).to(wg.float32)
+    results = [wg.exp(wide - 1.0) + wide, wg.sigmoid(wide * wg.Tensor(y)), wg.exp(wg.Tensor(y))]
+    (work, *others), _ = zip(*CudaGraph(Graph([x, y], [result.node for result in results])).works.values())
+    text = "".join(launch.source for one in (work, *others) for launch in one.launches)
+    assert ("wg_quick_exp_f32(" in text, "wg_quick_sigmoid_f32(" in text) == (quick, quick)
+    assert "wg_exp_f32(" in text  # of float32 in any case
+
+
 # --- many kernels as one --------------------------------------------------------------------------------------------
 
 

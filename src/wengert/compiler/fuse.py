@@ -134,6 +134,10 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
     for node in graph.nodes:
         if node in roots or node.op.name == "again":
             continue
+        for factor in _factors(node):
+            if effort.get(factor, 0) > 1:
+                roots.add(storage(_narrowest(factor)))
+                effort[factor] = 0
         effort[node] = cost(node) + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
         if node.device != "cpu":
             leaves[node] = _large_leaves(node, leaves)
@@ -144,6 +148,22 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
             effort[node] = 0
             leaves.pop(node, None)
     return roots & set(graph.nodes)
+
+
+def _factors(node: Node) -> list[Node]:
+    """What every row of a large matrix of weights is multiplied by, on a GPU: it is computed once, not for each row."""
+    if node.op.name != "multiply" or node.device == "cpu" or node.size < LARGE:
+        return []
+    first, second = node.sources
+    pairs = ((first, second), (second, first))
+    return [few for few, many in pairs if 64 <= few.size <= many.size // 64 and _is_given(many)]
+
+
+def _is_given(node: Node) -> bool:
+    """Whether a value is an input, but for its dtype and shape."""
+    while node.op.name in ("cast", "reshape"):
+        node = node.sources[0]
+    return not node.sources
 
 
 def _narrowest(node: Node) -> Node:

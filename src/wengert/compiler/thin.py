@@ -4,15 +4,17 @@ In: a graph. Out: the graph in which a product with a row or a column (a layer w
 multiplication and a sum, and one over a depth of one a multiplication. Such a product moves each number once, as a loop
 does, but a loop is one kernel with what comes before and after it, where a product is a call of its own.
 
-The sums are the same, added up in another order. Half precision is left alone: its products are not rounded one by one.
+The sums are the same, added up in another order. In half precision one row by a matrix becomes a loop on a GPU, as a
+token of a text that is being generated is: its products stay float32 until they are summed.
 """
 
 from __future__ import annotations
 
 from wengert.compiler.rewrite import made_by, rewrite
-from wengert.dtypes import float32, float64
+from wengert.dtypes import HALF, float32, float64
 from wengert.graph import Graph, Node
 from wengert.ops import elementwise as e
+from wengert.ops.core import cast
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import PERMUTE, reshape
 from wengert.ops.reduce import SUM
@@ -31,7 +33,11 @@ def thin(graph: Graph) -> Graph:
 
 
 def _rule(node: Node) -> Node | None:
-    if node.op is not MATMUL or node.dtype not in (float32, float64):
+    if node.op is not MATMUL:
+        return None
+    if node.dtype in HALF:
+        return _one_row(node) if node.device != "cpu" else None
+    if node.dtype not in (float32, float64):
         return None
     a, b = node.sources
     if not (a.ndim == b.ndim == 2 and a.dtype is b.dtype is node.dtype):
@@ -41,8 +47,30 @@ def _rule(node: Node) -> Node | None:
         return e.multiply(a, b)
     if not depth or 1 not in (rows, columns):
         return None
-    matrix, weights, axis = (a, b, 1) if columns == 1 else (b, a, 0)
+    return _summed(node, a, b, 1) if columns == 1 else _summed(node, b, a, 0)
+
+
+def _one_row(node: Node) -> Node | None:
+    """A product of one row in half precision by a matrix."""
+    a, b = node.sources
+    if b.ndim != 2 or not a.size or a.size != a.shape[-1] or b.shape[1] == 1 or not a.dtype is b.dtype is node.dtype:
+        return None
+    ones = (1,) * (node.ndim - 2)
+    if made_by(b, PERMUTE) and b.attrs["axes"] == (1, 0):
+        b = b.sources[0]
+        terms = e.multiply(_wide(b, (*ones, 1, *b.shape)), _wide(a, (*ones, 1, 1, a.size)))
+        return cast(SUM(terms, axes=(node.ndim,), keepdims=False), node.dtype)
+    terms = e.multiply(_wide(b, (*ones, *b.shape)), _wide(a, (*ones, a.size, 1)))
+    return cast(SUM(terms, axes=(node.ndim - 2,), keepdims=True), node.dtype)
+
+
+def _wide(x: Node, shape: tuple[int, ...]) -> Node:
+    return cast(reshape(x, shape), float32)
+
+
+def _summed(node: Node, matrix: Node, weights: Node, axis: int) -> Node:
+    """A matrix times a column, or one row times it, with the depth along an axis of the matrix."""
     if made_by(matrix, PERMUTE) and matrix.attrs["axes"] == (1, 0):  # it is read as it lies in memory
         matrix, axis = matrix.sources[0], 1 - axis
-    terms = e.multiply(matrix, reshape(weights, (1, depth) if axis else (depth, 1)))
+    terms = e.multiply(matrix, reshape(weights, (1, weights.size) if axis else (weights.size, 1)))
     return reshape(SUM(terms, axes=(axis,), keepdims=True), node.shape)

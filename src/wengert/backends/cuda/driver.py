@@ -291,7 +291,7 @@ class Driver:
     def _function(self, module: Any, entry: str, shared: int) -> Any:
         """A kernel of a module, allowed so much dynamic shared memory."""
         function = check(self.cu.cuModuleGetFunction(module, entry.encode()))
-        if shared > 48 << 10:
+        if shared:  # what a text declares by itself counts, too
             attribute = self.cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(self.cu.cuFuncSetAttribute(function, attribute, shared))
         return function

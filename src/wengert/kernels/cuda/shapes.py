@@ -317,6 +317,11 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
     if splits > 1 and len(kernel.stages) > 1:
         across = max(1, min(across, LINE // size))
         down, splits = _in_one_wave(kernel, vector, across, -(-vectors // across) * others, steps, device)
+    elif splits > 1 and SECTORS * steps / FROM_CACHE < WORTH_SPLITTING:
+        splits = 1
+        while across * size > SECTORS and -(-vectors // across) * others < device.sms:
+            across //= 2
+        down = 1 << min(device.threads_per_block // across, steps // 8).bit_length() - 1
     else:
         while splits == 1 and across * size > LINE and -(-vectors // across) * others < device.sms:
             across //= 2
@@ -354,5 +359,6 @@ def _column_splits(blocks: int, steps: int, moved: int, device: Device) -> int:
     return max(1, min(4 * device.sms // blocks, steps // 64))
 
 
+SECTORS = 64  # bytes of neighbouring columns that a block reads at least
 FROM_CACHE = 1e11  # bytes a second that one SM reads
 WORTH_SPLITTING = 2.5e-6  # seconds that a block must take for two launches to be less
