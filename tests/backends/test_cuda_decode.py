@@ -1,4 +1,4 @@
-"""A token of a text that is being generated, in half precision: products of one row are loops, the cache stays in place."""
+"""A token of a text that is being generated: products of one row are loops, and the cache stays in its place."""
 
 from __future__ import annotations
 
