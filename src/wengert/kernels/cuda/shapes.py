@@ -321,7 +321,8 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
         splits = 1
         while across * size > SECTORS and -(-vectors // across) * others < device.sms:
             across //= 2
-        down = 1 << min(device.threads_per_block // across, steps // 8).bit_length() - 1
+        most = min(device.threads_per_block, STATES // _states(kernel, vector))
+        down = 1 << max(1, min(most // across, steps // 8)).bit_length() - 1
     else:
         while splits == 1 and across * size > LINE and -(-vectors // across) * others < device.sms:
             across //= 2
@@ -335,14 +336,18 @@ STATES = 32 << 10  # bytes of shared memory for the totals of a block's threads:
 FULL = 0.9  # of the device's room, from which blocks fill it
 
 
+def _states(kernel: Kernel, vector: int) -> int:
+    """Bytes that a thread's totals take."""
+    return sum(state_bytes(total) for stage in kernel.stages for total in totals_in(stage.inside)) * vector
+
+
 def _in_one_wave(kernel: Kernel, vector: int, across: int, blocks: int, steps: int, device: Device) -> tuple[int, int]:
     """Threads below one another and blocks to a column, for several passes: few large blocks, which all run at once.
 
     Every block of a pass puts together what those of the pass before have left, so there should not be many.
     """
-    states = sum(state_bytes(total) for stage in kernel.stages for total in totals_in(stage.inside)) * vector
     largest = device.threads_per_block
-    while largest > 256 and largest * states > STATES:
+    while largest > 256 and largest * _states(kernel, vector) > STATES:
         largest //= 2
     for share in (1, 2, 4):
         down, room = max(1, largest // share // across), share * device.sms
