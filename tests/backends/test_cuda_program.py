@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,10 +14,12 @@ import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver
 from tests.compiler.three_steps import tier
 from tests.kernels.emulator import compiler
+from wengert.backends.cuda import interpret
 from wengert.backends.cuda.program import Program
 from wengert.compiler import simplify
 from wengert.graph import Graph, now
 from wengert.kernels.cuda import text
+from wengert.kernels.prebuilt import totals
 from wengert.ops import elementwise as e
 from wengert.ops.core import placeholder
 
@@ -253,6 +256,8 @@ def test_a_checked_step_is_the_same_step(checking: None) -> None:
 @pytest.mark.parametrize("name", ["interpret", "compile"])
 def test_check_names_a_wrong_kernel(checking: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "_extreme", lambda total: "7")
+    monkeypatch.setattr(totals, "text", totals.text.__wrapped__)  # as if no text had been made before
+    monkeypatch.setattr(interpret, "_carriers", OrderedDict())
     x = wg.tensor([[1.0, 2.0, 0.5], [3.0, 4.0, 0.5]], device="cuda")
     with (
         tier(name),

@@ -76,6 +76,16 @@ def test_a_node_at_a_time_on_the_gpu_equals_the_cpu(start: int) -> None:
     assert not wrong, f"{len(wrong)}: {sorted(set(wrong))}"
 
 
+@pytest.mark.alone
+def test_places_beyond_32_bits() -> None:
+    count = (1 << 31) + 16
+    with tier("interpret"):
+        x = wg.zeros((count,), dtype=wg.uint8, device="cuda")
+        x[count - 3] = 7
+        assert wg.argmax(x).item() == count - 3
+        assert wg.flip(x)[:4].tolist() == [0, 0, 7, 0]
+
+
 def _results(call: Call, leaves: list[Any], device: str) -> list[np.ndarray]:
     """What a case gives on a device, and the gradients of its operands."""
     tensors = [wg.tensor(leaf, device=device) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.kernels.emulator import Emulator
+from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from tests.kernels.test_addressing_cuda import CASES as ADDRESSED
 from wengert.dtypes import ALL, COMPLEX, bfloat16, bool_, float16, float32, float64, int32, int64, uint8, uint64
@@ -110,6 +110,7 @@ def addressed() -> list[Node]:
 FAMILIES = [elements, casts, moves, totals, made, addressed]
 
 
+@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_every_text_computes_its_op(family: Any) -> None:
     nodes = family()

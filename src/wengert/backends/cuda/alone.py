@@ -37,6 +37,7 @@ class Alone:
         self.addresses: dict[str, list[tuple[Call, int]]] = {}  # by buffer: the arguments that are its address
         self.numbers: dict[str, list[tuple[Call, int]]] = {}  # by buffer: those that are what it holds
         self.sizes: dict[str, int] = {}  # by buffer: the bytes that such an argument takes
+        self.bound: dict[str, int | bytes] = {}  # by buffer: the address or the number that the arguments are
 
     def _connect(self) -> list[Call]:
         """Load the kernels, and note where each buffer is an argument."""
@@ -82,18 +83,15 @@ class Alone:
         return call.step, start, self.driver.mark()
 
     def _bind(self, name: str, array: Any) -> Any:
-        """Give the launches an array, or what it holds; the array that they read."""
-        if type(array) is not DeviceArray:
-            if array.nbytes == self.sizes.get(name):
-                self._put(name, np.void(array.tobytes()))
-                return None
+        """Give the launches an array, or the number that it is; what they read."""
+        if type(array) is not DeviceArray and array.nbytes != self.sizes.get(name):
             array = upload(array, self.device)
-        for call, position in self.addresses.get(name, ()):
-            call.arguments.set(position, array.pointer)
+        value = array.pointer if type(array) is DeviceArray else array.tobytes()
+        if self.bound.get(name) != value:
+            self.bound[name] = value
+            is_number = type(value) is bytes
+            for call, position in self.addresses.get(name, ()):
+                call.arguments.set(position, 0 if is_number else value)
+            for call, position in self.numbers[name] if is_number else ():
+                call.arguments.set(position, np.void(value))
         return array
-
-    def _put(self, name: str, value: np.generic) -> None:
-        for call, position in self.numbers[name]:
-            call.arguments.set(position, value)
-        for call, position in self.addresses[name]:
-            call.arguments.set(position, 0)
