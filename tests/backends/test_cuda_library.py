@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EMULATED
+from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import candidates
+from wengert.backends.cuda import blas
 from wengert.kernels import device_ops
 
 pytestmark = [
@@ -23,26 +21,11 @@ pytestmark = [
 N = 8
 
 
-class Library:
-    """Products of N x N matrices by NumPy, at once or as a part of a graph."""
-
-    name, works, workspace = "a library", True, 0
-
-    def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """As a library does it: a graph keeps the addresses of now."""
-        a, b, c = (np.ctypeslib.as_array((ctypes.c_float * N * N).from_address(pointer)) for pointer in pointers)
-        if EMULATED.recording is None:
-            np.matmul(a, b, out=c)
-        else:
-            EMULATED.recording.append(lambda: np.matmul(a, b, out=c))
-
-
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that carries out all matrix products."""
-    monkeypatch.setattr(candidates, "_vendors", lambda node, *_: [Library()] if node.op.name == "matmul" else [])
+    monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
     monkeypatch.setattr(device_ops, "is_small", lambda node: False)
-    monkeypatch.setattr(device_ops, "outdoes_libraries", lambda *_: False)
 
 
 class Step:

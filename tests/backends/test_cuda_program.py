@@ -434,8 +434,10 @@ def test_branches_do_not_wait_for_one_another() -> None:
     for _ in range(3):
         first, second = compiled(wg.tensor(x, device="cuda"))
         assert (first.numpy() == (x @ x).sum(0)).all() and (second.numpy() == x.cumsum(0).cumsum(1)).all()
-    waits = compiled._newest("a test").program.waits
-    assert sorted(map(len, waits)) == [0, 0, 1, 1]
+    program = compiled._newest("a test").program
+    assert sorted(map(len, program.waits)) == [0, 0, 1, 1]
+    [stretch] = program.pieces
+    assert [call for call, others in stretch.recording.waits.items() if not others] == [0]  # a graph has one beginning
 
 
 class FakeLibrary:

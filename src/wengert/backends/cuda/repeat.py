@@ -34,6 +34,7 @@ class Repeat:
         self.fresh = [Fresh(*made[k][1:], program.device) for k in outputs]
         self.slots = [*(program.slots[program.graph.inputs[i]] for i in inputs), *(made[k][0] for k in outputs)]
         self.pointers = [program.last[slot] for slot in self.slots]
+        self.noted: dict[str, None] | None = None  # where the checks of this program are noted already
 
     @staticmethod
     def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
@@ -65,12 +66,15 @@ class Repeat:
                     if now.pointer != before:
                         program.move(slot, now)
                 self.pointers = pointers
-            if program.checks:
-                unchecked.setdefault(program.device, {}).update(program.checks)
-            program.copy_in()
+            if program.checks and self.noted is not unchecked.get(program.device):
+                self.noted = unchecked.setdefault(program.device, {})
+                self.noted.update(program.checks)
+            if program.fixed:
+                program.copy_in()
             for piece in program.pieces:
                 piece.run(True)
-            program.copy_out()
+            if program.fixed:
+                program.copy_out()
         return made
 
 

