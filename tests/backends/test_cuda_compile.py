@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,3 +98,15 @@ def test_an_error_is_raised_and_the_others_are_kept(compiler: Compiler, tmp_path
         compiled(["a", "wrong", "b"], "90a")
     assert sorted(compiled(["a", "b"], "90a")) == ["a", "b"]
     assert sorted(compiler.texts) == ["a", "b", "wrong"]
+
+
+def test_what_was_used_longest_ago_goes(compiler: Compiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The cache holds a megabyte, each of these texts has 0.4."""
+    monkeypatch.setenv("WENGERT_CACHE_MB", "1")
+    monkeypatch.setattr(compile, "cubin", lambda text, arch: compiler(text, arch) and text.encode() * 400_000)
+    for age, text in enumerate("ab"):
+        compiled([text], "90a")
+        os.utime(compile._target(text, "90a"), (age, age))
+    compiled(["a"], "90a")
+    compiled(["c"], "90a")
+    assert {text: compile._target(text, "90a").exists() for text in "abc"} == {"a": True, "b": False, "c": True}

@@ -91,7 +91,7 @@ def _opened(target: Path) -> ctypes.CDLL | None:
 
 
 def cache_limit() -> int:
-    """How many bytes of built libraries are kept: `WENGERT_CACHE_MB`, or 2 GB."""
+    """How many bytes of built libraries and machine code are kept: `WENGERT_CACHE_MB`, or 2 GB."""
     given = os.environ.get("WENGERT_CACHE_MB", "2000")
     if not given.isdecimal():
         raise CompilerError(f"WENGERT_CACHE_MB is the size of the cache in megabytes, such as 2000, not {given!r}")
@@ -99,12 +99,12 @@ def cache_limit() -> int:
 
 
 def trim(folder: Path, keep: Path) -> None:
-    """Remove the libraries used longest ago where there are more bytes than the limit, but never `keep`.
+    """Remove the files used longest ago where there are more bytes than the limit, but never `keep`.
 
     Several processes may do so at once; one that has a library open keeps its pages.
     """
-    excess = sum(size for _, size, _ in _libraries(folder)) - cache_limit()
-    for _, size, path in sorted(_libraries(folder)) if excess > 0 else ():
+    excess = sum(size for _, size, _ in _files(folder)) - cache_limit()
+    for _, size, path in sorted(_files(folder)) if excess > 0 else ():
         if excess <= 0:
             return
         if path != str(keep):
@@ -112,11 +112,11 @@ def trim(folder: Path, keep: Path) -> None:
             excess -= size
 
 
-def _libraries(folder: Path) -> Iterator[tuple[int, int, str]]:
-    """Of every library in a folder: when it was used last, its size, and its path."""
+def _files(folder: Path) -> Iterator[tuple[int, int, str]]:
+    """Of every library, and of the machine code for GPUs: when it was used last, its size, and its path."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith(".so"):
+            if entry.name.endswith((".so", ".cubin")):
                 with contextlib.suppress(FileNotFoundError):
                     status = entry.stat()
                     yield status.st_mtime_ns, status.st_size, entry.path

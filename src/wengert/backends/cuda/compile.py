@@ -13,10 +13,11 @@ import re
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from wengert.backends.toolchain import KERNELS, cache_folder
+from wengert.backends.toolchain import KERNELS, cache_folder, trim
 from wengert.errors import CompilerError, DeviceError
 
 THREADS = os.cpu_count() or 1
@@ -71,6 +72,8 @@ def compiled(texts: Iterable[str], arch: str) -> dict[str, bytes]:
     if missing:
         with ThreadPoolExecutor(min(THREADS, len(missing))) as threads:
             found.update(zip(missing, threads.map(functools.partial(_compiled, arch=arch), missing)))
+        latest = _target(missing[-1], arch)
+        trim(latest.parent, keep=latest)
     return {text: code for text, code in found.items() if code is not None}
 
 
@@ -90,11 +93,13 @@ def _compiled(text: str, arch: str) -> bytes:
 
 
 def _read(target: Path) -> bytes | None:
-    """The machine code in a file of the cache; None where there is none, or not what was written."""
+    """The machine code in a file of the cache, now used last; None where there is none, or not what was written."""
     try:
         content = target.read_bytes()
     except FileNotFoundError:
         return None
+    with suppress(OSError):  # of a cache that one may only read
+        os.utime(target)
     digest, code = content[:_DIGEST], content[_DIGEST:]
     return code if hashlib.sha256(code).digest() == digest else None
 
