@@ -49,3 +49,15 @@ def test_a_library_that_is_gone_is_built_again_and_an_open_one_goes_on(tmp_path,
     second = toolchain.load([TEXT % 2])  # nothing but the newest is kept
     assert len(list(toolchain.cache_folder().glob("*.so"))) == 1
     assert (first.answer(), second.answer(), toolchain.load([TEXT % 1]).answer()) == (1, 2, 1)
+
+
+@needs_compiler
+def test_the_library_that_stays_is_one_with_threads(tmp_path, monkeypatch):
+    """Were OpenMP's own unloaded with a program, its threads would run where there is no code."""
+    monkeypatch.setattr(toolchain, "_pinned", [])
+    monkeypatch.setattr(toolchain, "cache_folder", lambda: tmp_path)
+    toolchain.load([TEXT % 1])
+    assert not toolchain._pinned
+    parallel = 'int many(int *x) { _Pragma("omp parallel for") for (int i = 0; i < 9; i++) x[i] = i; return x[1]; }'
+    toolchain.load([parallel])
+    assert len(toolchain._pinned) == 1

@@ -74,7 +74,7 @@ def load(units: Sequence[str]) -> ctypes.CDLL:
         build(units, target)
         library = ctypes.CDLL(str(target))
         trim(target.parent, keep=target)
-    if not _pinned:
+    if not _pinned and hasattr(library, "omp_get_max_threads"):  # found in what it is linked with, too
         _pinned.append(ctypes.CDLL(str(target)))
     return library
 
@@ -123,7 +123,7 @@ def _files(folder: Path) -> Iterator[tuple[int, int, str]]:
 
 
 _pinned: list[ctypes.CDLL] = []
-"""The first library, opened once more and never closed: with it stays OpenMP's, whose threads live on."""
+"""The first library with OpenMP, opened once more and never closed: with it stays OpenMP's, whose threads live on."""
 
 
 def close_with(owner: object, library: ctypes.CDLL) -> None:
