@@ -12,7 +12,9 @@ import pytest
 
 import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver
+from tests.compiler.test_compiled_ops import CASES
 from tests.compiler.three_steps import tier
+from tests.gpu.test_ops import wrong_alone
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import interpret
 from wengert.backends.cuda.program import Program
@@ -49,6 +51,11 @@ def test_a_program_of_a_value_with_itself_is_not_one_of_two_values() -> None:
         assert (x * x).tolist() == [4.0, 9.0]
         assert (x * y).tolist() == [10.0, 21.0]
         assert wg.where(x > 2, x, x).tolist() == [2.0, 3.0] and wg.where(x > 2, x, y).tolist() == [5.0, 3.0]
+
+
+@pytest.mark.slow
+def test_ops_alone_equal_their_references() -> None:
+    assert not wrong_alone(CASES[::20])
 
 
 def test_gradients() -> None:
@@ -279,6 +286,10 @@ def test_check_names_the_kernel_of_an_illegal_access(checking: None, gpu: Emulat
         with pytest.raises(wg.errors.CudaError, match=r"step 0, wg_\w+, which computes multiply.*ILLEGAL") as error:
             double(x)
     assert "lambda x: x * 2" in str(error.value)
+    with pytest.MonkeyPatch.context() as broken, tier("interpret"):
+        broken.setattr(gpu, "download", lambda *_: fail())
+        with pytest.raises(wg.errors.CudaError, match=r"wg_exp\w+, which computes exp.*ILLEGAL"):
+            wg.exp(x).numpy()
 
 
 def test_check_finds_a_wrong_rewrite(checking: None, monkeypatch: pytest.MonkeyPatch) -> None:

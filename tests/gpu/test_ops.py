@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import wengert as wg
 from tests.compiler.test_compiled_ops import CASES, record
 from tests.compiler.three_steps import tier
+from tests.ops.case import Case
 from tests.ops.suite import TOLERANCES, Call, function_of, identifier
 from wengert import tree
 from wengert.backends.checked import Reference, difference, references_of
@@ -62,9 +64,14 @@ def _problem(got: np.ndarray, reference: Reference) -> str | None:
 
 @pytest.mark.parametrize("start", range(0, len(CASES), UNIT))
 def test_a_node_at_a_time_on_the_gpu_equals_the_cpu(start: int) -> None:
-    """Forward and backward as users call them, in the interpreting tier."""
+    wrong = wrong_alone(CASES[start : start + UNIT])
+    assert not wrong, f"{len(wrong)}: {sorted(set(wrong))}"
+
+
+def wrong_alone(cases: Sequence[Case]) -> list[str]:
+    """The cases that differ on the GPU, forward and backward as users call them, in the interpreting tier."""
     wrong = []
-    for case in CASES[start : start + UNIT]:
+    for case in cases:
         call = Call(case)
         leaves = [leaf.astype(np.float32) if i in call.floating else leaf for i, leaf in enumerate(call.leaves)]
         with tier("interpret"), np.errstate(all="ignore"):
@@ -73,7 +80,7 @@ def test_a_node_at_a_time_on_the_gpu_equals_the_cpu(start: int) -> None:
             largest = np.abs(want[np.isfinite(want)]).max(initial=1.0) if want.dtype.kind in "fc" else 0
             if want.dtype != got.dtype or not np.allclose(got, want, rtol=1e-3, atol=1e-4 * largest, equal_nan=True):
                 wrong.append(identifier(case))
-    assert not wrong, f"{len(wrong)}: {sorted(set(wrong))}"
+    return wrong
 
 
 @pytest.mark.alone

@@ -22,7 +22,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
 from wengert.errors import CompilerError, CudaError
-from wengert.graph import Graph, Node, now, recorded_as, recording
+from wengert.graph import Graph, Node, describe_type, now, recorded_as, recording
 from wengert.kernels import prebuilt
 from wengert.kernels.launch import Launch
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
@@ -166,11 +166,20 @@ def _by_prebuilt(node: Node, carrier: Alone, check: bool) -> DeviceArray:
     arrays = [_number(source) if source.op is LITERAL else source.buffer for source in node.sources]
     result = carrier(arrays, node)
     if check:
-        problem = difference(download(result), reference_of(node, [_on_host(source) for source in node.sources]))
-        if problem:
-            names = ", ".join(dict.fromkeys(launch.entry for launch in carrier.launches))
-            raise wrong(f"{names},", node, problem)
+        _check(node, result, ", ".join(dict.fromkeys(launch.entry for launch in carrier.launches)))
     return result
+
+
+def _check(node: Node, result: DeviceArray, kernels: str) -> None:
+    """Raise where a result is not that of the node's reference, or the device failed: waits for it."""
+    try:
+        found = download(result)
+    except CudaError as error:
+        stored = f"{node.op.name} {describe_type(node)}"
+        raise CudaError(f"check: {kernels}, which computes {stored}: {error.message}", node.location) from None
+    problem = difference(found, reference_of(node, [_on_host(source) for source in node.sources]))
+    if problem:
+        raise wrong(f"{kernels},", node, problem)
 
 
 def _number(literal: Node) -> np.ndarray[Any, Any]:
