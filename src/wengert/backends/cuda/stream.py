@@ -88,6 +88,7 @@ class Recording:
         self.driver, self.cu = driver, driver.cu
         self.graph: Any = None
         self.executable: Any = None
+        self.parameters: dict[Arguments, Any] = {}  # of launches that were given other arguments
 
     def nodes(self) -> list[Any]:
         """The nodes that what is captured next would wait for: those of what was captured last."""
@@ -105,13 +106,19 @@ class Recording:
 
     def change(self, node: Any, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
         """Give a kernel of the graph other arguments from the next replay on."""
+        if arguments not in self.parameters:
+            self.parameters[arguments] = self._parameters(function, shape, arguments)
+        check(self.cu.cuGraphExecKernelNodeSetParams(self.executable, node, self.parameters[arguments]))
+
+    def _parameters(self, function: Any, shape: Sequence[int], arguments: Arguments) -> Any:
+        """A launch as the driver takes it. The arguments stay where they are, whatever they are set to."""
         parameters = self.cu.CUDA_KERNEL_NODE_PARAMS()
         parameters.func = function
         parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = shape[:3]
         parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ = shape[3:6]
         parameters.sharedMemBytes = shape[6]
         parameters.kernelParams = arguments.pointer
-        check(self.cu.cuGraphExecKernelNodeSetParams(self.executable, node, parameters))
+        return parameters
 
     def replay(self) -> None:
         """Run the graph."""
