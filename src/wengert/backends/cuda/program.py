@@ -40,6 +40,7 @@ from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
 APART = 64 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
+BESIDE = 1  # steps after its last for which a value keeps its place: they need not wait for that one's end
 ARENA = -1  # the memory that is no slot's
 CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place
 
@@ -127,7 +128,7 @@ class Program:
             temporaries = [(number, name) for name in step.workspace]
             sizes.update((t, step.workspace[t[1]]) for t in temporaries)
             needs.append((own(step.reads), [*own(step.writes), *temporaries]))
-        alive = lives(needs)
+        alive = {value: Life(life.first, life.last + BESIDE) for value, life in lives(needs).items()}
         sizes.update((n, max(n.size * n.dtype.itemsize, 1)) for n in alive if isinstance(n, Node))
         sizes = {value: -(-sizes[value] // 256) * 256 for value in alive}
         if sum(sizes.values()) <= APART:
