@@ -14,7 +14,7 @@ from typing import Any
 
 from wengert.graph import Node, Shape
 from wengert.ops.channels_last import last_order, turned
-from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
+from wengert.ops.convolve import CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import permute_dims, place, reshape, take_slice
 
@@ -111,24 +111,40 @@ def _by(factor: Shape, x: Node, weight: Node, y: Node, a: dict[str, Any], chunk:
 
 
 def is_product(node: Node) -> bool:
-    """Whether a convolution, or the one by its input, is a matrix product, of sizes that suit one.
-
-    Over a weight's gradient, a sum over all places, a library's convolution shares the work out better.
-    """
-    if node.op is CONVOLVE_WEIGHT:
-        return False
-    weight, chunk = node.sources[1], CHUNK // node.dtype.itemsize
+    """Whether a convolution, or one by its input or its weight, is a matrix product, of sizes that suit one."""
+    weight = node if node.op is CONVOLVE_WEIGHT else node.sources[1]
+    chunk = CHUNK // node.dtype.itemsize
     padded = any(number for pair in node.attrs["padding"] for number in pair)
     return set(weight.shape[2:]) == {1} and not padded and not any(n % chunk for n in weight.shape[:2])
 
 
-def as_product(node: Node, value: Node, weight: Node) -> Node:
-    """Such a convolution of a value, and of its weight as it was recorded, as a product."""
-    matrix = reshape(weight, weight.shape[:2])
-    shape, steps, starts = turned(node.shape, last_order(node.ndim)), (1, *node.attrs["stride"], 1), (0,) * node.ndim
-    if node.op is CONVOLVE:
-        matrix = permute_dims(matrix, (1, 0))
-        value = take_slice(value, starts, steps, (*shape[:-1], value.shape[-1]))
-    rows = reshape(value, (math.prod(value.shape[:-1]), value.shape[-1]))
-    made = reshape(MATMUL(rows, matrix), (*value.shape[:-1], shape[-1]))
-    return made if node.op is CONVOLVE else place(made, shape, starts, steps)
+def steps_over(node: Node) -> Shape:
+    """The steps that such a convolution takes over its input, along every axis of a value with its channels last."""
+    return (1, *node.attrs["stride"], 1)
+
+
+def taken(x: Node, y: Shape, steps: Shape) -> Node:
+    """The places of an input that such a convolution takes; `y` is the shape of what it makes."""
+    return take_slice(x, (0,) * x.ndim, steps, (*y[:-1], x.shape[-1]))
+
+
+def product(value: Node, weight: Node) -> Node:
+    """Such a convolution of the places it takes, and of its weight as it was recorded."""
+    matrix = permute_dims(reshape(weight, weight.shape[:2]), (1, 0))
+    return reshape(MATMUL(_rows(value), matrix), (*value.shape[:-1], weight.shape[0]))
+
+
+def product_by_input(node: Node, g: Node, weight: Node) -> Node:
+    """Such a convolution by its input."""
+    made = MATMUL(_rows(g), reshape(weight, weight.shape[:2]))
+    shape = turned(node.shape, last_order(node.ndim))
+    return place(reshape(made, (*g.shape[:-1], shape[-1])), shape, (0,) * node.ndim, steps_over(node))
+
+
+def product_by_weight(node: Node, value: Node, g: Node) -> Node:
+    """Such a convolution by its weight, as it was recorded: a sum over all places."""
+    return reshape(MATMUL(permute_dims(_rows(g), (1, 0)), _rows(value)), node.shape)
+
+
+def _rows(x: Node) -> Node:
+    return reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))

@@ -18,7 +18,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.compiler.constants import number
-from wengert.compiler.convolutions import Folding, as_product, folding, is_product
+from wengert.compiler.convolutions import (
+    Folding,
+    folding,
+    is_product,
+    product,
+    product_by_input,
+    product_by_weight,
+    steps_over,
+    taken,
+)
 from wengert.compiler.pools import largest, takes_in
 from wengert.compiler.rewrite import made_by, opaque, over, scope, spend
 from wengert.dtypes import HALF, float32
@@ -96,6 +105,7 @@ class _Turning:
         self.made_last: set[Node] = set()  # those computed in that form
         self.unread: set[Node] = set()  # reshapes of a pool's places, which its derivative reads as they are made
         self.folded: dict[tuple[Node, Folding], Node] = {}
+        self.taken: dict[tuple[Node, Shape], Node] = {}
         self.nodes: list[Node] = []
         self.readers: dict[Node, list[Node]] = {}
         for node in graph.nodes:
@@ -175,8 +185,7 @@ class _Turning:
 
     def _convolution(self, node: Node) -> bool:
         if is_product(node):
-            value, weight = self.as_turned(node.sources[0]), self.as_recorded(node.sources[1])
-            return self._keep(node, self._added(lambda: as_product(node, value, weight)))
+            return self._product(node)
         fold = folding(node)
         made = self._add(self._folded(node, fold) if fold else self._turned(node))
         if node.op is not CONVOLVE_WEIGHT:
@@ -185,6 +194,28 @@ class _Turning:
             made = self._added(lambda: fold.unfolded(made))
         self.first[node] = self._permuted(made, first_order(node.ndim))
         return True
+
+    def _product(self, node: Node) -> bool:
+        """A convolution whose kernel is one element."""
+        first, second = node.sources
+        if node.op is CONVOLVE_WEIGHT:
+            value, g = self._taken(first, second.shape, node), self.as_turned(second)
+            self.first[node] = self._added(lambda: product_by_weight(node, value, g))
+            return True
+        weight = self.as_recorded(second)
+        if node.op is CONVOLVE_INPUT:
+            g = self.as_turned(first)
+            return self._keep(node, self._added(lambda: product_by_input(node, g, weight)))
+        value = self._taken(first, node.shape, node)
+        return self._keep(node, self._added(lambda: product(value, weight)))
+
+    def _taken(self, x: Node, made: Shape, node: Node) -> Node:
+        """The places of an input that such a convolution takes, the same for it and for its gradient by the weight."""
+        key = x, steps_over(node)
+        if key not in self.taken:
+            value, shape = self.as_turned(x), turned(made, last_order(node.ndim))
+            self.taken[key] = self._added(lambda: taken(value, shape, key[1]))
+        return self.taken[key]
 
     def _turned(self, node: Node) -> Node:
         return _CONVOLUTIONS[node.op](*map(self.as_turned, node.sources), **node.attrs)
