@@ -161,4 +161,4 @@ _LESS_THAN_FLOAT32 = (
 def _unwanted(shape: Shape) -> Sequence[str]:
     """The notes of engines that do less than what is asked for."""
     exact = shape.dtype is float32 and not shape.tf32
-    return ("NONDETERMINISTIC", *_LESS_THAN_FLOAT32) if exact else ("NONDETERMINISTIC",)
+    return ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", *(_LESS_THAN_FLOAT32 if exact else ()))
