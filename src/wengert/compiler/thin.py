@@ -4,20 +4,24 @@ In: a graph. Out: the graph in which a product with a row or a column (a layer w
 multiplication and a sum, and one over a depth of one a multiplication. Such a product moves each number once, as a loop
 does, but a loop is one kernel with what comes before and after it, where a product is a call of its own.
 
-The sums are the same, added up in another order. In half precision one row by a matrix becomes a loop on a GPU, as a
-token of a text that is being generated is: its products stay float32 until they are summed.
+The sums are the same, added up in another order. On a GPU one row by a matrix is a loop in half precision, too, as a
+token of a text that is being generated is: its products stay float32 until they are summed. And so is attention of one
+query: a block for each head, which looks at one key after the other, would leave most of the device idle.
 """
 
 from __future__ import annotations
 
+import math
+
 from wengert.compiler.rewrite import made_by, rewrite
-from wengert.dtypes import HALF, float32, float64
+from wengert.dtypes import HALF, bool_, float32, float64
 from wengert.graph import Graph, Node
 from wengert.ops import elementwise as e
+from wengert.ops.attention import ATTENTION
 from wengert.ops.core import cast
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import PERMUTE, reshape
-from wengert.ops.reduce import SUM
+from wengert.ops.reduce import MAX, SUM
 
 
 def thin(graph: Graph) -> Graph:
@@ -33,6 +37,8 @@ def thin(graph: Graph) -> Graph:
 
 
 def _rule(node: Node) -> Node | None:
+    if node.op is ATTENTION and node.device != "cpu":
+        return _one_query(node)
     if node.op is not MATMUL:
         return None
     if node.dtype in HALF:
@@ -62,6 +68,27 @@ def _one_row(node: Node) -> Node | None:
         return cast(SUM(terms, axes=(node.ndim,), keepdims=False), node.dtype)
     terms = e.multiply(_wide(b, (*ones, *b.shape)), _wide(a, (*ones, a.size, 1)))
     return cast(SUM(terms, axes=(node.ndim - 2,), keepdims=True), node.dtype)
+
+
+def _one_query(node: Node) -> Node | None:
+    """Attention of one query of each head, without a mask or with one that says which keys are seen."""
+    query, key, value, *masks = node.sources
+    lead = node.shape[:-2]
+    alike = query.shape[:-2] == key.shape[:-2] == value.shape[:-2] == lead
+    is_seen = all(mask.dtype is bool_ and mask.shape[-2] == 1 for mask in masks)
+    if not (alike and is_seen and query.shape[-2] == 1 and key.size) or node.attrs["causal"] or node.dtype is float64:
+        return None
+    scores = SUM(_wide(key, key.shape) * _wide(query, query.shape), axes=(query.ndim - 1,), keepdims=False)
+    scores = scores * node.attrs["scale"]
+    for mask in masks:
+        scores = e.where(reshape(mask, (*mask.shape[:-2], mask.shape[-1])), scores, -math.inf)
+    axis = (scores.ndim - 1,)
+    top = MAX(scores, axes=axis, keepdims=True)
+    weights = e.exp(scores - e.where(e.isfinite(top), top, 0))
+    total = SUM(weights, axes=axis, keepdims=True)
+    weights = weights / e.where(e.equal(total, 0), 1, total)
+    terms = reshape(weights, (*weights.shape, 1)) * _wide(value, value.shape)
+    return cast(SUM(terms, axes=axis, keepdims=True), node.dtype)
 
 
 def _wide(x: Node, shape: tuple[int, ...]) -> Node:
