@@ -303,3 +303,12 @@ def test_what_is_no_larger_than_what_it_is_read_from_is_computed_again_on_a_gpu(
     graph = Graph([product], [SUM(wide * k, axes=(0,), keepdims=False) for k in (2.0, 3.0, 4.0)])
     inlined = {node for node in graph.nodes if node.op is not SUM}
     assert wide not in stored_values(graph, inlined, lambda node: node.sources)
+
+
+@pytest.mark.parametrize(("device", "stored"), [("cuda:0", True), ("cpu", False)])
+def test_what_a_matrix_of_weights_is_multiplied_by_is_computed_once(device: str, stored: bool) -> None:
+    weights, x, shift = (placeholder(shape, wg.float32, device) for shape in ((768, 768), (768, 1), (768, 1)))
+    row = (x + shift) * 2.0
+    graph = Graph([weights, x, shift], [SUM(weights * row, axes=(0,), keepdims=True)])
+    inlined = {node for node in graph.nodes if node.op is not SUM}
+    assert (row in stored_values(graph, inlined, lambda node: node.sources)) == stored
