@@ -19,6 +19,7 @@ from typing import NamedTuple
 from wengert.compiler.index import ZERO, variable
 from wengert.compiler.needs import Needs
 from wengert.compiler.places import MOVEMENT, Place, broadcast_place, everywhere, loops_of, moved_place
+from wengert.dtypes import HALF
 from wengert.graph import Graph, Node, Shape
 from wengert.ops.reduce import reduced
 
@@ -184,7 +185,8 @@ def reads_too_much(node: Node, leaves: Collection[Node], uses: int) -> bool:
     if node.size < LARGE or len(leaves) < 2:
         return False
     together = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-    return together * (uses - 1) >= node.size * node.dtype.itemsize * uses
+    again, stored = together * (uses - 1), node.size * node.dtype.itemsize * uses
+    return again > stored or (again == stored and node.dtype in HALF)  # two passes of a normalization
 
 
 class _Fusion:
