@@ -131,6 +131,19 @@ def test_a_kernel_of_one_element_is_a_product(stride: int) -> None:
     assert names(after).count("slice") == stride - 1  # for the value and for the gradient by the weight
 
 
+@pytest.mark.parametrize("padding", [0, 1, (2, 1)])
+def test_the_gradient_by_a_narrow_input_is_a_convolution_of_the_cotangent(padding: Any) -> None:
+    def function(x: Any, w: Any) -> Any:
+        return wg.grad(lambda x: (wg.conv2d(x, w, padding=padding) * 2).sum())(x)
+
+    graph, _ = optimize(recorded(function, (2, 8, 6, 7), (16, 8, 3, 3), dtype=wg.bfloat16))
+    after = laid_out(graph)
+    assert "convolve_last" in names(after) and "convolve_input_last" not in names(after)
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-2, 3, node.shape).astype(node.dtype) for node in graph.inputs]  # sums are exact
+    np.testing.assert_array_equal(after(*arrays)[0].astype("f"), graph(*arrays)[0].astype("f"))
+
+
 def test_three_axes_of_space() -> None:
     function = gradients(lambda x, w: (wg.relu(wg.conv3d(x, w, padding=1)) ** 2).mean())
     graph, _ = optimize(recorded(function, (2, 3, 4, 5, 6), (4, 3, 3, 3, 3)))

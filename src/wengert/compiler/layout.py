@@ -21,12 +21,15 @@ from wengert.compiler.constants import number
 from wengert.compiler.convolutions import (
     Folding,
     folding,
+    form_round,
+    is_convolution_of_gradient,
     is_product,
     product,
     product_by_input,
     product_by_weight,
     steps_over,
     taken,
+    weight_round,
 )
 from wengert.compiler.pools import largest, takes_in
 from wengert.compiler.rewrite import made_by, opaque, over, scope, spend
@@ -218,6 +221,9 @@ class _Turning:
         return self.taken[key]
 
     def _turned(self, node: Node) -> Node:
+        if is_convolution_of_gradient(node):
+            g, weight = self.as_turned(node.sources[0]), self.as_recorded(node.sources[1])
+            return CONVOLVE_LAST(g, self._added(lambda: weight_round(weight)), **form_round(node))
         return _CONVOLUTIONS[node.op](*map(self.as_turned, node.sources), **node.attrs)
 
     def _folded(self, node: Node, fold: Folding) -> Node:
