@@ -11,12 +11,12 @@ from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.dtypes import bfloat16, float32, float64, int64, uint16
 from wengert.graph import Node
-from wengert.kernels.convolution_cuda import convolution, works
+from wengert.kernels.convolution_cuda import convolution, outdoes_libraries, works
 from wengert.kernels.launch import H200, RTX_2080, Work
 from wengert.kernels.pooling_cuda import Windows, add_along, max_pool, max_pool_back, sum_pool
 from wengert.ops.channels_last import CONVOLVE_INPUT_LAST, CONVOLVE_LAST, CONVOLVE_WEIGHT_LAST
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, extent
-from wengert.ops.core import as_node
+from wengert.ops.core import as_node, placeholder
 from wengert.ops.window import MAX_POOL, SUM_POOL
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
@@ -166,3 +166,14 @@ def test_the_derivative_of_max_pool_is_recognised() -> None:
     np.testing.assert_array_equal(arrays["to"], expected)
     other = spread.op(*spread.sources[:2], as_node(places.reshape(spread.sources[2].shape)), **spread.attrs)
     assert add_along(other, lambda node: names[node]) is None
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "channels", "ours"), [(512, 4, 512, True), (512, 8, 256, False), (256, 7, 512, False)]
+)
+def test_our_kernels_do_what_takes_one_wave_of_large_tiles(batch: int, size: int, channels: int, ours: bool) -> None:
+    x, weight = placeholder((batch, size, size, channels), bfloat16), placeholder((channels, 3, 3, channels), bfloat16)
+    ones = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
+    found = convolution(CONVOLVE_LAST(x, weight, **ones))
+    assert found is not None and outdoes_libraries(found, H200) is ours
+    assert not outdoes_libraries(found, RTX_2080)
