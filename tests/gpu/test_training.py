@@ -120,3 +120,16 @@ def test_a_kernel_of_ones_own() -> None:
     compiled = wg.compile(lambda x: triple(x + 1, 1000) - 1)
     for _ in range(4):
         assert (compiled(x).numpy() == 3 * (np.arange(1000) + 1) - 1).all()
+
+
+def test_a_kernel_of_ones_own_may_ask_for_more_shared_memory_later() -> None:
+    source = """extern "C" __global__ void turned(const int *x, int n, int *y)
+    {
+        extern __shared__ int all[];
+        for (int i = threadIdx.x; i < n; i += blockDim.x) all[i] = x[i];
+        __syncthreads();
+        for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = all[n - 1 - i];
+    }"""
+    for n in (64, 1024, 20_000):
+        x = wg.arange(n, dtype=wg.int32, device="cuda")
+        assert (wg.cuda.kernel(source, "turned", grid=1, shared=4 * n)(x, n).numpy() == np.arange(n)[::-1]).all()

@@ -45,6 +45,7 @@ class Driver:
         self.arena_size = 0
         self.flag = 0
         self.functions: dict[tuple[str, str], Any] = {}
+        self.allowed: dict[tuple[str, str], int] = {}  # bytes of dynamic shared memory, by function
         self._gates = itertools.count(1)
         self.postponed: list[Callable[[], Any]] | None = None  # while capturing: what is to be done afterwards
 
@@ -285,16 +286,12 @@ class Driver:
         for launch in wanted:
             key = launch.source, launch.entry
             if key not in self.functions:
-                self.functions[key] = self._function(modules[launch.source], launch.entry, launch.shared)
+                self.functions[key] = check(self.cu.cuModuleGetFunction(modules[launch.source], launch.entry.encode()))
+            if launch.shared > self.allowed.get(key, 0):  # what a text declares by itself counts, too
+                self.allowed[key] = launch.shared
+                attribute = self.cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                check(self.cu.cuFuncSetAttribute(self.functions[key], attribute, launch.shared))
         return self.functions
-
-    def _function(self, module: Any, entry: str, shared: int) -> Any:
-        """A kernel of a module, allowed so much dynamic shared memory."""
-        function = check(self.cu.cuModuleGetFunction(module, entry.encode()))
-        if shared:  # what a text declares by itself counts, too
-            attribute = self.cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            check(self.cu.cuFuncSetAttribute(function, attribute, shared))
-        return function
 
     def encode(self, m: TensorMap, address: int) -> bytes:
         """A tensor map of the buffer at an address, as the copy engine reads it."""
