@@ -40,6 +40,10 @@ class EmulatedDriver:
     def make_current(self) -> None:
         """There is only one."""
 
+    def index_of(self, pointer: int) -> int:
+        """There is only one."""
+        return 0
+
     def allocate(self, size: int) -> int:
         """New memory, aligned as a device's is, full of NaN."""
         if size + sum(block.nbytes for block in self.blocks.values()) > self.memory:

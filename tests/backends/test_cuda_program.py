@@ -17,6 +17,8 @@ from tests.compiler.three_steps import tier
 from tests.gpu.test_ops import wrong_alone
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import interpret
+from wengert.backends.cuda.exchange import from_interface
+from wengert.backends.cuda.memory import download
 from wengert.backends.cuda.program import Program
 from wengert.compiler import simplify
 from wengert.graph import Graph, now
@@ -35,6 +37,20 @@ def test_values_go_up_and_come_down() -> None:
     x = wg.tensor([[1.0, 2.0], [3.0, 4.0]], device="cuda")
     assert x.device == "cuda:0" and x.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert x.to("cpu").device == "cpu"
+
+
+def test_memory_of_others_that_begins_off_the_grid_is_copied(gpu: EmulatedDriver) -> None:
+    class Lent:
+        def __init__(self, pointer: int) -> None:
+            self.__cuda_array_interface__ = {"typestr": "<f4", "shape": (4,), "data": (pointer, False), "version": 3}
+
+    block = gpu.allocate(64)
+    gpu.upload(block, np.arange(8, dtype=np.float32))
+    array, copy = from_interface(Lent(block)), from_interface(Lent(block + 4))
+    assert array.pointer == block and download(array).tolist() == [0, 1, 2, 3]
+    assert copy.pointer % 16 == 0 and download(copy).tolist() == [1, 2, 3, 4]
+    del array, copy
+    gpu.free(block)
 
 
 def test_dynamic_ops_run_on_the_device() -> None:

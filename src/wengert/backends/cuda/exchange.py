@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import DeviceArray
+from wengert.backends.cuda.memory import ALIGNMENT, DeviceArray
 from wengert.dtypes import ALL, as_dtype, bfloat16, bool_
 from wengert.errors import DTypeError
 from wengert.graph import Shape
@@ -155,8 +155,10 @@ def from_interface(x: Any) -> DeviceArray:
 
 
 def _borrowed(shape: Shape, dtype: np.dtype[Any], pointer: int, device: str, owner: Any) -> DeviceArray:
+    """An array on this memory; a copy of it where kernels could not read it because it begins off the grid."""
     block = _Borrowed(pointer, device, owner)
-    return DeviceArray.over(shape, dtype, block, pointer, block)
+    array = DeviceArray.over(shape, dtype, block, pointer, block)
+    return array.copy() if pointer % ALIGNMENT else array
 
 
 def _dtype(found: _DataType) -> np.dtype[Any]:
