@@ -12,7 +12,7 @@ from tests.backends.emulated import EmulatedDriver
 CONFIG = wg.models.GPTConfig(vocab_size=96, n_positions=12, n_embd=64, n_layer=2, n_head=2)
 
 
-def _decoded(device: str) -> tuple[list[np.ndarray], str]:
+def decoded(device: str) -> tuple[list[np.ndarray], str]:
     """The scores after each of some tokens, and what is told of the program."""
     wg.manual_seed(0)
     model = wg.models.GPT(CONFIG).to(wg.bfloat16).eval().to(device)
@@ -28,8 +28,8 @@ def _decoded(device: str) -> tuple[list[np.ndarray], str]:
 
 
 def test_tokens_one_by_one(gpu: EmulatedDriver) -> None:
-    found, told = _decoded("cuda")
-    expected, _ = _decoded("cpu")
+    found, told = decoded("cuda")
+    expected, _ = decoded("cpu")
     np.testing.assert_allclose(found, expected, atol=0.02)
     assert "matmul" not in told.split("emulated (cuda:0)")[1]
     assert "wg_copy" not in told and told.count("wg_put_rows") == 2 * CONFIG.n_layer

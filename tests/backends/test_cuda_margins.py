@@ -19,7 +19,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(margins, "LARGE", 1)
 
 
-def _step(shape: tuple[int, ...], dtype: Any, device: str) -> tuple[np.ndarray, list[np.ndarray], str]:
+def norm_step(shape: tuple[int, ...], dtype: Any, device: str) -> tuple[np.ndarray, list[np.ndarray], str]:
     """Two steps of a norm and a bias before it: the gradient of what comes in, the slots, and what is told of them."""
     rng = np.random.default_rng(0)
     draw = lambda *sizes: wg.tensor(rng.normal(size=sizes).astype(np.float32), device=device)
@@ -41,8 +41,8 @@ def _step(shape: tuple[int, ...], dtype: Any, device: str) -> tuple[np.ndarray, 
 @pytest.mark.parametrize("dtype", [wg.float32, wg.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_norm_and_its_weights_are_one_step(gpu: EmulatedDriver, shape: tuple[int, ...], dtype: Any) -> None:
-    gradient, slots, told = _step(shape, dtype, "cuda")
-    expected, there, _ = _step(shape, dtype, "cpu")
+    gradient, slots, told = norm_step(shape, dtype, "cuda")
+    expected, there, _ = norm_step(shape, dtype, "cpu")
     room = 2e-2 if dtype is wg.bfloat16 else 1e-4
     for found, wanted in zip([gradient, *slots], [expected, *there]):
         np.testing.assert_allclose(found, wanted, rtol=room, atol=room)

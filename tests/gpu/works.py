@@ -22,7 +22,7 @@ from tests.kernels.test_attention_cuda import names_of, node_of
 from tests.kernels.test_convolution_cuda import FORMS, nodes
 from tests.kernels.test_gemm import product
 from tests.kernels.test_prebuilt import FAMILIES, value
-from wengert.backends.cuda import candidates
+from wengert.backends.cuda import candidates, margins
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.program import ERROR_FLAG, Program
 from wengert.compiler.fuse import storage
@@ -31,7 +31,7 @@ from wengert.dtypes import bfloat16, float16, float32, float64, int32
 from wengert.graph import Graph, now
 from wengert.kernels import attention_cuda, convolution_cuda, gemm, prebuilt
 from wengert.kernels.launch import Device
-from wengert.ops.core import to_device
+from wengert.ops.core import placeholder, to_device
 from wengert.ops.op import picks
 
 UNIT = 60  # cases of the op suite to a program
@@ -57,6 +57,7 @@ def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
         of_convolutions(device),
         of_attention(device),
         of_prebuilt(device),
+        of_norms(),
         of_ops(CASES[::every], float64),
         of_ops(CASES[::every], float32),
         of_random_graphs(range(graphs)),
@@ -90,6 +91,19 @@ def of_random_graphs(seeds: Sequence[int]) -> Iterator[Item]:
         graph, _ = optimize(graph)
         moved = [to_device(node, "cuda:0") for node in graph.outputs]
         yield from of_program(Planned(Graph(graph.inputs, moved, nodes=[*graph.nodes, *moved])))
+
+
+def of_norms() -> Iterator[Item]:
+    """Norms forward and backward, with the totals of columns that these take along."""
+    for shape, dtype in itertools.product(((300, 96), (70, 2500)), (float32, bfloat16)):
+        since = now()
+        kinds = ((shape, dtype), (shape[1:], float32), (shape[1:], float32), (shape, dtype))
+        *inputs, cotangent = (wg.Tensor(placeholder(*kind, "cuda:0")) for kind in kinds)
+        forward = lambda x, *weights: wg.layer_norm(x.to(float32), x.shape[1:], *weights).to(x.dtype)
+        results = wg.vjp(forward, *inputs)[1](cotangent)
+        graph, _ = optimize(Graph([x.node for x in (*inputs, cotangent)], [x.node for x in results], since))
+        with patch.object(margins, "LARGE", 1):
+            yield from of_program(Planned(graph))
 
 
 def of_program(program: Program) -> Iterator[Item]:
