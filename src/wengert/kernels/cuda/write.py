@@ -6,7 +6,7 @@ Kernels that differ in nothing but the names of their buffers, as those of a mod
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from wengert.kernels.cuda.columns import columns
@@ -24,20 +24,16 @@ from wengert.kernels.loops import Accumulate, Kernel, Load, Stage, Statement, St
 from wengert.kernels.nest import crosses, merge_loops, statements_of
 
 _REMEMBERED = 2048  # works: those of several large models
-_works: dict[Hashable, Work] = {}
-_margins: dict[Hashable, Work | None] = {}
+_works: dict[Hashable, Work | None] = {}
 
 
 def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
     """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
     names = {name: f"buffer{number}" for number, name in enumerate(kernel.buffers)}
     alike = _with_buffers(kernel, names)
-    key = (_content(alike), device, shape)
-    if key not in _works:
-        if len(_works) >= _REMEMBERED:
-            _works.clear()
-        _works[key] = _written(alike, device, shape)
-    return _with_arguments(_works[key], {name: own for own, name in names.items()})
+    work = _remembered((_content(alike), device, shape), lambda: _written(alike, device, shape))
+    assert work is not None
+    return _with_arguments(work, {name: own for own, name in names.items()})
 
 
 def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> Work | None:
@@ -45,14 +41,22 @@ def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> Wo
     buffers = dict.fromkeys(name for kernel in (rows, *columns) for name in kernel.buffers)
     names = {name: f"buffer{number}" for number, name in enumerate(buffers)}
     alike = [_with_buffers(kernel, names) for kernel in (rows, *columns)]
-    key = (tuple(map(_content, alike)), device, "margins")
-    if key not in _margins:
-        kernel = with_quick_exponentials(alike[0])
-        shape, why = launch_shape(merge_loops(kernel), device)
-        held = isinstance(shape, Rows) and not shape.in_shared
-        _margins[key] = margins(kernel, alike[1:], shape, device, why) if isinstance(shape, Rows) and held else None
-    work = _margins[key]
+    work = _remembered((*map(_content, alike), device), lambda: _written_margins(alike[0], alike[1:], device))
     return _with_arguments(work, {name: own for own, name in names.items()}) if work is not None else None
+
+
+def _remembered(key: Hashable, written: Callable[[], Work | None]) -> Work | None:
+    if key not in _works:
+        if len(_works) >= _REMEMBERED:
+            _works.clear()
+        _works[key] = written()
+    return _works[key]
+
+
+def _written_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> Work | None:
+    rows = with_quick_exponentials(rows)
+    shape, why = launch_shape(merge_loops(rows), device)
+    return margins(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
 
 
 def _with_buffers(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
