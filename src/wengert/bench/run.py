@@ -21,7 +21,6 @@ from wengert.bench.build import build, calls
 from wengert.bench.cases import MODELS, OPS, Model, Op
 from wengert.bench.every import EVERY
 from wengert.bench.measure import Time, ceilings, copied, copies, launch, timed
-from wengert.errors import WengertError
 from wengert.runtime.compile import Compiled
 from wengert.runtime.explain import flops, size_of
 
@@ -89,8 +88,8 @@ def _until(
         else:
             try:
                 found = list(points(case, size, device))
-            except (WengertError, MemoryError, RuntimeError) as error:
-                yield {**about, "why": f"it failed: {str(error).splitlines()[0]}"}
+            except Exception as error:  # the report goes on, and says so
+                yield {**about, "why": f"it failed: {(str(error) or type(error).__name__).splitlines()[0]}"}
                 return
             times.append(max(point["seconds"] for point in found))
             yield from ({**about, "family": getattr(case, "family", "models"), **point} for point in found)
