@@ -62,7 +62,7 @@ def candidates(product: Product, device: Device) -> list[Tile]:
         found = [Tile("fma", high, wide, 16, tall, broad, 2) for high, wide, tall, broad in _FMA]
     fits = [tile for tile in found if tile.shared(product.dtype) <= device.shared_per_block]
     cut = [replace(tile, split=split) for tile in fits for split in _splits(product, tile, device)]
-    return cut + (_small_tiles(product, device) if product.dtype == float32 else [])
+    return cut + (_small_tiles(product) if product.dtype == float32 else [])
 
 
 def _wgmma_tiles(product: Product, device: Device) -> list[Tile]:
@@ -74,14 +74,12 @@ def _wgmma_tiles(product: Product, device: Device) -> list[Tile]:
     return [Tile("wgmma", high, wide, 128 // size, tall, 0, stages) for high, wide, tall, stages in _WGMMA]
 
 
-def _small_tiles(product: Product, device: Device) -> list[Tile]:
+def _small_tiles(product: Product) -> list[Tile]:
     if product.flops > 1e9 or product.batches > 65535 or product.rows > 1 << 19:  # what a grid's axes can hold
         return []
     rounds = max(1, -(-product.depth // 512))
     depth = max(32, -(-product.depth // (rounds * 32)) * 32)
-    found = [Tile("small", high, wide, depth, warps=8) for high, wide in _SMALL]
-    many = 4 * device.sms // product.batches  # tiles, from which on blocks of fewer warps keep an SM as busy
-    return [replace(tile, warps=4) if math.prod(tile.tiles(product)) > many else tile for tile in found]
+    return [Tile("small", high, wide, depth, warps=8) for high, wide in _SMALL]
 
 
 def _splits(product: Product, tile: Tile, device: Device) -> list[int]:
