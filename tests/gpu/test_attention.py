@@ -22,6 +22,7 @@ LARGER: list[Any] = [
     (((2, 2, 100, 64), (2, 1, 333, 64), (1, 2, 333, 40)), "bool", {"causal": False, "scale": 0.1}),
     (((2, 77, 24), (2, 130, 24), (2, 130, 32)), "added", {"causal": True, "scale": 0.3}),
     (((2, 200, 20), (2, 90, 20), (2, 90, 21)), None, {"causal": True, "scale": 0.3}),
+    (((2, 90, 80), (2, 70, 80), (2, 70, 96)), None, {"causal": False, "scale": 0.1}),
 ]
 CLOSE = {float32: 2e-6, float16: 1e-3, bfloat16: 1e-2}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,17 @@ def test_operands_are_read_where_they_lie() -> None:
 
 
 def test_tensor_cores_take_half_precision() -> None:
-    for dtype, device, expected in ((bfloat16, H200, "mma"), (bfloat16, RTX_2080, "fma"), (float32, H200, "fma")):
-        work = forward(node_of(CASES[0], dtype)[0], str, device)
-        assert work is not None and work.launches[0].why.startswith(expected)
+    """Hopper's own instruction where heads have more than 32 features."""
+    ampere, wide = replace(H200, arch="80"), (((2, 70, 64),) * 3, None, {"causal": True, "scale": 0.1})
+    for case, dtype, device, expected in (
+        (CASES[0], bfloat16, H200, "mma"),
+        (wide, bfloat16, H200, "wgmma"),
+        (wide, bfloat16, ampere, "mma"),
+        (wide, bfloat16, RTX_2080, "fma"),
+        (wide, float32, H200, "fma"),
+    ):
+        y, back = node_of(case, dtype)
+        works = forward(y, str, device), backward(back, str, device, dict(enumerate(picks(back))))
+        for work in works:
+            assert work is not None and {launch.why.split()[0] for launch in work.launches} <= {expected, "fma"}
+            assert work.launches[0].why.startswith(expected)

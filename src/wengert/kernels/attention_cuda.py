@@ -1,7 +1,8 @@
 """Attention on a CUDA device by our own kernels, forward and backward: where its operands lie, and the launches.
 
-    fma   any float, heads of any size that fits shared memory       attention.cuh
-    mma   tensor cores: float16, bfloat16, heads up to 128; sm_80 on attention_mma.cuh
+    fma     any float, heads of any size that fits shared memory         attention.cuh
+    mma     tensor cores: float16, bfloat16, heads up to 128; sm_80 on   attention_mma.cuh
+    wgmma   the same on sm_90a, heads of more than 32                    attention_wgmma.cuh
 
 Operands need not be laid out head by head: permutations, slices and reshapes of one value are read where that lies.
 """
@@ -18,6 +19,7 @@ import numpy as np
 from wengert.dtypes import bool_, float32, float64
 from wengert.graph import Node
 from wengert.kernels.addressing_cuda import Named
+from wengert.kernels.gemm_text import wgmma
 from wengert.kernels.launch import Device, Launch, Work
 from wengert.kernels.product import FLOATS, HALVES, device_type, sum_type
 
@@ -105,6 +107,12 @@ class Attention:
     @property
     def heads(self) -> int:
         return math.prod(self.lead)
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """The features and values of a head, filled up for the tensor cores."""
+        e, v = (next(n for n in (32, 64, 128) if n >= size) for size in (self.features, self.values))
+        return e, v
 
     @property
     def pitch(self) -> int:
@@ -212,18 +220,31 @@ def _contiguous(mask: Node) -> list[int]:
 
 @dataclass(frozen=True)
 class Tile:
-    """How a block works: rows it owns, rows of the other side at a time, warps, rows of a warp (0: no tensor cores)."""
+    """How a block works: rows it owns, rows of the other side at a time, warps."""
 
+    rung: str
     own: int
     other: int
     warps: int = 8
-    tall: int = 0
+    held: bool = False  # whether warps keep the rows they own in registers, by wgmma
+
+    @property
+    def cores(self) -> str:
+        """What multiplies tiles on the tensor cores, in C++."""
+        if self.rung == "mma":
+            return f"wg_by_mma<wg_element, {self.own // self.warps}>"
+        return f"wg_by_wgmma<wg_element, {'true' if self.held else 'false'}>"
+
+    @property
+    def aligning(self) -> int:
+        """Bytes of shared memory that may be needed to align tiles."""
+        return 1024 if self.rung == "wgmma" else 0
 
 
 def _kernel(name: str, a: Attention, tile: Tile, call: str, parameters: Sequence[str]) -> str:
-    header = "attention_mma.cuh" if tile.tall else "attention.cuh"
+    header = "attention.cuh" if tile.rung == "fma" else f"attention_{tile.rung}.cuh"
     absent = "const unsigned char *mask = 0;\n    " if a.mask is None else ""
-    return f"""#include "{header}"
+    return f"""{_multiplications(a, tile)}#include "{header}"
 
 typedef {device_type(a.dtype)} wg_element;
 typedef {sum_type(a.dtype)} wg_sum;
@@ -236,6 +257,15 @@ extern "C" __global__ void __launch_bounds__({tile.warps * 32}) {name}({", ".joi
 """
 
 
+def _multiplications(a: Attention, tile: Tile) -> str:
+    """The text of each wgmma: scores from two tiles, features and values from weights in registers and a tile."""
+    if tile.rung != "wgmma":
+        return ""
+    texts = [wgmma(tile.other, a.dtype, (False, False), tile.held)]
+    texts += [wgmma(wide, a.dtype, (False, True), True, "wg_weigh") for wide in sorted({*a.padded})]
+    return "".join(texts)
+
+
 def _launch(
     name: str, a: Attention, tile: Tile, call: str, buffers: Mapping[str, str], rows: int, shared: int
 ) -> Launch:
@@ -243,14 +273,9 @@ def _launch(
     mask = "unsigned char" if a.mask is None or a.mask.dtype == bool_ else "wg_element"
     kinds = {"mask": mask, "logarithms": "wg_sum", "shares": "wg_sum"}
     parameters = [f"{kinds.get(x, 'wg_element')} *{x}" for x in buffers]
-    why = f"{'mma' if tile.tall else 'fma'} {tile.own} x {tile.other} scores at a time, {tile.warps} warps"
+    why = f"{tile.rung} {tile.own} x {tile.other} scores at a time, {tile.warps} warps"
     grid, block = (a.heads, -(-rows // tile.own), 1), (tile.warps * 32, 1, 1)
     return Launch(_kernel(name, a, tile, call, parameters), name, grid, block, tuple(buffers.values()), shared, why)
-
-
-def _padded(size: int) -> int:
-    """The features of a head, filled up for the tensor cores."""
-    return next(n for n in (32, 64, 128) if n >= size)
 
 
 def _by_tensor_cores(a: Attention, device: Device) -> bool:
@@ -260,9 +285,15 @@ def _by_tensor_cores(a: Attention, device: Device) -> bool:
 # --- forward --------------------------------------------------------------------------------------------------------
 
 
+def _by_wgmma(a: Attention, device: Device) -> bool:
+    return device.arch == "90a" and min(a.padded) >= 64
+
+
 def _forward_tile(a: Attention, device: Device) -> Tile | None:
     if _by_tensor_cores(a, device):
-        return Tile(128, 64 if max(a.features, a.values) <= 64 else 32, 4, 32)
+        if _by_wgmma(a, device):
+            return Tile("wgmma", 64, 64, 4)
+        return Tile("mma", 128, 64 if max(a.features, a.values) <= 64 else 32, 4)
     return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 1, 1)))
 
 
@@ -278,7 +309,7 @@ def _plain_tile(device: Device, need: Any) -> Tile | None:
     for limit in (device.shared_per_sm // 2 - 1024, device.shared_per_block):
         for n in (64, 32, 16):
             if need(n) <= limit:
-                return Tile(n, n)
+                return Tile("fma", n, n)
     return None
 
 
@@ -286,11 +317,12 @@ def _walk(a: Attention, tile: Tile, given: Mapping[str, str], y: str, logarithms
     """The launch of the forward pass, which may keep logarithms for backward."""
     keeps = "false" if logarithms is None else "true"
     results = "y, (wg_sum *)0" if logarithms is None else "y, logarithms"
-    if tile.tall:
-        e, v = _padded(a.features), _padded(a.values)
-        sizes = f"wg_shape, wg_element, {e}, {v}, {tile.tall}, {tile.warps}, {tile.other}, {keeps}"
-        call = f"wg_attention_mma<{sizes}>(query, key, value, mask, {results}, shared);"
-        shared = max(2 * (tile.own * e + 2 * tile.other * (e + v)), tile.warps * 16 * (v + 8) * 4)
+    if tile.rung != "fma":
+        e, v = a.padded
+        sizes = f"wg_shape, {tile.cores}, {e}, {v}, {tile.warps}, {tile.other}, {keeps}"
+        call = f"wg_attention_cores<{sizes}>(query, key, value, mask, {results}, shared);"
+        walk = 2 * (tile.own * e + 2 * tile.other * (e + v)) + tile.aligning
+        shared = max(walk, tile.warps * 16 * (v + 8) * 4)
     else:
         call = f"wg_attention<wg_shape, {tile.own}, {keeps}>(query, key, value, mask, {results}, (wg_sum *)shared);"
         shared = _plain_bytes(a, tile.own, (2, 1, 1))
@@ -319,7 +351,7 @@ def forward(node: Node, named: Named, device: Device, kept: Sequence[Node] = ())
 
 def _back_tile(a: Attention, device: Device) -> Tile | None:
     if _by_tensor_cores(a, device):
-        return Tile(64, 64, 4, 16)
+        return Tile("wgmma" if _by_wgmma(a, device) else "mma", 64, 64, 4)
     return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 2, 2)))
 
 
@@ -328,11 +360,11 @@ def _back(a: Attention, tile: Tile, given: Mapping[str, str], to: str, to_value:
     by_key = to_value is not None
     flag, results = ("true", "to, to_value") if by_key else ("false", "to, (wg_element *)0")
     operands = "query, key, value, mask, g, logarithms, shares"
-    if tile.tall:
-        e, v = _padded(a.features), _padded(a.values)
-        sizes = f"wg_shape, wg_element, {e}, {v}, {tile.tall}, {tile.warps}, {tile.other}, {flag}"
-        call = f"wg_attention_back_mma<{sizes}>({operands}, {results}, shared);"
-        walk = 2 * (tile.own + 2 * tile.other) * (e + v) + (16 * tile.other if by_key else 0)
+    if tile.rung != "fma":
+        e, v = a.padded
+        sizes = f"wg_shape, {tile.cores}, {e}, {v}, {tile.warps}, {tile.other}, {flag}"
+        call = f"wg_attention_back_cores<{sizes}>({operands}, {results}, shared);"
+        walk = 2 * (tile.own + 2 * tile.other) * (e + v) + (16 * tile.other if by_key else 0) + tile.aligning
         shared = max(walk, tile.warps * 16 * (max(e, v) + 8) * 4)
     else:
         call = f"wg_attention_back<wg_shape, {tile.own}, {flag}>({operands}, {results}, (wg_sum *)shared);"
@@ -371,7 +403,7 @@ def backward(
         workspace |= {y: a.heads * a.queries * a.values * a.dtype.itemsize, logarithms: statistics}
         launches.append(_walk(a, walk, given, y, logarithms))
     shares = {"y": y, "g": given["g"], "shares": "shares"}
-    rows = Tile(16, 0)
+    rows = Tile("fma", 16, 0)
     launches.append(
         _launch("attention_shares", a, rows, "wg_attention_shares<wg_shape>(y, g, shares);", shares, a.pitch, 0)
     )

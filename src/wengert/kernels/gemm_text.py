@@ -140,21 +140,32 @@ def _flag(value: bool) -> str:
 # --- blocks that stay, by wgmma -------------------------------------------------------------------------------------
 
 
-def wgmma(wide: int, dtype: DType, turned: tuple[bool, bool]) -> str:
-    """The function that issues one wgmma of 64 x `wide` sums; it names every register it adds to."""
+def wgmma(
+    wide: int, dtype: DType, turned: tuple[bool, bool], held: bool = False, name: str = "wg_multiply"
+) -> str:
+    """The function that issues one wgmma of 64 x `wide` sums; it names every register it adds to.
+
+    Operands are described tiles in shared memory, which may be turned; `held`: the left one is in registers.
+    """
     count = wide // 2
     kind, k = ("tf32", 8) if dtype == float32 else ("bf16" if dtype == bfloat16 else "f16", 16)
     registers = ", ".join(f"%{i}" for i in range(count))
-    turns = "" if dtype == float32 else "".join(f", {int(turn)}" for turn in turned)
+    turns = "" if dtype == float32 else "".join(f", {int(turn)}" for turn in turned[held:])
     sums = ", ".join(f'"+f"(d[{i}])' for i in range(count))
-    return f"""__device__ __forceinline__ void wg_multiply(
-    float (&d)[{count}], unsigned long long a, unsigned long long b, int more)
+    if held:
+        declared = "const unsigned (&a)[4]"
+        left, given = ", ".join(f"%{count + i}" for i in range(4)), ", ".join(f'"r"(a[{i}])' for i in range(4))
+        left, right = f"{{{left}}}", count + 4
+    else:
+        declared, left, given, right = "unsigned long long a", f"%{count}", '"l"(a)', count + 1
+    return f"""__device__ __forceinline__ void {name}(
+    float (&d)[{count}], {declared}, unsigned long long b, int more)
 {{
-    asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 2}, 0;\\n"
+    asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{right + 1}, 0;\\n"
                  "wgmma.mma_async.sync.aligned.m64n{wide}k{k}.f32.{kind}.{kind} {{{registers}}}, "
-                 "%{count}, %{count + 1}, p, 1, 1{turns};\\n}}"
+                 "{left}, %{right}, p, 1, 1{turns};\\n}}"
                  : {sums}
-                 : "l"(a), "l"(b), "r"(more));
+                 : {given}, "l"(b), "r"(more));
 }}
 """
 

@@ -11,6 +11,7 @@
 // Before this header the text defines `wg_multiply(float (&sums)[WIDE / 2], a, b, more)`: one wgmma of 64 x WIDE.
 #pragma once
 #include "gemm_mma.cuh"
+#include "wgmma.cuh"
 
 struct alignas(64) wg_tensor_map { char bytes[128]; };
 
@@ -36,14 +37,6 @@ __device__ __forceinline__ void wg_bring(wg_u32 to, const wg_tensor_map *map, wg
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(inner),
                  "r"(outer) : "memory");
-}
-
-// Where the tile of an operand begins and how it lies, as wgmma wants to know it: ALONG the depth, groups of 8 lines follow
-// each other; across it, blocks of 128 bytes of rows are `lines` lines apart.
-template <bool ALONG> __device__ __forceinline__ wg_u64 wg_described(wg_u32 tile, int lines)
-{
-    wg_u64 apart = ALONG ? 1 : lines * 128 >> 4;
-    return (wg_u64)(tile >> 4 & 0x3fff) | apart << 16 | (wg_u64)(1024 >> 4) << 32 | 1ull << 62;
 }
 
 template <class T, bool ALONG, int ROWS> struct wg_brought {
@@ -220,26 +213,24 @@ __device__ __forceinline__ void wg_gemm_wgmma(const Bring &from, wg_work work, i
             int before = -1;
             for (int k = work.first; k < work.last; k += depth) {
                 wg_barrier_wait(full + s * 8, phase);
-                if (Bring::copied) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                if (Bring::copied) wg_show_tensor_cores();
                 wg_u32 left = base + s * stage, right = left + Left::bytes;
-                asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+                wg_products_begin();
 #pragma unroll
                 for (int step = 0; step < 4; step++)
 #pragma unroll
                     for (int m = 0; m < blocks; m++)
                         wg_multiply(sums[m], Left::described(left, own + m * 64) + step * Left::step,
                                     Right::described(right, 0) + step * Right::step, k > work.first || step > 0);
-                asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+                wg_products_commit();
+                wg_products_wait<1>();
                 if (before >= 0 && lane == 0) wg_barrier_arrive(empty + before * 8);
                 before = s;
                 if (++s == STAGES) s = 0, phase ^= 1;
             }
-            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+            wg_products_wait<0>();
 #pragma unroll
-            for (int m = 0; m < blocks; m++)
-#pragma unroll
-                for (int j = 0; j < WIDE / 2; j++) asm volatile("" : "+f"(sums[m][j])::"memory");  // not read before the wait
+            for (int m = 0; m < blocks; m++) wg_products_settled(sums[m]);
             if (before >= 0 && lane == 0) wg_barrier_arrive(empty + before * 8);
             auto out = hand(work.z, work.part);
 #pragma unroll
