@@ -282,6 +282,12 @@ def _by_tensor_cores(a: Attention, device: Device) -> bool:
     return a.dtype in HALVES and max(a.features, a.values) <= 128 and int(device.arch.rstrip("a")) >= 80
 
 
+def outdoes_libraries(node: Node, device: Device) -> bool:
+    """Whether our kernels, forward and backward together, are faster than cuDNN's whose sums have a fixed order."""
+    a = attention(node)
+    return a is not None and _by_tensor_cores(a, device) and _by_wgmma(a, device) and max(a.padded) <= 64
+
+
 # --- forward --------------------------------------------------------------------------------------------------------
 
 

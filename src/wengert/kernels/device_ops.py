@@ -91,6 +91,8 @@ def _convolve(node: Node, named: Named, device: Device, tile: Tile | None) -> Wo
 
 def outdoes_libraries(node: Node, device: Device) -> bool:
     """Whether our kernels are faster than what libraries have for an op."""
+    if node.op.name in ("attention", "attention_backward"):
+        return attention_cuda.outdoes_libraries(node, device)
     found = convolution(node, device.tf32) if is_convolution(node) else None
     return found is not None and convolution_cuda.outdoes_libraries(found, device)
 

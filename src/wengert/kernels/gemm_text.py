@@ -140,9 +140,7 @@ def _flag(value: bool) -> str:
 # --- blocks that stay, by wgmma -------------------------------------------------------------------------------------
 
 
-def wgmma(
-    wide: int, dtype: DType, turned: tuple[bool, bool], held: bool = False, name: str = "wg_multiply"
-) -> str:
+def wgmma(wide: int, dtype: DType, turned: tuple[bool, bool], held: bool = False, name: str = "wg_multiply") -> str:
     """The function that issues one wgmma of 64 x `wide` sums; it names every register it adds to.
 
     Operands are described tiles in shared memory, which may be turned; `held`: the left one is in registers.

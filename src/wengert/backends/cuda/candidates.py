@@ -129,6 +129,8 @@ class Candidates:
                 self.kept[backward] = (forward, place)
 
     def _by_library(self, node: Node, keeper: Node | None) -> bool:
+        if device_ops.outdoes_libraries(node, self.figures):
+            return False
         vendors = _vendors(node, self.device, self.figures.tf32, keeper)
         return bool(self._results(node)) and any(vendor.works for vendor in vendors)
 
@@ -196,10 +198,11 @@ class Candidates:
         """
         results, kept = self._results(node), self.kept.get(node, ())
         keeper = None if not kept else node if len(kept) == 1 else kept[0]
-        vendors = _vendors(node, self.device, self.figures.tf32, keeper) if results else ()
+        by_library = bool(kept) and self._by_library(node, keeper)
+        vendors = _vendors(node, self.device, self.figures.tf32, keeper) if results and (by_library or not kept) else ()
         theirs = [Candidate(vendor.name, partial(self._called, vendor, node, reads, results)) for vendor in vendors]
         ours = []
-        if device_ops.has_work(node) and not (kept and self._by_library(node, keeper)):
+        if device_ops.has_work(node) and not by_library:
             tiles = device_ops.tiles(node, self.figures)[: BESIDE if vendors else OWN]
             ours = [Candidate(_named(tile), partial(self._ours, node, reads, tile)) for tile in tiles]
         ours_first = device_ops.is_small(node) or device_ops.outdoes_libraries(node, self.figures)
