@@ -9,10 +9,9 @@ import pytest
 
 import wengert as wg
 from tests.gpu.harness import run, this_device
-from tests.kernels.test_attention_cuda import CASES, names_of, node_of
+from tests.kernels.test_attention_cuda import CASES, exact, names_of, node_of
 from wengert.backends.cuda import dnn, dnn_attention
 from wengert.dtypes import bfloat16, float16, float32
-from wengert.graph import Node
 from wengert.kernels.attention_cuda import backward, forward
 from wengert.ops.op import picks
 
@@ -25,12 +24,6 @@ LARGER: list[Any] = [
     (((2, 90, 80), (2, 70, 80), (2, 70, 96)), None, {"causal": False, "scale": 0.1}),
 ]
 CLOSE = {float32: 2e-6, float16: 1e-3, bfloat16: 1e-2}
-
-
-def exact(node: Node) -> Any:
-    """The reference in float64."""
-    arrays = [s.buffer if s.dtype == np.bool_ else np.asarray(s.buffer, float) for s in node.sources]
-    return node.op.numpy(*arrays, **node.attrs)
 
 
 def error(got: Any, want: Any) -> float:

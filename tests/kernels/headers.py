@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from tests.kernels.emulator import KERNELS
 from wengert.kernels.launch import Work
 
 
-def pasted(work: Work) -> Work:
-    """A work whose texts include none of the headers that are to be read once for each text."""
-    return replace(work, launches=tuple(replace(launch, source=_pasted(launch.source)) for launch in work.launches))
+def pasted(work: Work, instead: Mapping[str, str] = MappingProxyType({})) -> Work:
+    """A work whose texts include none of the headers that are to be read once for each text.
+
+    `instead`: texts that take the place of some headers.
+    """
+    sources = (_pasted(launch.source, instead) for launch in work.launches)
+    return replace(work, launches=tuple(replace(x, source=source) for x, source in zip(work.launches, sources)))
 
 
-def _pasted(source: str) -> str:
+def _pasted(source: str, instead: Mapping[str, str]) -> str:
     seen: set[str] = set()
 
     def text(match: re.Match[str]) -> str:
         name = match[1]
-        header = (KERNELS / name).read_text()
+        header = instead[name] if name in instead else (KERNELS / name).read_text()
         if "#pragma once" not in header:
             return match[0]
         if name in seen:

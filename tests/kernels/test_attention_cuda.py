@@ -1,4 +1,4 @@
-"""The CUDA attention without a GPU: the plain kernels run by the emulator against the op's reference."""
+"""The CUDA attention without a GPU: its kernels run by the emulator against the op's reference."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.dtypes import bfloat16, float32, float64
@@ -87,6 +88,44 @@ def test_attention_equals_its_reference(dtype: Any) -> None:
             np.testing.assert_allclose(arrays[f"n{node.serial}"], want, rtol=rounding, atol=rounding)
 
 
+AMPERE = replace(H200, arch="80")
+slow = pytest.mark.slow
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("device", "shapes", "mask", "causal"),
+    [
+        (H200, ((1, 100, 64),) * 3, None, True),
+        pytest.param(H200, ((1, 70, 128), (1, 90, 128), (1, 90, 72)), "bool", False, marks=slow),
+        pytest.param(H200, ((2, 150, 128),) * 3, None, True, marks=slow),
+        pytest.param(AMPERE, ((1, 70, 24), (1, 90, 24), (1, 90, 40)), "bool", False, marks=slow),
+        pytest.param(AMPERE, ((2, 70, 128),) * 3, None, True, marks=slow),
+    ],
+)
+def test_tensor_cores_equal_the_reference(device: Any, shapes: Any, mask: Any, causal: bool) -> None:
+    """By wgmma and by mma, as the emulator knows them; backward takes what forward keeps."""
+    y, back = node_of((shapes, mask, {"causal": causal, "scale": 0.1}), bfloat16)
+    place, results, arrays = place_for_logarithms(y), picks(back), dict[str, Any]()
+    named = names_of(y, arrays)
+    found = forward(y, named, device, (place,)), backward(back, named, device, dict(enumerate(results)), (y, place))
+    works = [emulated(work) for work in found if work is not None]
+    arrays[f"n{place.serial}"] = np.full(place.shape, np.nan, float32)
+    arrays |= {f"n{x.serial}": np.full(x.shape, 99, bfloat16) for x in (y, *results)}
+    emulator = Emulator(works)
+    for work in works:
+        emulator.run(work, arrays)
+    for node, want in zip((y, *results), (exact(y), *exact(back))):
+        got = np.asarray(arrays[f"n{node.serial}"], float)
+        assert np.linalg.norm(got - want) < 5e-3 * np.linalg.norm(want), node
+
+
+def exact(node: Node) -> Any:
+    """The reference in float64."""
+    arrays = [s.buffer if s.dtype == np.bool_ else np.asarray(s.buffer, float) for s in node.sources]
+    return node.op.numpy(*arrays, **node.attrs)
+
+
 def test_operands_are_read_where_they_lie() -> None:
     """Queries as a model makes them: a third of a product's columns, cut into heads."""
     whole = as_node(np.zeros((2, 5, 24), float32))
@@ -98,11 +137,11 @@ def test_operands_are_read_where_they_lie() -> None:
 
 def test_tensor_cores_take_half_precision() -> None:
     """Hopper's own instruction where heads have more than 32 features."""
-    ampere, wide = replace(H200, arch="80"), (((2, 70, 64),) * 3, None, {"causal": True, "scale": 0.1})
+    wide = (((2, 70, 64),) * 3, None, {"causal": True, "scale": 0.1})
     for case, dtype, device, expected in (
         (CASES[0], bfloat16, H200, "mma"),
         (wide, bfloat16, H200, "wgmma"),
-        (wide, bfloat16, ampere, "mma"),
+        (wide, bfloat16, AMPERE, "mma"),
         (wide, bfloat16, RTX_2080, "fma"),
         (wide, float32, H200, "fma"),
     ):

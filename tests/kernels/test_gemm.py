@@ -1,4 +1,4 @@
-"""The matrix products of kernels/gemm.py without a GPU: those that need no tensor cores, run by the emulator."""
+"""The matrix products of kernels/gemm.py without a GPU, run by the emulator: all rungs but wgmma."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.dtypes import bfloat16, float16, float32, float64, int32
@@ -70,6 +71,22 @@ def test_every_rung_multiplies_exactly_what_is_exact() -> None:
         arrays, exact = values(p, turned)
         emulator.run(work, arrays)
         np.testing.assert_array_equal(arrays["c"].astype(np.float64), exact, err_msg=f"{p} {work.launches[0].why}")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "turned", [(False, True), *(pytest.param(t, marks=pytest.mark.slow) for t in ((True, False), (False, False)))]
+)
+def test_tensor_cores_multiply_exactly_what_is_exact(turned: tuple[bool, bool]) -> None:
+    """By mma, as the emulator knows it: depths with a tile that is cut, with whole ones, and with both."""
+    tile = Tile("mma", 64, 64, 64, 32, 32, 3)
+    products = [product(sizes, turned, bfloat16) for sizes in ((40, 72, 24), (72, 40, 200))]
+    works = [emulated(write(p, tile, H200)) for p in products]
+    emulator = Emulator(works)
+    for p, work in zip(products, works):
+        arrays, exact = values(p, turned)
+        emulator.run(work, arrays)
+        np.testing.assert_array_equal(arrays["c"], exact.astype(bfloat16), err_msg=f"{p}")
 
 
 @needs_compiler

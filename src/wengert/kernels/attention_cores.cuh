@@ -24,28 +24,6 @@
 #include "attention.cuh"
 #include "gemm_mma.cuh"
 
-__device__ __forceinline__ float wg_fast_power(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-// Two numbers side by side in a register, the first one below.
-template <class T> __device__ __forceinline__ wg_u32 wg_pair(float low, float high);
-template <> __device__ __forceinline__ wg_u32 wg_pair<wg_bf16>(float low, float high)
-{
-    wg_u32 both;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
-}
-template <> __device__ __forceinline__ wg_u32 wg_pair<wg_f16>(float low, float high)
-{
-    wg_u32 both;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
-}
-
 // Two neighbouring tiles of 16 x 8 sums are, rounded, one left fragment of 16 x 16.
 template <class T>
 __device__ __forceinline__ void wg_left_fragment(wg_u32 (&a)[4], const float (&left)[4], const float (&right)[4])

@@ -1,5 +1,5 @@
 // The tensor cores' instructions of sm_80, one function each: asynchronous copies into shared memory, matrices of 8 x 16
-// bytes from there into registers, and the product of a warp's two fragments.
+// bytes from there into registers, the product of a warp's two fragments, and what makes fragments of sums.
 #pragma once
 #include "tile.cuh"
 
@@ -55,4 +55,27 @@ template <> __device__ __forceinline__ void wg_rounded<float>(wg_u32 (&r)[4])
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r[i]) : "f"(__uint_as_float(r[i])));
+}
+
+// 2 to the power of x, by the hardware.
+__device__ __forceinline__ float wg_fast_power(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Two numbers side by side in a register, the first one below.
+template <class T> __device__ __forceinline__ wg_u32 wg_pair(float low, float high);
+template <> __device__ __forceinline__ wg_u32 wg_pair<wg_bf16>(float low, float high)
+{
+    wg_u32 both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+template <> __device__ __forceinline__ wg_u32 wg_pair<wg_f16>(float low, float high)
+{
+    wg_u32 both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
 }
