@@ -13,7 +13,7 @@ from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.dtypes import bfloat16, float32, float64
 from wengert.graph import Node
-from wengert.kernels.attention_cuda import View, backward, forward, place_for_logarithms, view
+from wengert.kernels.attention_cuda import View, backward, forward, outdoes_libraries, place_for_logarithms, view
 from wengert.kernels.launch import H200, RTX_2080
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import as_node
@@ -133,6 +133,12 @@ def test_operands_are_read_where_they_lie() -> None:
     assert view(heads) == View(whole, 8, (120, 4), 24)
     turned = matrix_transpose(heads)
     assert view(turned) == View(turned, 0, (40, 20), 5)
+
+
+def test_ours_outdo_cudnn_where_they_were_measured_to() -> None:
+    for features, device, expected in ((64, H200, True), (40, H200, True), (128, H200, False), (64, AMPERE, False)):
+        for node in node_of((((2, 70, features),) * 3, None, {"causal": True, "scale": 0.1}), bfloat16):
+            assert outdoes_libraries(node, device) is expected
 
 
 def test_tensor_cores_take_half_precision() -> None:

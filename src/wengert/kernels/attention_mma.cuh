@@ -13,8 +13,6 @@ template <class T, int TALL> struct wg_by_mma {
     template <int ROWS, int WIDTH> using Tile = wg_tile<wg_lines<T, true>, ROWS, WIDTH>;
     template <int ROWS, int WIDTH> using Across = wg_tile<wg_lines<T, false>, WIDTH, ROWS>;
 
-    static const bool held = false;
-
     template <int ROWS, int WIDTH> struct Own {
         typedef wg_tile<wg_lines<T, true>, ROWS, WIDTH> Lines;
         wg_u32 tile;

@@ -4,8 +4,8 @@
 // from registers, times the same tile read the other way. A tile lies in panels of 64 features, lines of 128 bytes, swizzled
 // as wgmma expects it. Products run on while the threads take powers.
 //
-// Before this header the text defines `wg_multiply`, a wgmma of 64 x OTHER from two tiles (HELD: from registers and a tile),
-// and `wg_weigh`, of 64 x E and 64 x V from registers and a tile across.
+// Before this header the text defines `wg_multiply`, a wgmma of 64 x OTHER from two tiles, and `wg_weigh`, of 64 x E and
+// 64 x V from registers and a tile across.
 #pragma once
 #include "attention_cores.cuh"
 #include "wgmma.cuh"
@@ -22,24 +22,14 @@ template <class Number, int ROWS, int WIDTH> struct wg_panels {
     __device__ __forceinline__ static int step(int s) { return s / 4 * (ROWS * 128 >> 4) + s % 4 * 2; }
 };
 
-// HELD: a warp keeps the rows it owns in registers, so that shared memory is read for the other side only.
-template <class T, bool HELD> struct wg_by_wgmma {
+template <class T> struct wg_by_wgmma {
     static const int tall = 16, together = 64, alignment = 1024;
-    static const bool held = HELD;
     template <int ROWS, int WIDTH> using Tile = wg_panels<T, ROWS, WIDTH>;
 
     template <int ROWS, int WIDTH> struct Own {
         typedef wg_panels<T, ROWS, WIDTH> Panels;
-        wg_u32 tile, rows[HELD ? WIDTH / 16 : 1][4];
-
-        __device__ __forceinline__ Own(wg_u32 all, int high) : tile(all + wg_group_of<wg_by_wgmma, ROWS>(high) * 128)
-        {
-            int lane = threadIdx.x & 31;
-            if (HELD)
-#pragma unroll
-                for (int step = 0; step < WIDTH / 16; step++)
-                    wg_load_matrices(rows[step], all + Panels::offset(high + (lane & 15), 2 * step + (lane >> 4)));
-        }
+        wg_u32 tile;
+        __device__ __forceinline__ Own(wg_u32 all, int high) : tile(all + wg_group_of<wg_by_wgmma, ROWS>(high) * 128) {}
     };
 
     __device__ __forceinline__ static void arrived() { wg_show_tensor_cores(); }
@@ -55,11 +45,8 @@ template <class T, bool HELD> struct wg_by_wgmma {
         wg_u64 a = wg_described<true>(own.tile, 0), b = wg_described<true>(other, 0);
         wg_products_begin();
 #pragma unroll
-        for (int step = 0; step < WIDTH / 16; step++) {
-            wg_u64 there = b + Tile<OTHER, WIDTH>::step(step);
-            if constexpr (HELD) wg_multiply((float(&)[OTHER / 2])sums, own.rows[step], there, step > 0);
-            else wg_multiply((float(&)[OTHER / 2])sums, a + Rows::Panels::step(step), there, step > 0);
-        }
+        for (int step = 0; step < WIDTH / 16; step++)
+            wg_multiply((float(&)[OTHER / 2])sums, a + Rows::Panels::step(step), b + Tile<OTHER, WIDTH>::step(step), step > 0);
         wg_products_commit();
     }
 
