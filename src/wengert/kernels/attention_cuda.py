@@ -280,7 +280,7 @@ def _by_tensor_cores(a: Attention, device: Device) -> bool:
 
 
 def outdoes_libraries(node: Node, device: Device) -> bool:
-    """Whether our kernels are faster than cuDNN's: for heads of 64 on Hopper by a tenth; of 128 cuDNN's are, by as much."""
+    """Whether our kernels are faster than cuDNN's: on Hopper, for heads of 64 features; of 128 cuDNN's are."""
     a = attention(node)
     return a is not None and _by_tensor_cores(a, device) and _by_wgmma(a, device) and max(a.padded) <= 64
 
