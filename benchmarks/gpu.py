@@ -6,9 +6,10 @@
 Each contender of each row has a process of its own. Those of a few rows start together: they import, build, compile and
 warm up at the same time. When all are ready they measure one at a time, in turn. A step is asked for again and again
 without waiting; the time is that of many steps, from start to synchronisation, over their number: the median of several
-such spans. The host's time is that of asking for a few steps while the device has nothing to do. Memory is what four
-steps take with the model and what it is given: of torch the peak of its tensors, of Wengert its tensors and the whole
-arena. For each row follows where Wengert's time goes.
+such spans. The host's time is that of asking for a few steps while the device has nothing to do: the best of many
+times, and their median, which is that of a machine with other things to do as well. Memory is what four steps take with
+the model and what it is given: of torch the peak of its tensors, of Wengert its tensors and the whole arena. For each
+row follows where Wengert's time goes.
 
 `--first` measures instead the first step, until it is done, alone on the machine: with an empty folder of caches, and
 once more in a new process with the folder that this one left. Model and data are on the device before it begins, as
@@ -124,8 +125,11 @@ def span(step: Step, wait: Callable[[], Any], seconds: float) -> float:
     return (time.perf_counter() - start) / count
 
 
-def host_time(step: Step, wait: Callable[[], Any], steps: int = 4, rounds: int = 25) -> float:
-    """Seconds of asking for a step: a few in a row, too few to fill the device's queue, which is empty before."""
+def host_time(step: Step, wait: Callable[[], Any], steps: int = 4, rounds: int = 25) -> tuple[float, float]:
+    """Seconds of asking for a step: a few in a row, too few to fill the device's queue, which is empty before.
+
+    The best of many times, and their median.
+    """
     times = []
     for _ in range(rounds):
         wait()
@@ -133,7 +137,7 @@ def host_time(step: Step, wait: Callable[[], Any], steps: int = 4, rounds: int =
         for _ in range(steps):
             step()
         times.append((time.perf_counter() - start) / steps)
-    return statistics.median(times)
+    return min(times), statistics.median(times)
 
 
 def kernels(step: Step, steps: int = 3) -> list[dict[str, Any]]:

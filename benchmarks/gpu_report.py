@@ -21,7 +21,8 @@ def shown(row: str, found: Found, top: int) -> str:
     cells = []
     for name, result in found.items():
         time_text = f"{result['median'] * 1e3:.4f}" if "median" in result else "failed"
-        notes = [f"host {result['host'] * 1e6:.1f} us"] if result.get("host") else []
+        host = [f"{seconds * 1e6:.1f}" for seconds in result.get("host") or ()]
+        notes = [f"host {host[0]} us, median {host[1]}"] if host else []
         notes += [f"{result['slots']} slots"] if "slots" in result else []
         notes += [f"{result['memory'] / 1e9:.2f} GB"] if "memory" in result else []
         notes += [result["error"]] if "error" in result else []
