@@ -50,7 +50,7 @@ drawer: Callable[[np.ndarray[Any, Any], Any, Any, int], bool] | None = None
 
 
 def philox(position: np.ndarray[Any, Any], stream: int, key: np.ndarray[Any, Any], space: np.ndarray[Any, Any]) -> Any:
-    """The four words of the blocks at these positions, as a first axis. The key's two words are its first axis, too.
+    """The four words of the blocks at these positions. The key's two words are its first axis.
 
     `space` has room for the words and for two products. New memory in every round would take longer than the rounds.
     """
