@@ -1,12 +1,14 @@
-"""The CUDA convolutions and poolings without a GPU: float32 by FMA and the direct kernels, run by the emulator."""
+"""The CUDA convolutions and poolings without a GPU: by FMA, by mma and directly, run by the emulator."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.dtypes import bfloat16, float32, float64, int64, uint16
@@ -81,6 +83,18 @@ def test_convolutions_equal_their_references() -> None:
 def test_all_convolutions_equal_their_references() -> None:
     cases = [(node, _first(node)) for form in FORMS for node in nodes(form, float32)]
     check(cases + [(node, _first(node)) for node in nodes(FORMS[2], float64)])
+
+
+@pytest.mark.slow
+def test_tensor_cores_equal_the_references() -> None:
+    """By mma, as the emulator knows it: depths that are a part of a tile, and several tiles."""
+    wide = (2, 24, 16, 1, (6, 7), (3, 3), (2, 1), ((1, 1), (1, 0)), (1, 1))
+    cases = []
+    for node in (*nodes(FORMS[1], bfloat16), *nodes(wide, bfloat16)):
+        found = convolution(node)
+        assert found is not None
+        cases.append((node, emulated(works(found, "a", "b", "c", replace(H200, arch="80"))[0])))
+    check(cases)
 
 
 def _first(node: Node) -> Work:
