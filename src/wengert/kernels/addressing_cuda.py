@@ -192,104 +192,101 @@ def _scatter_add(node: Node, named: Named, device: Device, general: bool) -> Wor
     count = math.prod(places)
     if not node.size:
         return Work(())
+    start = _start(x, node, named, device, general)
     if not values.size:
-        return Work(_start(x, node, named, device, general))
+        return Work(start)
     found = _places(node, indices, places)
+    total = outer * size * inner
+    sizes = Sizes(general, total=total, count=count, size=size, inner=inner, **found.sizes)
     kind, scalar = stored_type(node.dtype), scalar_type(node.dtype)
-    several = 1 if general else math.gcd(inner, max(1, 16 // node.dtype.itemsize))
-    width, total = inner // several, outer * size * inner // several
-    sizes = Sizes(general, total=total, count=count, size=size, width=width, **found.sizes)
     text = f"""{found.function(sizes)}
-struct __align__({several * node.dtype.itemsize}) wg_several {{
-    {kind} at[{several}];
-}};
-
-extern "C" __global__ void wg_zero(int *counts{sizes.parameters})
-{{
-    WG_EACH(i, size + 1) counts[i] = 0;
-}}
-
-extern "C" __global__ void wg_name_places(int *places, int *counts, int *ranks, wg_long first, wg_long n,
+extern "C" __global__ void wg_name_places(int *places, int *counts, wg_long first, wg_long n,
                                           {found.parameters}{sizes.parameters})
 {{
     WG_EACH(i, n) {{
         int place = (int)wg_place(first + i, {_passed(indices, sizes)});
         places[i] = place;
-        ranks[i] = 0;
         atomicAdd(counts + place, 1);
     }}
 }}
 
-// Where the list of each place begins. In which order they lie does not matter.
-extern "C" __global__ void wg_begin(int *counts, int *begins{sizes.parameters})
+extern "C" __global__ void wg_zero(int *counts{sizes.parameters})
 {{
-    WG_EACH(i, size) if (counts[i]) begins[i] = atomicAdd(counts + size, counts[i]);
+    WG_EACH(i, size) counts[i] = 0;
 }}
 
-// How many equal indices come before each: a tile of them is compared with another at a time.
-extern "C" __global__ void wg_rank(const int *places, int *ranks, int n{sizes.parameters})
+// Where the list of each place begins: one block adds the counts up.
+extern "C" __global__ void wg_begin(const int *counts, int *begins{sizes.parameters})
 {{
-    __shared__ int tile[{THREADS}];
-    const int tiles = (n + {THREADS} - 1) / {THREADS};
-    for (int pair = blockIdx.x; pair < tiles * tiles; pair += gridDim.x) {{
-        int base = pair / tiles * {THREADS}, other = pair % tiles * {THREADS};
-        if (other > base) continue;
-        int i = base + threadIdx.x, own = i < n ? places[i] : -1, rank = 0;
-        __syncthreads();
-        tile[threadIdx.x] = other + threadIdx.x < n ? places[other + threadIdx.x] : -1;
-        __syncthreads();
-        int stop = min({THREADS}, i - other);
-        for (int k = 0; k < stop; k++) rank += tile[k] == own;
-        if (i < n && rank > 0) atomicAdd(ranks + i, rank);
+    __shared__ int sums[{THREADS}];
+    const int each = ((int)size + {THREADS} - 1) / {THREADS};
+    int own_sum = 0, from = threadIdx.x * each, to = min(from + each, (int)size);
+    for (int i = from; i < to; i++) own_sum += counts[i];
+    sums[threadIdx.x] = own_sum;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (int i = 0, sum = 0; i < {THREADS}; i++) {{
+            int own = sums[i];
+            sums[i] = sum;
+            sum += own;
+        }}
+    __syncthreads();
+    int sum = sums[threadIdx.x];
+    for (int i = from; i < to; i++) {{
+        begins[i] = sum;
+        sum += counts[i];
     }}
 }}
 
-extern "C" __global__ void wg_list(const int *places, const int *begins, const int *ranks, int *lists,
-                                   int n{sizes.parameters})
+// The lists themselves: an index stands behind the equal ones before it.
+extern "C" __global__ void wg_rank(const int *places, const int *begins, int *lists, int n{sizes.parameters})
 {{
-    WG_EACH(i, n) lists[begins[places[i]] + ranks[i]] = (int)i;
+    __shared__ int tile[{THREADS}];
+    for (int base = blockIdx.x * {THREADS}; base < n; base += gridDim.x * {THREADS}) {{
+        int i = base + threadIdx.x, own = i < n ? places[i] : -1, rank = 0;
+        for (int other = 0; other <= base; other += {THREADS}) {{
+            __syncthreads();
+            tile[threadIdx.x] = other + threadIdx.x < n ? places[other + threadIdx.x] : -1;
+            __syncthreads();
+            int stop = min({THREADS}, i - other);
+            for (int k = 0; k < stop; k++) rank += tile[k] == own;
+        }}
+        if (i < n) lists[begins[own] + rank] = i;
+    }}
 }}
 
-// `fresh`: the result holds nothing yet, and is added to zeros
-extern "C" __global__ void wg_add_rows(wg_several *y, const wg_several *values, const int *counts, const int *begins,
-                                       const int *lists, wg_long first, int fresh{sizes.parameters})
+extern "C" __global__ void wg_add_rows({kind} *y, const {kind} *values, const int *counts, const int *begins,
+                                       const int *lists, wg_long first{sizes.parameters})
 {{
     WG_EACH(at, total) {{
-        wg_count row = at / width, j = at % width, place = row % size, o = row / size;
+        wg_count row = at / inner, j = at % inner, place = row % size, o = row / size;
         int n = counts[place];
-        if (n == 0 && !fresh) continue;
-        wg_several now = {{}};
-        if (!fresh) now = y[at];
-        {scalar} sum[{several}];
-        for (int e = 0; e < {several}; e++) sum[e] = {load(node.dtype, "now.at[e]")};
-        const int *list = lists + (n ? begins[place] : 0);
+        if (n == 0) continue;
+        const int *list = lists + begins[place];
+        {scalar} sum = {load(node.dtype, "y[at]")};
         for (int k = 0; k < n; k++) {{
-            wg_several value = values[(o * count + first + list[k]) * width + j];
-            for (int e = 0; e < {several}; e++) sum[e] += {load(node.dtype, "value.at[e]")};
+            {kind} value = values[(o * count + first + list[k]) * inner + j];
+            sum += {load(node.dtype, "value")};
         }}
-        for (int e = 0; e < {several}; e++) now.at[e] = {store(node.dtype, "sum[e]")};
-        y[at] = now;
+        y[at] = {store(node.dtype, "sum")};
     }}
 }}
 """
     numbers = [*(named(index) for index in indices), ERROR]
-    launches = [] if is_zero(x) else [*_start(x, node, named, device, general)]
+    launches = [*start]
     for first in range(0, count, RANKED):
         n = min(RANKED, count - first)
-        compared = (-(-n // THREADS)) ** 2 * THREADS
         some: list[Argument] = [np.int64(first), np.int64(n)]
         rows: list[Argument] = [named(node), named(values), "counts", "begins", "lists", np.int64(first)]
-        fresh = np.int32(is_zero(x) and first == 0)
         launches += [
-            sizes.launch(text, "wg_zero", size + 1, device, ["counts"]),
-            sizes.launch(text, "wg_name_places", n, device, ["places", "counts", "ranks", *some, *numbers]),
-            sizes.launch(text, "wg_begin", size, device, ["counts", "begins"]),
-            sizes.launch(text, "wg_rank", compared, device, ["places", "ranks", np.int32(n)]),
-            sizes.launch(text, "wg_list", n, device, ["places", "begins", "ranks", "lists", np.int32(n)]),
-            sizes.launch(text, "wg_add_rows", total, device, [*rows, fresh]),
+            sizes.launch(text, "wg_zero", size, device, ["counts"]),
+            sizes.launch(text, "wg_name_places", n, device, ["places", "counts", *some, *numbers]),
+            sizes.launch(text, "wg_begin", 1, device, ["counts", "begins"]),
+            sizes.launch(text, "wg_rank", n, device, ["places", "begins", "lists", np.int32(n)]),
+            sizes.launch(text, "wg_add_rows", total, device, rows),
         ]
-    n = 4 * min(RANKED, count)
-    return Work(tuple(launches), {"places": n, "lists": n, "ranks": n, "counts": 4 * size + 4, "begins": 4 * size})
+    n = min(RANKED, count)
+    return Work(tuple(launches), {"places": 4 * n, "lists": 4 * n, "counts": 4 * size, "begins": 4 * size})
 
 
 # --- elements along an axis -----------------------------------------------------------------------------------------
