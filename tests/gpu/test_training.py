@@ -125,10 +125,10 @@ def test_a_kernel_of_ones_own() -> None:
 def test_a_kernel_of_ones_own_may_ask_for_more_shared_memory_later() -> None:
     source = """extern "C" __global__ void turned(const int *x, int n, int *y)
     {
-        extern __shared__ int all[];
-        for (int i = threadIdx.x; i < n; i += blockDim.x) all[i] = x[i];
+        extern __shared__ int held[];
+        for (int i = threadIdx.x; i < n; i += blockDim.x) held[i] = x[i];
         __syncthreads();
-        for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = all[n - 1 - i];
+        for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = held[n - 1 - i];
     }"""
     for n in (64, 1024, 20_000):
         x = wg.arange(n, dtype=wg.int32, device="cuda")

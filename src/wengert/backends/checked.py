@@ -1,8 +1,8 @@
 """A program that checks itself: every kernel is replayed against its references, step by step (`wg.config.check`).
 
 Before a step the memory it reads must still hold what was stored there; after it, what it stored must be what the NumPy
-references make of that memory. References are computed three times: as they are, in float64, and in float64 with every
-value shaken by as much as rounding it would. How far these are apart says what rounding makes of each element, so
+references make of that memory. References are computed four times: as they are, in float64, and twice in float64 with
+every value shaken by as much as rounding it would. How far these are apart says what rounding makes of each element, so
 kernels that round differently pass and those that are wrong do not. The first that differs raises, naming the kernel,
 the node, the user's line and the difference.
 """
@@ -99,15 +99,20 @@ def wrong(who: str, node: Node, problem: str) -> CompilerError:
     return CompilerError(f"check: {who} stores {stored} and is not its reference: {problem}", node.location)
 
 
+DRAWS = 2  # of rounding errors
+
 # --- references -----------------------------------------------------------------------------------------------------
 
 
 class Reference(NamedTuple):
-    """What a value must be: by the references as they are, in float64, and in float64 with rounding errors."""
+    """What a value must be: by the references as they are, in float64, and in float64 with rounding errors.
+
+    The errors are drawn more than once: those of two ops may take each other away.
+    """
 
     value: Any
     wide: Any
-    shaken: Any
+    shaken: tuple[Any, ...]
 
 
 def has_reference(node: Node) -> bool:
@@ -161,38 +166,38 @@ def reference_of(node: Node, arrays: Sequence[Array]) -> Reference:
 def _read(array: Array) -> Reference:
     copy = array.copy()  # the step may write over what it reads
     wide = copy.astype(float64) if copy.dtype in FLOATING else copy
-    return Reference(copy, wide, wide)
+    return Reference(copy, wide, (wide,) * DRAWS)
 
 
 def _computed(node: Node, sources: Sequence[Reference]) -> Reference:
     value = node.op.run([source.value for source in sources], node)
     if node.op.name == "cast" and node.dtype in FLOATING:
-        return Reference(value, *[np.asarray(part, float64) for part in sources[0][1:]])
+        _, exact, errors = sources[0]
+        return Reference(value, np.asarray(exact, float64), tuple(np.asarray(each, float64) for each in errors))
     try:
         wide = node.op.numpy(*[source.wide for source in sources], **node.attrs)
-        shaken = node.op.numpy(*[source.shaken for source in sources], **node.attrs)
+        shaken = [node.op.numpy(*[source.shaken[k] for source in sources], **node.attrs) for k in range(DRAWS)]
     except Exception:  # one that insists on its dtypes
-        wide = shaken = value
+        wide, shaken = value, [value] * DRAWS
     if not node.op.moves:
         inputs = [source.wide for source in sources]
-        if isinstance(node.dtype, tuple):
-            shaken = tuple(_shaken(node, *parts, inputs) for parts in zip(node.dtype, wide, shaken))
-        else:
-            shaken = _shaken(node, node.dtype, wide, shaken, inputs)
-    return Reference(value, wide, shaken)
+        shaken = [_shaken(node, node.dtype, wide, each, inputs, draw) for draw, each in enumerate(shaken)]
+    return Reference(value, wide, tuple(shaken))
 
 
-def _shaken(node: Node, dtype: np.dtype[Any], wide: Any, shaken: Any, sources: Sequence[Any]) -> Any:
-    """One result of a node with what rounding it makes of it besides."""
-    return shaken + _rounding(node, dtype, np.asarray(wide), sources) if dtype in FLOATING else shaken
+def _shaken(node: Node, dtype: Any, wide: Any, shaken: Any, sources: Sequence[Any], draw: int) -> Any:
+    """The result of a node, or each of them, with what rounding it makes of it besides."""
+    if isinstance(dtype, tuple):
+        return tuple(_shaken(node, *parts, sources, draw) for parts in zip(dtype, wide, shaken))
+    return shaken + _rounding(node, dtype, np.asarray(wide), sources, draw) if dtype in FLOATING else shaken
 
 
-def _rounding(node: Node, dtype: np.dtype[Any], wide: Array, sources: Sequence[Any]) -> Array:
+def _rounding(node: Node, dtype: np.dtype[Any], wide: Array, sources: Sequence[Any], draw: int) -> Array:
     """An error of the size that rounding makes: of the result, and in sums and the like of what is added up.
 
     None is near 0: what a later op makes of an error that happened to be small says nothing about that op.
     """
-    drawn = np.random.default_rng(node.serial).uniform(-1, 1, wide.shape)
+    drawn = np.random.default_rng((node.serial, draw)).uniform(-1, 1, wide.shape)
     noise = (drawn + np.copysign(1, drawn)) / 2
     size = np.abs(wide)
     if not isinstance(node.op, Elementwise):
@@ -217,17 +222,18 @@ def difference(found: Array, reference: Reference, precision: float | None = Non
 
     `precision` is that of the operands, where they are rounded to less than the dtype has.
     """
-    value, wide, shaken = map(np.asarray, reference)
+    value, wide, *shaken = map(np.asarray, (reference.value, reference.wide, *reference.shaken))
     if found.dtype not in FLOATING:
-        wrong = (found != value) & (found != wide) & (found != shaken)
+        wrong = np.all([found != right for right in (value, wide, *shaken)], axis=0)
         if not wrong.any():
             return None
         at = np.unravel_index(int(wrong.argmax()), wrong.shape)
         return f"{int(wrong.sum())} of {wrong.size} elements differ, {found[at]} instead of {value[at]} first"
-    f, v, w, s = (array.astype(float64) for array in (found, value, wide, shaken))
+    f, v, w, *shaken = (array.astype(float64) for array in (found, value, wide, *shaken))
     if not f.size:
         return None
-    rounding = np.nan_to_num(np.abs(v - w) + np.abs(s - w), nan=0, posinf=0)
+    errors = [np.nan_to_num(np.abs(v - w) + np.abs(s - w), nan=0, posinf=0) for s in shaken]
+    rounding = np.max(errors, axis=0)
     allowed = (precision or _unit(found.dtype)) * _largest(v) + 16 * (rounding + rounding.mean())
     wrong = ~(_agree(f, v, allowed) | _agree(f, w, allowed))
     if not wrong.any():

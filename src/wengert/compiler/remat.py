@@ -11,6 +11,9 @@ kernel of its own (a matrix product, a convolution) lies between it and that mom
 anyhow. Without a budget that is done where it costs next to nothing: up to `CHEAP` additions an element, for readers
 that are loops and compute it as they go. With a budget in bytes the others follow, the cheapest first, until the model
 says that it is kept. Dearer values are never computed again: for those there is `checkpoint`.
+
+Before that one thing more: where the argument of `relu` is at most 0, its result is, and nowhere else. If
+the result is kept for a later product and the argument only for its sign, what comes late looks at the result.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ def remat(graph: Graph) -> Graph:
     >>> [node.op.name for node in remat(Graph([x, w], [y.node])).nodes if node.sources]
     ['multiply', 'sigmoid', 'matmul', 'tanh', 'matmul', 'again', 'multiply', 'sigmoid', 'add']
     """
+    graph = _signs_of_results(graph)
     for _ in range(ROUNDS):
         model = _Model(graph)
         chosen = [value for value in model.chosen(scope.budget) if _spends(value)]
@@ -67,6 +71,18 @@ def _is_call(node: Node) -> bool:
     return not _is_pointwise(node) and node.op.name not in REDUCTIONS and node.op.name not in ("pick", "pack")
 
 
+def _is_relu(node: Node) -> bool:
+    """Whether a node is 0 where its argument is at most 0, and its argument elsewhere."""
+    if node.op.name != "where" or node.sources[0].op.name != "less_equal":
+        return False
+    sign, zero, argument = node.sources
+    return sign.sources[0] is argument and _is_zero(sign.sources[1]) and _is_zero(zero)
+
+
+def _is_zero(node: Node) -> bool:
+    return node.op is LITERAL and bool(node.attrs["value"] == 0)
+
+
 def _operands(node: Node) -> Sequence[Node]:
     """What a call reads from memory: a matrix product takes a transpose as it lies."""
     if node.op.name == "matmul":
@@ -86,12 +102,15 @@ class _Model:
         self.ends = self._ends()
         self.peak = self._fullest()
 
-    def _ends(self) -> dict[Node, int]:
-        """Where each value is read last: what is not stored is computed, and reads its sources, where it is read."""
+    def _ends(self, early: Collection[Node] = ()) -> dict[Node, int]:
+        """Where each value is read last: what is not stored is computed, and reads its sources, where it is read.
+
+        `early` are values that are not computed again for their readers.
+        """
         ends: dict[Node, int] = {}
         for node in reversed(self.graph.nodes):
             own = self.at[node]
-            end = own if node in self.stored else ends.get(node, own)
+            end = own if node in self.stored or node in early else ends.get(node, own)
             for source in node.sources:
                 ends[source] = max(ends.get(source, 0), end)
         return ends
@@ -140,6 +159,26 @@ class _Model:
         calls = [node for node in self.graph.nodes[self.peak + 1 :] if _is_call(node)]
         return {storage(source) for node in calls for source in _operands(node)}
 
+    def kept_relus(self) -> list[Node]:
+        """The relus whose results are kept, and something else for nothing but the signs of their arguments."""
+        early = self.graph.nodes[: self.peak + 1]
+        relus = {node.sources[0]: node for node in early if _is_relu(node) and self._is_late(node)}
+        for sign in {s for node in early for s in node.sources if s in relus and relus[s] is not node} | self.kept:
+            relus.pop(sign, None)
+        ends = self._ends(relus)
+        return [relu for sign, relu in relus.items() if self._frees(sign, ends)]
+
+    def _frees(self, sign: Node, ends: dict[Node, int]) -> bool:
+        """Whether something large is kept for the late readers of a sign: reads end like this without them."""
+        if sign in self.stored:
+            return self._is_late(sign) and _bytes(sign) >= SMALL
+        leaves = [leaf for leaf in self._expression(sign)[1] if self._is_late(leaf) and leaf not in self.kept]
+        return any(_bytes(leaf) >= SMALL and ends.get(leaf, 0) <= self.peak for leaf in leaves)
+
+    def _is_late(self, node: Node) -> bool:
+        """Whether a value is stored, and read after the fullest moment."""
+        return node in self.stored and self.ends.get(node, 0) > self.peak
+
     def _expression(self, value: Node) -> tuple[list[Node], list[Node]]:
         """The nodes that compute a value from what is stored, and what that is."""
         nodes, leaves, agenda, seen = [value], [], list(value.sources), {value}
@@ -172,6 +211,27 @@ class _Model:
         leaves = [leaf for leaf in self._expression(value)[1] if leaf in self.at]
         more = sum(_bytes(leaf) for leaf in leaves if self.ends[leaf] <= self.peak and leaf not in self.kept)
         return more * 4 <= _bytes(value)
+
+
+def _signs_of_results(graph: Graph) -> Graph:
+    """The graph whose late readers of the sign of a relu's argument look at its result instead, if that is kept."""
+    model = _Model(graph)
+    results = {relu.sources[0]: relu for relu in model.kept_relus() if _spends(relu.sources[0])}
+    replacing: dict[Node, Node] = {}
+    nodes: list[Node] = []
+    for position, node in enumerate(graph.nodes):
+        if position > model.peak:
+            for sign in [source for source in node.sources if source in results and source not in replacing]:
+                with recorded_as(sign.location, sign.tracked):
+                    kept = again(results[sign])
+                replacing[sign] = over(sign, {sign.sources[0]: kept})
+                nodes += [kept, replacing[sign]]
+            current = over(node, replacing)
+            if current is not node:
+                replacing[node] = current
+            node = current
+        nodes.append(node)
+    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
 
 
 def _recomputed(graph: Graph, model: _Model, chosen: Collection[Node]) -> Graph:
