@@ -232,3 +232,42 @@ def test_what_another_thread_takes_while_a_step_runs_is_not_overwritten(descent:
     expected = descent.w.numpy().copy()
     descent.step(x)
     assert (taken.numpy() == expected).all()
+
+
+def test_parameters_with_one_gradient_are_steady_and_have_one_each() -> None:
+    a, b = (wg.tensor([1.0, 2.0], device="cuda", requires_grad=True) for _ in range(2))
+
+    @wg.compile
+    def step(x: wg.Tensor) -> wg.Tensor:
+        a.grad = b.grad = None
+        loss = ((a + b) * (x * x)).sum()
+        loss.backward()
+        with wg.no_grad():
+            a.assign(a - a.grad)
+            b.assign(b - 2 * b.grad)
+        return loss
+
+    x = wg.tensor([0.5, 0.25], device="cuda")
+    for _ in range(8):
+        step(x)
+    assert step._newest("a test")._steady is not None
+    a.grad.assign(wg.zeros(2, device="cuda"))
+    assert b.grad.tolist() == [0.25, 0.0625] and a.tolist() == [-1.0, 1.5] and b.tolist() == [-3.0, 1.0]
+
+
+def test_what_comes_before_a_pooling_is_updated_in_place() -> None:
+    model = wg.nn.Sequential(wg.nn.BatchNorm2d(2), wg.nn.MaxPool2d(2), wg.nn.Flatten()).to("cuda")
+    mean = model[0].running_mean
+
+    @wg.compile
+    def step(x: wg.Tensor) -> wg.Tensor:
+        with wg.no_grad():
+            return model(x).sum()
+
+    x = wg.tensor(np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4), device="cuda")
+    for _ in range(6):
+        step(x)
+    replay = step._newest("a test")
+    assert replay._steady is not None and len(replay.program.taken) == len(replay.pairs)
+    expected = (1 - 0.9**6) * np.array([7.5, 23.5])
+    np.testing.assert_allclose(mean.numpy(), expected, rtol=1e-5)

@@ -32,10 +32,11 @@ from wengert.compiler.fuse import Plan, fuse, storage
 from wengert.compiler.memory import Life, lives, place
 from wengert.compiler.passes import Report
 from wengert.compiler.schedule import schedule
-from wengert.graph import Graph, Node
+from wengert.graph import Graph, Node, recorded_as
 from wengert.kernels import device_ops
 from wengert.kernels.launch import TensorMap
 from wengert.location import describe
+from wengert.ops.core import CAST
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
@@ -60,7 +61,7 @@ class Program:
     ) -> None:
         self.reports, self.captures = list(reports), captures
         self.device = device or device_of(graph)
-        graph, pairs = self._without_hosted(graph, pairs)
+        graph, pairs = self._without_hosted(with_own_outputs(graph), pairs)
         self.graph = graph
         self.driver = opened(self.device)
         self.figures = replace(self.driver.figures, tf32=tf32)
@@ -106,7 +107,8 @@ class Program:
 
     def _hosted_groups(self) -> list[int]:
         """The groups that the host computes: they may fail, and what was overwritten before would be lost."""
-        return [k for k, group in enumerate(self.plan.groups) if group.opaque and self._is_hosted(group.roots[0])]
+        made = [(k, group.roots[0]) for k, group in enumerate(self.plan.groups) if group.opaque]
+        return [k for k, node in made if self._is_hosted(node.sources[0] if node.op.name == "pick" else node)]
 
     def _operands(self, node: Node) -> Sequence[Node]:
         return node.sources if self._is_hosted(node) else device_ops.operands(node)
@@ -430,6 +432,21 @@ def device_of(graph: Graph) -> str:
         if node.device != "cpu":
             return node.device
     raise ValueError("no value of this graph is on a GPU")
+
+
+def with_own_outputs(graph: Graph) -> Graph:
+    """The graph with a copy for each output that lies where another does, as equal gradients do: none may alias."""
+    made, seen = set(graph.nodes), set[Node]()
+    outputs: list[Node] = []
+    for node in graph.outputs:
+        owner = storage(node)
+        if owner in seen and owner in made and node.device == owner.device:
+            with recorded_as(node.location, False):
+                node = CAST(node, dtype=node.dtype)
+        seen.add(owner)
+        outputs.append(node)
+    copies = [node for node in outputs if node not in made and node.op is CAST]
+    return Graph(graph.inputs, outputs, nodes=[*graph.nodes, *copies]) if copies else graph
 
 
 def on_host_alone(graph: Graph) -> set[Node]:
