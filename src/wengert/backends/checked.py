@@ -195,10 +195,11 @@ def _shaken(node: Node, dtype: Any, wide: Any, shaken: Any, sources: Sequence[An
 def _rounding(node: Node, dtype: np.dtype[Any], wide: Array, sources: Sequence[Any], draw: int) -> Array:
     """An error of the size that rounding makes: of the result, and in sums and the like of what is added up.
 
-    None is near 0: what a later op makes of an error that happened to be small says nothing about that op.
+    None is near 0: what a later op makes of an error that happened to be small says nothing about that op. The errors
+    of the first draw are all upwards, so that those of factors add up, those of the others go either way.
     """
     drawn = np.random.default_rng((node.serial, draw)).uniform(-1, 1, wide.shape)
-    noise = (drawn + np.copysign(1, drawn)) / 2
+    noise = (drawn + np.copysign(1, drawn)) / 2 if draw else (np.abs(drawn) + 1) / 2
     size = np.abs(wide)
     if not isinstance(node.op, Elementwise):
         terms = [_largest(source) * (source.size / max(wide.size, 1)) ** 0.5 for source in sources if np.ndim(source)]
