@@ -33,7 +33,7 @@ FEW_SECONDS = ("LINEAR", "POOLING", "ACTIVATIONS")  # dynamically a group is two
 @pytest.mark.parametrize(
     "group, dtype",
     [
-        pytest.param(name, dtype, marks=[pytest.mark.slow] * (name == "TRANSFORMERS" and dtype == "float32"))
+        pytest.param(name, dtype, marks=[pytest.mark.slow] * (name not in FEW_SECONDS and dtype == "float32"))
         for name in GROUPS
         for dtype in ("float64", "float32")
     ],

@@ -28,8 +28,15 @@ def pair(depth, num_classes, stem):
     return make(num_classes, stem=stem, dtype=wg.float64), reference
 
 
-@pytest.mark.parametrize("optimizer", STEPS)
-@pytest.mark.parametrize("stem, size", [("imagenet", 64), ("cifar", 16)])
+@pytest.mark.parametrize(
+    "stem, size, optimizer",
+    [
+        ("imagenet", 64, "SGD"),
+        ("cifar", 16, "AdamW"),
+        pytest.param("imagenet", 64, "AdamW", marks=pytest.mark.slow),
+        pytest.param("cifar", 16, "SGD", marks=pytest.mark.slow),
+    ],
+)
 def test_resnet18_trains_as_torch_does(stem, size, optimizer, record_property):
     model, reference = pair(18, 10, stem)
     images, labels = torch.randn(3, 3, size, size).double(), torch.tensor([3, 1, 7])
