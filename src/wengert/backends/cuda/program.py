@@ -41,7 +41,6 @@ from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
 APART = 64 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
-BESIDE = 1  # steps after its last for which a value keeps its place: they need not wait for that one's end
 ARENA = -1  # the memory that is no slot's
 CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place
 
@@ -130,7 +129,7 @@ class Program:
             temporaries = [(number, name) for name in step.workspace]
             sizes.update((t, step.workspace[t[1]]) for t in temporaries)
             needs.append((own(step.reads), [*own(step.writes), *temporaries]))
-        alive = {value: Life(life.first, life.last + BESIDE) for value, life in lives(needs).items()}
+        alive = lives(needs)
         sizes.update((n, max(n.size * n.dtype.itemsize, 1)) for n in alive if isinstance(n, Node))
         sizes = {value: -(-sizes[value] // 256) * 256 for value in alive}
         if sum(sizes.values()) <= APART:
@@ -392,7 +391,7 @@ class Program:
         return int(self.driver.arena(self.arena_size) + self.offsets[owner])
 
     def _results(self, table: Sequence[DeviceArray]) -> list[Any]:
-        """The outputs. What is an input, a constant or an output already is copied: results never alias."""
+        """The outputs. What is an input or a constant is copied: results never alias."""
         results: list[Any] = [table[slot] for slot in self.places]
         for k, node, is_own in self.changed:
             array = results[k]
@@ -416,7 +415,6 @@ class Program:
             turned = owner in self.taken and owner.shape != node.shape
             if owner not in free or turned or node.device != self.device:
                 self.changed.append((k, node, owner in free))
-            free.discard(owner)
 
 
 class _Stretch(NamedTuple):
