@@ -22,7 +22,8 @@ from tests.gpu.harness import gpu, prepare, submit
 import wengert as wg
 from wengert.backends.cuda.bindings import check
 from wengert.backends.plan import inlines
-from wengert.compiler.fuse import fuse, storage
+from wengert.compiler.fuse import fuse
+from wengert.compiler.groups import storage
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, Node, now
 from wengert.kernels import opaque

@@ -17,7 +17,8 @@ import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends import cpu
 from wengert.compiler import rewrite
-from wengert.compiler.fuse import _Fusion, fuse, storage
+from wengert.compiler.fuse import _Fusion, fuse
+from wengert.compiler.groups import storage
 from wengert.compiler.memory import lives, place
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, now

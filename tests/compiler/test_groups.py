@@ -14,9 +14,11 @@ from wengert.autodiff.reverse import reverse
 from wengert.backends import cpu
 from wengert.backends.regions import regions
 from wengert.backends.toolchain import compiler
-from wengert.compiler.fuse import Group, fuse, stored_values
+from wengert.compiler.fuse import fuse
+from wengert.compiler.groups import Group
 from wengert.compiler.index import ZERO, Loop
 from wengert.compiler.passes import optimize
+from wengert.compiler.stored import stored_values
 from wengert.graph import Graph, now
 from wengert.kernels import opaque
 from wengert.kernels.c import write

@@ -9,7 +9,7 @@ import pytest
 
 import wengert as wg
 from wengert.backends.toolchain import compiler
-from wengert.compiler.fuse import Group, Read
+from wengert.compiler.groups import Group, Read
 from wengert.compiler.places import Place
 from wengert.compiler.schedule import schedule
 from wengert.graph import Graph, Node

@@ -25,7 +25,7 @@ from tests.kernels.test_prebuilt import FAMILIES, value
 from wengert.backends.cuda import candidates, margins
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.program import ERROR_FLAG, Program
-from wengert.compiler.fuse import storage
+from wengert.compiler.groups import storage
 from wengert.compiler.passes import optimize
 from wengert.dtypes import bfloat16, float16, float32, float64, int32
 from wengert.graph import Graph, now

@@ -9,7 +9,8 @@ import numpy as np
 
 from tests.kernels.emulator import Emulator
 from wengert.backends.plan import inlines
-from wengert.compiler.fuse import Group, fuse, storage
+from wengert.compiler.fuse import fuse
+from wengert.compiler.groups import Group, storage
 from wengert.graph import Graph, Node
 from wengert.kernels import opaque
 from wengert.kernels.cuda import write

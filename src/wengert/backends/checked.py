@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from wengert.backends.cpu import Program, Step
-from wengert.compiler.fuse import storage
+from wengert.compiler.groups import storage
 from wengert.dtypes import FLOATING, HALF, bfloat16, float32, float64
 from wengert.errors import CompilerError
 from wengert.graph import Graph, Node, describe_type

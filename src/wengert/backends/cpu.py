@@ -24,7 +24,8 @@ from wengert.backends.regions import region_text, regions
 from wengert.backends.toolchain import close_with, load
 from wengert.compiler.donate import donations
 from wengert.compiler.failure import fallible
-from wengert.compiler.fuse import Group, Plan, fuse, storage
+from wengert.compiler.fuse import fuse
+from wengert.compiler.groups import Group, Plan, storage
 from wengert.compiler.memory import lives, place
 from wengert.compiler.passes import Report
 from wengert.compiler.schedule import schedule

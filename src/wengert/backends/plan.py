@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from wengert.compiler.fuse import Group, Plan, storage
+from wengert.compiler.groups import Group, Plan, storage
 from wengert.compiler.places import MOVEMENT
 from wengert.dtypes import COMPLEX
 from wengert.graph import Graph, Node

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
 
-from wengert.compiler.fuse import REDUCTIONS, Group, Plan, root_place, storage
+from wengert.compiler.groups import REDUCTIONS, Group, Plan, root_place, storage
 from wengert.graph import Graph, Node
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wengert.compiler.fuse import cost
 from wengert.compiler.rewrite import made_by, rewrite
+from wengert.compiler.stored import cost
 from wengert.dtypes import float32, float64
 from wengert.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e

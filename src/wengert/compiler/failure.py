@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wengert.compiler.fuse import Group, Plan, storage
+from wengert.compiler.groups import Group, Plan, storage
 from wengert.graph import Node
 
 _SAFE = frozenset(

@@ -1,192 +1,24 @@
-"""Fusion: which values are computed together in one kernel, and which are stored at all.
+"""Fusion: which values are computed together in one kernel.
 
 In: an optimised graph. Out: groups in an order to run them. Most values are never stored: elementwise and movement ops
 are computed where they are read (*inlined*). What must exist in memory, or is too dear to compute twice, is a *root*
-and belongs to a group: reductions, outputs, what opaque ops (matmul, convolution, ...) read.
+(`stored`) and belongs to a group (`groups`).
 
-A loop group has an iteration space: the full extent of what it works on, and the axes it reduces. Two groups merge when
-their spaces agree, when each reads the other only where its own loops are, and when no way leads out of the pair and
-back in. What may merge (`may_merge`) and what is worth merging (`worth_merging`) are two questions; a refusal has a
-reason that `explain` can print.
+Two groups merge when their spaces agree, when each reads the other only where its own loops are, and when no way leads
+out of the pair and back in. What may merge (`may_merge`) and what is worth merging (`worth_merging`) are two questions;
+a refusal has a reason that `explain` can print.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterable
 
-from wengert.compiler.index import ZERO, variable
+from wengert.compiler.groups import REDUCTIONS, Group, Plan, Read, common_space, fits, reduced_axes, root_place, storage
 from wengert.compiler.needs import Needs
 from wengert.compiler.places import MOVEMENT, Place, broadcast_place, everywhere, loops_of, moved_place
-from wengert.dtypes import HALF
+from wengert.compiler.stored import stored_values
 from wengert.graph import Graph, Node, Shape
 from wengert.ops.reduce import reduced
-
-REDUCTIONS = frozenset(("sum", "max", "min", "prod", "all", "any", "argmax", "argmin"))
-_DEAR = frozenset(
-    (
-        *("exp", "expm1", "log", "log1p", "log2", "log10", "pow", "logaddexp", "sigmoid", "hypot", "random_bits"),
-        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-        *("erf", "erfc", "erfinv", "lgamma", "digamma", "polygamma"),
-    )
-)
-_DIVIDING = frozenset(("divide", "sqrt", "reciprocal", "floor_divide", "remainder"))
-RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which a value read by several kernels is computed in each
-
-
-LARGE = 1 << 18  # elements from which it counts what a value is read from
-
-
-def cost(node: Node) -> int:
-    """What an element of an inlined op costs; an addition is 1."""
-    name = node.op.name
-    if name in _DEAR:
-        return 10
-    return 4 if name in _DIVIDING else 0 if name in MOVEMENT or name in ("literal", "iota", "cast", "again") else 1
-
-
-def times(source: Node, node: Node) -> float:
-    """How often a source is computed for each element of a node: once a row if it is one number a row, else once."""
-    is_a_number_a_row = source.shape[-1:] in ((), (1,)) and node.shape[-1:] not in ((), (1,))
-    return source.size / node.size if is_a_number_a_row and node.size else 1.0
-
-
-class Read(NamedTuple):
-    """A value read from memory by a group, and where."""
-
-    leaf: Node
-    place: Place
-
-
-@dataclass(eq=False)
-class Group:
-    """Values computed together. An opaque group is one node that is no loops over elements."""
-
-    number: int
-    roots: list[Node]
-    space: Shape
-    axes: tuple[int, ...]  # the reduced ones
-    opaque: bool = False
-    reads: list[Read] = field(default_factory=list)
-    stored: list[Node] = field(default_factory=list)  # the roots that somebody outside reads
-    epilogue: list[Node] = field(default_factory=list)  # of an opaque op: the elementwise roots on its result
-    closing: Group | None = None  # those roots that are totals of its rows, made after all of them
-
-    @property
-    def reduces(self) -> bool:
-        """Whether it has reductions among its roots."""
-        return any(root.op.name in REDUCTIONS for root in self.roots)
-
-    @property
-    def is_total(self) -> bool:
-        """Whether it makes single numbers, from everything it works on."""
-        return not self.opaque and len(self.axes) == len(self.space)
-
-    def parts(self) -> list[Group]:
-        """The group as loops that follow each other: its rows, and the totals of these."""
-        if self.closing is None:
-            return [self]
-        stored = [root for root in self.stored if root in self.closing.roots]
-        rows = [root for root in self.roots if root not in self.closing.roots]
-        kept = [root for root in self.stored if root in rows]
-        return [replace(self, roots=rows, stored=kept, closing=None), replace(self.closing, stored=stored)]
-
-    def __repr__(self) -> str:
-        names = ", ".join(root.op.name for root in self.roots)
-        return f"<group {self.number}: {names} over {self.space} reducing {self.axes}>"
-
-
-class Plan(NamedTuple):
-    """The groups in the order to run them, the values that belong to one, and those that are computed where read."""
-
-    groups: list[Group]
-    roots: set[Node]
-    inlined: set[Node]
-    refusals: list[str]
-
-
-def storage(node: Node) -> Node:
-    """The node in whose memory a value lies: a reshape lies where its source does, and so does a value read again."""
-    while node.op.name in ("reshape", "again"):
-        node = node.sources[0]
-    return node
-
-
-def reduced_axes(node: Node) -> tuple[int, ...]:
-    """The axes a reduction reduces."""
-    return node.attrs["axes"] if "axes" in node.attrs else (node.attrs["axis"],)
-
-
-def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[Node], Iterable[Node]]) -> set[Node]:
-    """The values that get a group: those that memory must hold, reductions, and what is too dear to repeat."""
-    uses: dict[Node, int] = {}
-    roots: set[Node] = set()
-    for node in graph.nodes:
-        for source in node.sources:
-            uses[source] = uses.get(source, 0) + 1
-        if node not in inlined and node.op.name != "again":
-            roots.add(node)
-        if node.op.name == "random_bits" or (node not in inlined and node.op.name not in REDUCTIONS):
-            roots.update(storage(source) for source in operands(node))
-    roots.update(storage(node) for node in graph.outputs)
-    effort: dict[Node, float] = {}
-    leaves: dict[Node, tuple[Node, ...]] = {}
-    for node in graph.nodes:
-        if node in roots or node.op.name == "again":
-            continue
-        for factor in _factors(node):
-            if effort.get(factor, 0) > 1:
-                roots.add(storage(_narrowest(factor)))
-                effort[factor] = 0
-        effort[node] = cost(node) + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
-        if node.device != "cpu":
-            leaves[node] = _large_leaves(node, leaves)
-        if uses.get(node, 0) < 2 or node.op.name in MOVEMENT:
-            continue
-        if effort[node] > RECOMPUTE_UP_TO or reads_too_much(node, leaves.get(node, ()), uses[node]):
-            roots.add(_narrowest(node))
-            effort[node] = 0
-            leaves.pop(node, None)
-    return roots & set(graph.nodes)
-
-
-def _factors(node: Node) -> list[Node]:
-    """What every row of a large matrix of weights is multiplied by, on a GPU: it is computed once, not for each row."""
-    if node.op.name != "multiply" or node.device == "cpu" or node.size < LARGE:
-        return []
-    first, second = node.sources
-    pairs = ((first, second), (second, first))
-    return [few for few, many in pairs if 64 <= few.size <= many.size // 64 and _is_given(many)]
-
-
-def _is_given(node: Node) -> bool:
-    """Whether a value is an input, but for its dtype and shape."""
-    while node.op.name in ("cast", "reshape"):
-        node = node.sources[0]
-    return not node.sources
-
-
-def _narrowest(node: Node) -> Node:
-    """What a value is a wider copy of: that takes less memory, and widening costs nothing."""
-    while node.op.name == "cast" and node.sources[0].dtype.itemsize < node.dtype.itemsize and node.sources[0].sources:
-        node = node.sources[0]
-    return node
-
-
-def _large_leaves(node: Node, leaves: Mapping[Node, tuple[Node, ...]]) -> tuple[Node, ...]:
-    """What is stored, about as large as a value, and read to compute it; the first few are enough to tell."""
-    large = [source for source in node.sources if source.size * 4 > node.size]
-    return tuple(dict.fromkeys(leaf for source in large for leaf in leaves.get(source, (source,))))[:8]
-
-
-def reads_too_much(node: Node, leaves: Collection[Node], uses: int) -> bool:
-    """Whether computing a large value wherever it is used reads more from a GPU's memory than storing it would move."""
-    if node.size < LARGE or len(leaves) < 2:
-        return False
-    together = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-    again, stored = together * (uses - 1), node.size * node.dtype.itemsize * uses
-    return again > stored or (again == stored and node.dtype in HALF)  # two passes of a normalization
 
 
 class _Fusion:
@@ -282,7 +114,7 @@ class _Fusion:
             return f"their spaces differ: {first.space} reducing {first.axes}, {second.space} reducing {second.axes}"
         for group, other in ((first, second), (second, first)):
             for root in group.roots:
-                if not _fits(root, space, axes):
+                if not fits(root, space, axes):
                     return f"{root.op.name} does not fit the space {space} reducing {axes}"
             for read in self._reads_in(group, space, axes):
                 home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
@@ -478,17 +310,6 @@ def _large(group: Group) -> list[Node]:
     return list(dict.fromkeys(read.leaf for read in group.reads if read.leaf.size > 1))
 
 
-def common_space(first: Group, second: Group) -> tuple[Shape | None, tuple[int, ...]]:
-    """The iteration space in which both groups can be computed."""
-    if first.reduces and second.reduces:
-        same = (first.space, first.axes) == (second.space, second.axes)
-        return (first.space, first.axes) if same else (None, ())
-    if first.reduces or second.reduces:
-        group = first if first.reduces else second
-        return group.space, group.axes
-    return (first.space, ()) if first.space == second.space else (None, ())
-
-
 def worth_merging(first: Group, second: Group, awaited: Container[Node] = ()) -> str | None:
     """Why one kernel for a group and what reads it would not pay; None if it would. `awaited` is what opaque ops read.
 
@@ -499,26 +320,6 @@ def worth_merging(first: Group, second: Group, awaited: Container[Node] = ()) ->
     if not first.reduces and first.space != second.space and any(root in awaited for root in first.roots):
         return "an opaque op waits for a number a row"
     return None
-
-
-def _fits(root: Node, space: Shape, axes: tuple[int, ...]) -> bool:
-    """Whether a root has an element for each step of the loops of a space, or one for each row."""
-    if root.op.name in REDUCTIONS:
-        return root.sources[0].shape == space and reduced_axes(root) == axes
-    kept = (reduced(space, axes, False), reduced(space, axes, True)) if axes else ()
-    return root.shape == space or root.shape in kept
-
-
-def root_place(root: Node, space: Shape, axes: tuple[int, ...]) -> Place | None:
-    """Which element of a root the loops of a space are at: an element for each step, or one for each row."""
-    if not _fits(root, space, axes):
-        return None
-    loops = loops_of(space)
-    if root.shape == space and root.op.name not in REDUCTIONS:
-        return everywhere(loops)
-    if root.shape == reduced(space, axes, False):
-        return everywhere([loop for axis, loop in enumerate(loops) if axis not in axes])
-    return Place(tuple(ZERO if axis in axes else variable(loop) for axis, loop in enumerate(loops)))
 
 
 def fuse(

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from wengert.compiler.fuse import REDUCTIONS, cost, storage, stored_values, times
+from wengert.compiler.groups import REDUCTIONS, storage
 from wengert.compiler.places import MOVEMENT
 from wengert.compiler.rewrite import over, scope, spend
+from wengert.compiler.stored import cost, stored_values, times
 from wengert.graph import Graph, Node, recorded_as
 from wengert.ops.core import LITERAL, again
 from wengert.ops.recorders import Elementwise

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from heapq import heappop, heappush
 
-from wengert.compiler.fuse import Group, storage
+from wengert.compiler.groups import Group, storage
 from wengert.graph import Graph, Node
 
 

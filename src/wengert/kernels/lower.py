@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
 
-from wengert.compiler.fuse import REDUCTIONS, Group, cost, root_place, storage
+from wengert.compiler.groups import REDUCTIONS, Group, root_place, storage
 from wengert.compiler.index import Index, flat, number, variable
 from wengert.compiler.places import MOVEMENT, Guard, Place, broadcast_place, everywhere, loops_of, moved_place
+from wengert.compiler.stored import cost
 from wengert.graph import Node
 from wengert.kernels.expressions import c_expression, c_literal
 from wengert.kernels.loops import Accumulate, DType, Kernel, Let, Load, Position, Stage, Statement, Store

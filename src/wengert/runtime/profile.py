@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from wengert.backends.blas import blas
 from wengert.backends.cpu import Program, Step
 from wengert.backends.toolchain import load
-from wengert.compiler.fuse import Group
+from wengert.compiler.groups import Group
 from wengert.kernels.threads import thread_count
 from wengert.location import describe
 from wengert.reference import watch

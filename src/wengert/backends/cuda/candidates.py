@@ -16,7 +16,7 @@ from wengert.backends.cuda import blas, dnn, dnn_attention
 from wengert.backends.cuda.choices import Choice, choices_of
 from wengert.backends.cuda.driver import opened
 from wengert.backends.plan import loops, lowered, naming
-from wengert.compiler.fuse import Group, Plan, storage
+from wengert.compiler.groups import Group, Plan, storage
 from wengert.graph import Node
 from wengert.kernels import attention_cuda, device_ops
 from wengert.kernels.convolution_form import is_convolution

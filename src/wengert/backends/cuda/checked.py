@@ -16,7 +16,7 @@ from wengert.backends.cuda.candidates import Step
 from wengert.backends.cuda.memory import DeviceArray, download
 from wengert.backends.cuda.program import Program
 from wengert.backends.cuda.stretch import Call, VendorCall, name_of
-from wengert.compiler.fuse import storage
+from wengert.compiler.groups import storage
 from wengert.errors import CudaError
 from wengert.graph import Node, describe_type
 

@@ -28,7 +28,8 @@ from wengert.backends.cuda.together import together
 from wengert.backends.cuda.tuning import tune
 from wengert.backends.plan import buffers, inlines, picks
 from wengert.compiler.donate import donations
-from wengert.compiler.fuse import Plan, fuse, storage
+from wengert.compiler.fuse import fuse
+from wengert.compiler.groups import Plan, storage
 from wengert.compiler.memory import Life, lives, place
 from wengert.compiler.passes import Report
 from wengert.compiler.schedule import schedule

@@ -18,7 +18,7 @@ import numpy as np
 from wengert.backends.cuda.candidates import Candidates, Step
 from wengert.backends.cuda.choices import Choice
 from wengert.backends.cuda.stretch import ERROR_FLAG, Call, VendorCall
-from wengert.compiler.fuse import Group
+from wengert.compiler.groups import Group
 from wengert.errors import OutOfMemoryError
 from wengert.graph import Node
 from wengert.kernels.launch import TensorMap

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wengert.compiler.fuse import reduced_axes
+from wengert.compiler.groups import reduced_axes
 from wengert.compiler.index import Loop, strides, variable
 from wengert.graph import Node
 from wengert.kernels.cuda.text import start, state_bytes, state_type

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wengert.compiler.fuse import REDUCTIONS
+from wengert.compiler.groups import REDUCTIONS
 from wengert.compiler.index import strides
 from wengert.dtypes import COMPLEX, int64
 from wengert.graph import Node

@@ -1,0 +1,110 @@
+"""Which values are stored, and which are computed where they are read.
+
+In: an optimised graph. Out: its *roots*, the values that a kernel writes to memory or makes on the way: outputs,
+reductions, what opaque ops (matmul, convolution, ...) read, and what is too dear to compute once for every reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+
+from wengert.compiler.groups import REDUCTIONS, storage
+from wengert.compiler.places import MOVEMENT
+from wengert.dtypes import HALF
+from wengert.graph import Graph, Node
+
+_DEAR = frozenset(
+    (
+        *("exp", "expm1", "log", "log1p", "log2", "log10", "pow", "logaddexp", "sigmoid", "hypot", "random_bits"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *("erf", "erfc", "erfinv", "lgamma", "digamma", "polygamma"),
+    )
+)
+_DIVIDING = frozenset(("divide", "sqrt", "reciprocal", "floor_divide", "remainder"))
+RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which a value read by several kernels is computed in each
+LARGE = 1 << 18  # elements from which it counts what a value is read from
+
+
+def cost(node: Node) -> int:
+    """What an element of an inlined op costs; an addition is 1."""
+    name = node.op.name
+    if name in _DEAR:
+        return 10
+    return 4 if name in _DIVIDING else 0 if name in MOVEMENT or name in ("literal", "iota", "cast", "again") else 1
+
+
+def times(source: Node, node: Node) -> float:
+    """How often a source is computed for each element of a node: once a row if it is one number a row, else once."""
+    is_a_number_a_row = source.shape[-1:] in ((), (1,)) and node.shape[-1:] not in ((), (1,))
+    return source.size / node.size if is_a_number_a_row and node.size else 1.0
+
+
+def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """The values that get a group: those that memory must hold, reductions, and what is too dear to repeat."""
+    uses: dict[Node, int] = {}
+    roots: set[Node] = set()
+    for node in graph.nodes:
+        for source in node.sources:
+            uses[source] = uses.get(source, 0) + 1
+        if node not in inlined and node.op.name != "again":
+            roots.add(node)
+        if node.op.name == "random_bits" or (node not in inlined and node.op.name not in REDUCTIONS):
+            roots.update(storage(source) for source in operands(node))
+    roots.update(storage(node) for node in graph.outputs)
+    effort: dict[Node, float] = {}
+    leaves: dict[Node, tuple[Node, ...]] = {}
+    for node in graph.nodes:
+        if node in roots or node.op.name == "again":
+            continue
+        for factor in _factors(node):
+            if effort.get(factor, 0) > 1:
+                roots.add(storage(_narrowest(factor)))
+                effort[factor] = 0
+        effort[node] = cost(node) + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
+        if node.device != "cpu":
+            leaves[node] = _large_leaves(node, leaves)
+        if uses.get(node, 0) < 2 or node.op.name in MOVEMENT:
+            continue
+        if effort[node] > RECOMPUTE_UP_TO or reads_too_much(node, leaves.get(node, ()), uses[node]):
+            roots.add(_narrowest(node))
+            effort[node] = 0
+            leaves.pop(node, None)
+    return roots & set(graph.nodes)
+
+
+def _factors(node: Node) -> list[Node]:
+    """What every row of a large matrix of weights is multiplied by, on a GPU: it is computed once, not for each row."""
+    if node.op.name != "multiply" or node.device == "cpu" or node.size < LARGE:
+        return []
+    first, second = node.sources
+    pairs = ((first, second), (second, first))
+    return [few for few, many in pairs if 64 <= few.size <= many.size // 64 and _is_given(many)]
+
+
+def _is_given(node: Node) -> bool:
+    """Whether a value is an input, but for its dtype and shape."""
+    while node.op.name in ("cast", "reshape"):
+        node = node.sources[0]
+    return not node.sources
+
+
+def _narrowest(node: Node) -> Node:
+    """What a value is a wider copy of: that takes less memory, and widening costs nothing."""
+    while node.op.name == "cast" and node.sources[0].dtype.itemsize < node.dtype.itemsize and node.sources[0].sources:
+        node = node.sources[0]
+    return node
+
+
+def _large_leaves(node: Node, leaves: Mapping[Node, tuple[Node, ...]]) -> tuple[Node, ...]:
+    """What is stored, about as large as a value, and read to compute it; the first few are enough to tell."""
+    large = [source for source in node.sources if source.size * 4 > node.size]
+    return tuple(dict.fromkeys(leaf for source in large for leaf in leaves.get(source, (source,))))[:8]
+
+
+def reads_too_much(node: Node, leaves: Collection[Node], uses: int) -> bool:
+    """Whether computing a large value wherever it is used reads more from a GPU's memory than storing it would move."""
+    if node.size < LARGE or len(leaves) < 2:
+        return False
+    together = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    again, stored = together * (uses - 1), node.size * node.dtype.itemsize * uses
+    return again > stored or (again == stored and node.dtype in HALF)  # two passes of a normalization
