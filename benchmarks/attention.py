@@ -20,7 +20,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from wengert.dtypes import bfloat16
 from wengert.graph import Node
-from wengert.kernels.attention_cuda import backward, forward, place_for_logarithms
+from wengert.kernels.attention_cuda import backward, forward
+from wengert.kernels.attention_form import place_for_logarithms
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import as_node
 from wengert.ops.op import picks

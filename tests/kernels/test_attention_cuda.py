@@ -13,7 +13,8 @@ from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.dtypes import bfloat16, float32, float64
 from wengert.graph import Node
-from wengert.kernels.attention_cuda import View, backward, forward, outdoes_libraries, place_for_logarithms, view
+from wengert.kernels.attention_cuda import backward, forward, outdoes_libraries
+from wengert.kernels.attention_form import View, place_for_logarithms, view
 from wengert.kernels.launch import H200, RTX_2080
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import as_node

@@ -1,4 +1,4 @@
-"""Work on a GPU for elements named by integers, for replaced slices, joined values and running sums.
+"""Work on a GPU for elements named by integers.
 
 Texts name the sizes that indices are worked out from: as constants, for compiled programs, or as arguments, for single
 ops of any shape. Rows are added to one place in the order of their indices, whatever the launch: an index's rank among
@@ -8,29 +8,22 @@ the equal ones before it is counted, places get a list of their rows each, and o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from wengert.dtypes import COMPLEX, int32, int64
 from wengert.graph import Node
-from wengert.kernels.addressing import broadcast_steps, is_zero, splits
+from wengert.kernels.addressing import broadcast_steps, splits
+from wengert.kernels.copying_cuda import MOVED, filled, moved
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
-from wengert.kernels.launch import Argument, Device, Launch, Work
+from wengert.kernels.launch import Argument, Device, Named, Work
 from wengert.kernels.sizes import THREADS, Sizes
 from wengert.kernels.space import Access, space
 
-Named = Callable[[Node], str]
 ERROR = "wg_error"
 RANKED = 1 << 16  # rows whose order is worked out together: the comparisons are the square of it
-_MOVED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long", 16: "uint4"}
-
-
-def _moved(width: int) -> tuple[str, int]:
-    """The widest type that rows of so many bytes consist of, and how many there are of it."""
-    size = next(n for n in (16, 8, 4, 2, 1) if width % n == 0)
-    return _MOVED[size], width // size
 
 
 def fits(node: Node, indices: Sequence[Node]) -> bool:
@@ -85,7 +78,7 @@ def gather(node: Node, named: Named, device: Device, general: bool = False) -> W
     axis = node.attrs["axis"]
     outer, size, inner = splits(node, len(indices))
     places = node.shape[axis : node.ndim - (x.ndim - axis - len(indices))]
-    kind, width = _moved(max(inner * node.dtype.itemsize, 1))
+    kind, width = moved(max(inner * node.dtype.itemsize, 1))
     found, count = _places(node, indices, places), math.prod(places)
     total = outer * count * width
     if not node.size or not x.size:
@@ -115,10 +108,10 @@ def scatter(node: Node, named: Named, device: Device, general: bool = False) -> 
     outer, size, inner = splits(node, len(indices))
     places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
     count = math.prod(places)
-    kind, width = _moved(max(inner * node.dtype.itemsize, 1))
+    kind, width = moved(max(inner * node.dtype.itemsize, 1))
     if not node.size:
         return Work(())
-    start = _start(x, node, named, device, general)
+    start = filled(x, node, named, device, general)
     if not values.size:
         return Work(start)
     found = _places(node, indices, places)
@@ -156,33 +149,6 @@ extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y{given}, {
     return Work((*start, clear, find, put), {"last": 4 * size})
 
 
-def _start(x: Node, node: Node, named: Named, device: Device, general: bool) -> tuple[Launch, ...]:
-    """What fills a result with what is written into, `x` or zeros; nothing where it takes the place of `x`."""
-    kind, count = _moved(node.size * node.dtype.itemsize)
-    if is_zero(x):
-        sizes = Sizes(general, count=count)
-        zero = "make_uint4(0, 0, 0, 0)" if kind == "uint4" else "0"
-        text = f"""extern "C" __global__ void wg_fill({kind} *y{sizes.parameters})
-{{
-    WG_EACH(i, count) y[i] = {zero};
-}}
-"""
-        return (sizes.launch(text, "wg_fill", count, device, [named(node)]),)
-    return () if named(x) == named(node) else copy(named(x), named(node), node, device, general).launches
-
-
-def copy(source: str, target: str, node: Node, device: Device, general: bool = False) -> Work:
-    """All elements of a value, from one buffer to another."""
-    kind, count = _moved(max(node.size * node.dtype.itemsize, 1))
-    sizes = Sizes(general, count=count)
-    text = f"""extern "C" __global__ void wg_copy(const {kind} *x, {kind} *y{sizes.parameters})
-{{
-    WG_EACH(i, count) y[i] = x[i];
-}}
-"""
-    return Work((sizes.launch(text, "wg_copy", count, device, [source, target]),) if node.size else ())
-
-
 def _scatter_add(node: Node, named: Named, device: Device, general: bool) -> Work:
     """Rows added to the places that indices name, in the order of the indices."""
     x, values, *indices = node.sources
@@ -192,7 +158,7 @@ def _scatter_add(node: Node, named: Named, device: Device, general: bool) -> Wor
     count = math.prod(places)
     if not node.size:
         return Work(())
-    start = _start(x, node, named, device, general)
+    start = filled(x, node, named, device, general)
     if not values.size:
         return Work(start)
     found = _places(node, indices, places)
@@ -309,7 +275,7 @@ def along(node: Node, named: Named, device: Device, general: bool = False) -> Wo
     if name == "take_along":
         if not x.size:
             return None
-        kind = _MOVED[node.dtype.itemsize]
+        kind = MOVED[node.dtype.itemsize]
         text = f"""extern "C" __global__ void wg_take_along(const {kind} *x, const {number} *k, {kind} *y,
                                          int *wg_error{sizes.parameters})
 {{
@@ -321,7 +287,7 @@ def along(node: Node, named: Named, device: Device, general: bool = False) -> Wo
 """
         arguments = [named(x), named(index), named(node), ERROR]
         return Work((sizes.launch(text, "wg_take_along", total, device, arguments),))
-    start = _start(x, node, named, device, general)
+    start = filled(x, node, named, device, general)
     if not index.size:
         return Work(start)
     kind = stored_type(node.dtype)
@@ -344,83 +310,3 @@ def along(node: Node, named: Named, device: Device, general: bool = False) -> Wo
 """
     arguments = [named(node.sources[1]), named(index), named(node), ERROR]
     return Work((*start, sizes.launch(text, f"wg_{name}", total, device, arguments)))
-
-
-# --- the rest -------------------------------------------------------------------------------------------------------
-
-
-def cumsum(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
-    """The running sum along an axis: a thread for each line of it; `general`: by a text for all sizes."""
-    if node.dtype in COMPLEX:
-        return None
-    outer, size, inner = splits(node, 1)
-    kind, scalar = stored_type(node.dtype), scalar_type(node.dtype)
-    if not node.size:
-        return Work(())
-    total = outer * inner
-    sizes = Sizes(general, total=total, size=size, inner=inner)
-    text = f"""extern "C" __global__ void wg_cumsum(const {kind} *x, {kind} *y{sizes.parameters})
-{{
-    WG_EACH(line, total) {{
-        wg_count j = line % inner, o = line / inner;
-        {scalar} sum = 0;
-        for (wg_count i = 0; i < size; i++) {{
-            wg_count at = (o * size + {"size - 1 - i" if node.attrs["backwards"] else "i"}) * inner + j;
-            sum += {load(node.dtype, "x[at]")};
-            y[at] = {store(node.dtype, "sum")};
-        }}
-    }}
-}}
-"""
-    arguments = [named(node.sources[0]), named(node)]
-    return Work((sizes.launch(text, "wg_cumsum", total, device, arguments),))
-
-
-def concat(node: Node, named: Named, device: Device) -> Work | None:
-    """Values joined along an axis: a launch for each."""
-    axis = node.attrs["axis"]
-    outer = math.prod(node.shape[:axis])
-    launches, start = [], 0
-    inner = node.size // max(outer, 1)
-    for source in node.sources:
-        width = source.size // max(outer, 1)
-        size = node.dtype.itemsize
-        common = math.gcd(width * size, inner * size, start * size, 16)
-        kind = _MOVED[common]
-        if source.size:
-            wide, apart, first = (n * size // common for n in (width, inner, start))
-            sizes = Sizes(False, total=outer * wide, wide=wide, apart=apart, first=first)
-            text = f"""extern "C" __global__ void wg_join(const {kind} *x, {kind} *y)
-{{
-    WG_EACH(at, total) y[at / wide * apart + first + at % wide] = x[at];
-}}
-"""
-            launches.append(sizes.launch(text, "wg_join", outer * wide, device, [named(source), named(node)]))
-        start += width
-    return Work(tuple(launches))
-
-
-def put_slice(node: Node, named: Named, device: Device) -> Work | None:
-    """A value with a slice of it replaced: copied unless it takes the place of the old one, then written over."""
-    x, values = node.sources
-    if node.dtype in COMPLEX:
-        return None
-    if not node.size:
-        return Work(())
-    start = _start(x, node, named, device, general=False)
-    if not values.size:
-        return Work(start)
-    starts, steps = node.attrs["starts"], node.attrs["steps"]
-    terms, below, step_to = [], 1, 1
-    for axis in reversed(range(node.ndim)):
-        extent = values.shape[axis]
-        terms.append(f"({starts[axis]}LL + at / {below}LL % {extent}LL * {steps[axis]}LL) * {step_to}LL")
-        below, step_to = below * extent, step_to * node.shape[axis]
-    kind = _MOVED[node.dtype.itemsize]
-    text = f"""extern "C" __global__ void wg_put_slice(const {kind} *values, {kind} *y)
-{{
-    WG_EACH(at, {values.size}LL) y[{" + ".join(terms) or "0"}] = values[at];
-}}
-"""
-    put = Sizes(False).launch(text, "wg_put_slice", values.size, device, [named(values), named(node)])
-    return Work((*start, put))

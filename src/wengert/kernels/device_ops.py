@@ -12,14 +12,15 @@ import numpy as np
 from wengert.dtypes import COMPLEX, bool_, float32
 from wengert.graph import Node
 from wengert.kernels import addressing_cuda as addressing
-from wengert.kernels import attention_cuda, convolution_cuda, gemm, pooling_cuda
+from wengert.kernels import attention_cuda, attention_form, convolution_cuda, gemm, pooling_cuda
 from wengert.kernels.addressing import is_zero
-from wengert.kernels.addressing_cuda import Named, copy
 from wengert.kernels.convolution_form import convolution, is_convolution
-from wengert.kernels.launch import H200, Device, Launch, Work
+from wengert.kernels.copying_cuda import concat, copy, put_slice
+from wengert.kernels.launch import H200, Device, Launch, Named, Work
 from wengert.kernels.opaque import is_even, product
 from wengert.kernels.pooling_cuda import Windows, windows_of
 from wengert.kernels.product import Epilogue, Matrix, Product, Tile
+from wengert.kernels.running_cuda import cumsum
 
 __all__ = ["OVERWRITING", "copy", "has_work", "is_small", "matmul", "operands", "outdoes_libraries", "tiles", "work"]
 
@@ -148,9 +149,9 @@ _WORKS: dict[str, Callable[[Node, Named, Device], Work | None]] = {
     **dict.fromkeys(("scatter", "scatter_add"), addressing.scatter),
     **dict.fromkeys(("take_along", "put_along"), addressing.along),
     "add_along": _add_along,
-    "cumsum": addressing.cumsum,
-    "concat": addressing.concat,
-    "put_slice": addressing.put_slice,
+    "cumsum": cumsum,
+    "concat": concat,
+    "put_slice": put_slice,
     "cuda_kernel": _user_kernel,
 }
 
@@ -197,6 +198,6 @@ def operands(node: Node) -> Sequence[Node]:
         p = product(node)
         return p.x, p.y
     if node.op.name in ("attention", "attention_backward"):
-        return attention_cuda.operands(node)
+        return attention_form.operands(node)
     into_zeros = node.op.name in _WRITING and is_zero(node.sources[0]) and has_work(node)
     return node.sources[1:] if into_zeros else node.sources

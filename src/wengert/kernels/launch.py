@@ -7,11 +7,13 @@ that a launch's shape follows from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from wengert.graph import Node
 
 Extent = tuple[int, int, int]
 
@@ -51,6 +53,7 @@ class Struct:
 
 Value = str | np.generic | TensorMap | Number | Struct
 Argument = Value | tuple[str, ...]
+Named = Callable[[Node], str]  # the name of the buffer that holds a value
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Windows slide over the last axes, or over those before the channels where these 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from wengert.dtypes import COMPLEX, HALF, bool_, float16
 from wengert.graph import Node
 from wengert.kernels.addressing import is_zero
-from wengert.kernels.launch import Argument, Launch, Work
+from wengert.kernels.launch import Argument, Launch, Named, Work
 from wengert.kernels.product import device_type
 
 DType = np.dtype[Any]
@@ -105,7 +105,7 @@ def pooled_by(places: Node) -> Node | None:
     return places.sources[0] if chosen else None
 
 
-def add_along(node: Node, named: Callable[[Node], str]) -> Work | None:
+def add_along(node: Node, named: Named) -> Work | None:
     """An add_along into zeros that is the derivative of a max_pool, as one that gathers; None for others."""
     target, values, places = node.sources
     pooled = pooled_by(places)

@@ -18,7 +18,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.backends.plan import loops, lowered, naming
 from wengert.compiler.groups import Group, Plan, storage
 from wengert.graph import Node
-from wengert.kernels import attention_cuda, device_ops
+from wengert.kernels import attention_form, device_ops
 from wengert.kernels.convolution_form import is_convolution
 from wengert.kernels.cuda import write
 from wengert.kernels.epilogue import epilogue
@@ -122,10 +122,10 @@ class Candidates:
 
     def _pair_attentions(self) -> None:
         """Have forwards keep what their backwards want, where libraries carry out both or our kernels do."""
-        for forward, backward in attention_cuda.pairs(group.roots[0] for group in self.plan.groups if group.opaque):
+        for forward, backward in attention_form.pairs(group.roots[0] for group in self.plan.groups if group.opaque):
             ways = {self._by_library(node, forward) for node in (forward, backward)}
             if len(ways) == 1 and device_ops.has_work(forward) and device_ops.has_work(backward):
-                (place,) = self.kept.setdefault(forward, (attention_cuda.place_for_logarithms(forward),))
+                (place,) = self.kept.setdefault(forward, (attention_form.place_for_logarithms(forward),))
                 self.kept[backward] = (forward, place)
 
     def _by_library(self, node: Node, keeper: Node | None) -> bool:

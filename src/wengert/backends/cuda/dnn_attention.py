@@ -16,7 +16,7 @@ import numpy as np
 
 from wengert.backends.cuda.dnn import NAMES, handle, library
 from wengert.graph import Node
-from wengert.kernels.attention_cuda import Layout, View, attention
+from wengert.kernels.attention_form import Layout, View, attention
 from wengert.kernels.product import HALVES
 
 ATTENTIONS = ("attention", "attention_backward")

@@ -13,9 +13,9 @@ from wengert.compiler.groups import REDUCTIONS
 from wengert.compiler.index import strides
 from wengert.dtypes import COMPLEX, int64
 from wengert.graph import Node
-from wengert.kernels import addressing_cuda, device_ops
+from wengert.kernels import addressing_cuda, device_ops, running_cuda
 from wengert.kernels.expressions import c_expression, scalar_type
-from wengert.kernels.launch import Argument, Device, Work, in_turn
+from wengert.kernels.launch import Argument, Device, Named, Work, in_turn
 from wengert.kernels.prebuilt.elements import Function, filled, function, moved, over
 from wengert.kernels.prebuilt.totals import total
 from wengert.kernels.product import Tile
@@ -157,7 +157,7 @@ def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, Device], Wor
     return general
 
 
-def _named(node: Node) -> Callable[[Node], str]:
+def _named(node: Node) -> Named:
     names = {source: f"x{k}" for k, source in enumerate(node.sources)}
     return lambda value: "y" if value is node else names[value]
 
@@ -178,5 +178,5 @@ _RULES: dict[str, Callable[[Node, Device], Work | None]] = {
     "gather": _addressed(addressing_cuda.gather),
     **dict.fromkeys(("scatter", "scatter_add"), _addressed(addressing_cuda.scatter)),
     **dict.fromkeys(("take_along", "put_along", "add_along"), _addressed(addressing_cuda.along)),
-    "cumsum": _addressed(addressing_cuda.cumsum),
+    "cumsum": _addressed(running_cuda.cumsum),
 }
