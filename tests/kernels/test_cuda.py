@@ -21,7 +21,7 @@ from wengert.kernels.cuda import signature, write, write_many
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, transposed, vector_width
 from wengert.kernels.cuda.write import launch_shape
 from wengert.kernels.launch import H200, RTX_2080, Device, Work
-from wengert.kernels.loops import Kernel
+from wengert.kernels.loops import Kernel, Load
 from wengert.kernels.nest import merge_loops, statements_of
 from wengert.ops.core import placeholder
 
@@ -306,3 +306,12 @@ def test_kernels_that_differ_in_names_alone_are_written_once() -> None:
     assert works[0].launches[0].source is works[1].launches[0].source
     for kernel, work in zip((first, second), works):
         assert set(work.launches[0].buffers) == set(kernel.buffers)
+
+
+def test_what_has_no_elements_is_not_read_before_the_loop_over_them() -> None:
+    since = now()
+    empty, column = placeholder((0, 4), wg.float32), placeholder((4,), wg.float32)
+    graph = Graph([empty, column], [(wg.Tensor(empty) + wg.Tensor(column)).sum(axis=0).node], since)
+    (kernel,) = CudaGraph(graph).kernels
+    read = {s.buffer for stage in kernel.stages for s in stage.before if isinstance(s, Load)}
+    assert read == {f"n{column.serial}"}

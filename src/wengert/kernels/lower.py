@@ -131,7 +131,7 @@ class _Lowering:
     def _loads(self, needed: Iterable[tuple[Node, Place]]) -> set[tuple[Node, Place]]:
         """What is read from memory of what a task needs, an element at each step."""
         leaves = [(n, place) for n, place in needed if not self._computes(n) and n.op.name != "literal"]
-        return {(storage(n), place) for n, place in leaves if self._depends(place.flat(n.shape), place.guards)}
+        return {(storage(n), place) for n, place in leaves if self._depends(n, place)}
 
     def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, Place]]:
         """The dear values that more than one pass needs, if rows can be kept."""
@@ -274,7 +274,7 @@ class _Lowering:
             buffer = self.buffer_of(node)
             self.buffers.setdefault(buffer, (node.dtype, False))
             index = place.flat(node.shape)
-            once = not self._depends(index, place.guards)
+            once = not self._depends(node, place)
             self._emit(Load(name, buffer, node.dtype, index, place.guards), once)
             self._give(key, name, once)
 
@@ -337,16 +337,20 @@ class _Lowering:
     def _is_once(self, node: Node, place: Place) -> bool:
         """Whether a value is the same in a whole pass. One behind a guard is loaded where the guard holds."""
         indices = [*place.along(node.shape), *[guard.index for guard in place.guards]]
-        return all(not (index.loops() & self.inner) for index in indices) and bool(self.group.axes)
+        return bool(self.group.axes) and not self._is_in_no_step(node) and not any(map(self._changes, indices))
 
-    def _depends(self, index: Index, guards: Sequence[Guard]) -> bool:
-        """Whether an index changes within a pass."""
-        if not self.group.axes:
-            return True
-        loops = set(index.loops())
-        for guard in guards:
-            loops |= guard.index.loops()
-        return bool(loops & self.inner)
+    def _depends(self, node: Node, place: Place) -> bool:
+        """Whether where a value is loaded from changes within a pass."""
+        indices = [place.flat(node.shape), *[guard.index for guard in place.guards]]
+        return not self.group.axes or self._is_in_no_step(node) or any(map(self._changes, indices))
+
+    def _changes(self, index: Index) -> bool:
+        return bool(index.loops() & self.inner)
+
+    def _is_in_no_step(self, node: Node) -> bool:
+        """Whether there are rows, but none has an element, nor has the value: it must not be read before their loop."""
+        rows = math.prod(loop.extent for loop in self.loops if loop not in self.inner)
+        return not node.size and rows > 0 and self._row_length() == 0
 
     def _emit(self, statement: Statement, once: bool) -> None:
         (self.stage.before if once and self.group.axes else self.stage.inside).append(statement)
