@@ -31,6 +31,12 @@ def test_what_others_wait_for_already_is_left_out() -> None:
     assert waits([([], [a]), ([a], [a]), ([a], [a])]) == [[], [0], [1]]
 
 
+def test_steps_that_fill_the_device_follow_one_another() -> None:
+    a, b, c, d, e = (Place(i, 0, 4) for i in range(5))
+    steps = [([a], [b]), ([a], [c]), ([a], [d]), ([b, c], [e])]
+    assert waits(steps, filling={0, 2, 3}) == [[], [], [0], [1, 2]]
+
+
 def memory_after(steps: list[Step], order: list[int]) -> dict[tuple[int, int], int]:
     """What each byte holds when every step writes a number that follows from all it reads."""
     memory: dict[tuple[int, int], int] = {}
@@ -50,7 +56,7 @@ def test_any_order_that_is_left_open_gives_the_same(seed: int) -> None:
         return [Place(memory, start, start + draw.randrange(1, 5)) for memory, start in starts]
 
     steps = [(places(), places()) for _ in range(25)]
-    needed = waits(steps)
+    needed = waits(steps, filling=set(draw.sample(range(25), seed % 4 * 5)))
     waiting, order = set(range(len(steps))), []
     while waiting:
         order.append(max(n for n in waiting if waiting.isdisjoint(needed[n])))

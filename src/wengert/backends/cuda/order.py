@@ -1,12 +1,13 @@
 """Which steps of a program wait for which: those that touch the same memory, one of them writing.
 
 In: for each step the places that it reads and writes. Out: for each the steps before it that it must wait for, without
-those that these wait for themselves. What does not wait for one another may run side by side.
+those that these wait for themselves. What does not wait for one another may run side by side; steps that fill the
+device are put one behind the other all the same, since two of them would only take turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 
@@ -65,14 +66,17 @@ def _overlapping(known: dict[Place, _Touched], place: Place) -> list[tuple[Place
     return [(other, touched) for other, touched in known.items() if other[1] < end and start < other[2]]
 
 
-def waits(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]]) -> list[list[int]]:
-    """For each step, given as what it reads and writes, the steps it waits for.
+def waits(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]], filling: Container[int] = ()) -> list[list[int]]:
+    """For each step, given as what it reads and writes, the steps it waits for; `filling` are those that fill a device.
 
     >>> a, b, c, d = (Place(i, 0, 4) for i in range(4))
     >>> waits([([a], [b]), ([a], [c]), ([b, c], [d]), ([d], [a])])
     [[], [], [0, 1], [2]]
+    >>> waits([([a], [b]), ([a], [c]), ([a], [d])], filling={0, 2})
+    [[], [], [0]]
     """
     memories = _Memories()
+    last_filling: int | None = None
     ancestors: list[int] = []  # as bits
     found = []
     for step, (reads, writes) in enumerate(steps):
@@ -81,6 +85,9 @@ def waits(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]]) -> list[list
             before |= memories.read(place, step)
         for place in writes:
             before |= memories.write(place, step)
+        if step in filling:
+            before.update(() if last_filling is None else (last_filling,))
+            last_filling = step
         before.discard(step)
         bits, direct = 0, []
         for other in sorted(before, reverse=True):

@@ -35,13 +35,14 @@ from wengert.compiler.passes import Report
 from wengert.compiler.schedule import schedule
 from wengert.graph import Graph, Node, recorded_as
 from wengert.kernels import device_ops
-from wengert.kernels.launch import TensorMap
+from wengert.kernels.launch import Device, TensorMap
 from wengert.location import describe
 from wengert.ops.core import CAST
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
 APART = 64 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
+FILLING = 32 << 10  # bytes for each SM: a step that moves so many leaves nothing of the device to others
 ARENA = -1  # the memory that is no slot's
 CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place
 
@@ -141,10 +142,11 @@ class Program:
             given = [Place(self.slots[node], 0, 1) for node in nodes if node in self.slots]
             return given + [Place(ARENA, self.offsets[x], self.offsets[x] + sizes[x]) for x in inside]
 
-        self.waits = waits(
+        touched = (
             ((), ()) if step.does_nothing else (places(step.reads, reads), places(step.writes, writes))
             for step, (reads, writes) in zip(self.steps, needs)
         )
+        self.waits = waits(touched, {k for k, step in enumerate(self.steps) if _fills(step, self.figures)})
 
     # --- launches -------------------------------------------------------------------------------------------------
 
@@ -423,6 +425,12 @@ class _Stretch(NamedTuple):
 
     pointer: int
     device: str
+
+
+def _fills(step: Step, device: Device) -> bool:
+    """Whether a step keeps all of a device busy, so that another beside it would only be in its way."""
+    values = {node for node in (*step.reads, *step.writes) if not isinstance(node.dtype, tuple)}
+    return sum(node.size * node.dtype.itemsize for node in values) >= FILLING * device.sms
 
 
 def device_of(graph: Graph) -> str:
