@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.dtypes import COMPLEX, int32, int64
 from wengert.graph import Node
-from wengert.kernels.addressing import broadcast_steps, splits
+from wengert.kernels.addressing import broadcast_steps, is_zero, splits
 from wengert.kernels.copying_cuda import MOVED, filled, moved
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.launch import Argument, Device, Named, Work
@@ -24,6 +24,7 @@ from wengert.kernels.space import Access, space
 
 ERROR = "wg_error"
 RANKED = 1 << 16  # rows whose order is worked out together: the comparisons are the square of it
+_RANKS = 32  # of them that a block counts at a time
 
 
 def fits(node: Node, indices: Sequence[Node]) -> bool:
@@ -158,14 +159,20 @@ def _scatter_add(node: Node, named: Named, device: Device, general: bool) -> Wor
     count = math.prod(places)
     if not node.size:
         return Work(())
-    start = filled(x, node, named, device, general)
     if not values.size:
-        return Work(start)
+        return Work(filled(x, node, named, device, general))
+    from_zeros = is_zero(x)
     found = _places(node, indices, places)
-    total = outer * size * inner
-    sizes = Sizes(general, total=total, count=count, size=size, inner=inner, **found.sizes)
+    width = math.gcd(inner, max(1, 16 // node.dtype.itemsize))
+    total = outer * size * inner // width
+    sizes = Sizes(general, total=total, count=count, size=size, chunks=inner // width, **found.sizes)
     kind, scalar = stored_type(node.dtype), scalar_type(node.dtype)
     text = f"""{found.function(sizes)}
+extern "C" __global__ void wg_zero(int *counts{sizes.parameters})
+{{
+    WG_EACH(i, size + 1) counts[i] = 0;
+}}
+
 extern "C" __global__ void wg_name_places(int *places, int *counts, wg_long first, wg_long n,
                                           {found.parameters}{sizes.parameters})
 {{
@@ -176,83 +183,80 @@ extern "C" __global__ void wg_name_places(int *places, int *counts, wg_long firs
     }}
 }}
 
-extern "C" __global__ void wg_zero(int *counts{sizes.parameters})
+// Where the list of each place begins. Lists may lie in any order; behind the counts is how far they go.
+extern "C" __global__ void wg_begin(int *counts, int *begins{sizes.parameters})
 {{
-    WG_EACH(i, size) counts[i] = 0;
+    WG_EACH(i, size) if (counts[i]) begins[i] = atomicAdd(counts + size, counts[i]);
 }}
 
-// Where the list of each place begins: one block adds the counts up.
-extern "C" __global__ void wg_begin(const int *counts, int *begins{sizes.parameters})
-{{
-    __shared__ int sums[{THREADS}];
-    const int each = ((int)size + {THREADS} - 1) / {THREADS};
-    int own_sum = 0, from = threadIdx.x * each, to = min(from + each, (int)size);
-    for (int i = from; i < to; i++) own_sum += counts[i];
-    sums[threadIdx.x] = own_sum;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (int i = 0, sum = 0; i < {THREADS}; i++) {{
-            int own = sums[i];
-            sums[i] = sum;
-            sum += own;
-        }}
-    __syncthreads();
-    int sum = sums[threadIdx.x];
-    for (int i = from; i < to; i++) {{
-        begins[i] = sum;
-        sum += counts[i];
-    }}
-}}
-
-// The lists themselves: an index stands behind the equal ones before it.
+// The lists themselves: an index stands behind the equal ones before it. A lane of a warp has one each, and
+// all warps of a block have the same ones: they compare them with the indices before in turns, four at a time.
 extern "C" __global__ void wg_rank(const int *places, const int *begins, int *lists, int n{sizes.parameters})
 {{
-    __shared__ int tile[{THREADS}];
-    for (int base = blockIdx.x * {THREADS}; base < n; base += gridDim.x * {THREADS}) {{
-        int i = base + threadIdx.x, own = i < n ? places[i] : -1, rank = 0;
-        for (int other = 0; other <= base; other += {THREADS}) {{
-            __syncthreads();
-            tile[threadIdx.x] = other + threadIdx.x < n ? places[other + threadIdx.x] : -1;
-            __syncthreads();
-            int stop = min({THREADS}, i - other);
-            for (int k = 0; k < stop; k++) rank += tile[k] == own;
+    __shared__ int ranks[{THREADS}];
+    const int lane = threadIdx.x % {_RANKS}, warp = threadIdx.x / {_RANKS};
+    for (int base = blockIdx.x * {_RANKS}; base < n; base += gridDim.x * {_RANKS}) {{
+        int i = base + lane, own = i < n ? places[i] : -1, rank = 0;
+#pragma unroll 4
+        for (int k = warp * 4; k < base; k += {THREADS // _RANKS * 4}) {{
+            int4 four = *(const int4 *)(places + k);
+            rank += (four.x == own) + (four.y == own) + (four.z == own) + (four.w == own);
         }}
-        if (i < n) lists[begins[own] + rank] = i;
+        if (warp == 0)
+            for (int k = base; k < i && i < n; k++) rank += places[k] == own;
+        ranks[threadIdx.x] = rank;
+        __syncthreads();
+        if (warp == 0 && i < n) {{
+            for (int w = 1; w < {THREADS // _RANKS}; w++) rank += ranks[w * {_RANKS} + lane];
+            lists[begins[own] + rank] = i;
+        }}
+        __syncthreads();
     }}
 }}
 
-extern "C" __global__ void wg_add_rows({kind} *y, const {kind} *values, const int *counts, const int *begins,
-                                       const int *lists, wg_long first{sizes.parameters})
+struct alignas({width * node.dtype.itemsize}) wg_chunk {{ {kind} of[{width}]; }};
+
+// `fresh`: into zeros that nobody has written yet.
+extern "C" __global__ void wg_add_rows(wg_chunk *y, const wg_chunk *values, const int *counts, const int *begins,
+                                       const int *lists, wg_long first, int fresh{sizes.parameters})
 {{
     WG_EACH(at, total) {{
-        wg_count row = at / inner, j = at % inner, place = row % size, o = row / size;
+        wg_count row = at / chunks, j = at % chunks, place = row % size, o = row / size;
         int n = counts[place];
-        if (n == 0) continue;
-        const int *list = lists + begins[place];
-        {scalar} sum = {load(node.dtype, "y[at]")};
+        if (n == 0 && !fresh) continue;
+        wg_chunk sums = {{}};
+        if (!fresh) sums = y[at];
+        {scalar} sum[{width}];
+#pragma unroll
+        for (int w = 0; w < {width}; w++) sum[w] = {load(node.dtype, "sums.of[w]")};
+        const int *list = lists + (n ? begins[place] : 0);
         for (int k = 0; k < n; k++) {{
-            {kind} value = values[(o * count + first + list[k]) * inner + j];
-            sum += {load(node.dtype, "value")};
+            wg_chunk value = values[(o * count + first + list[k]) * chunks + j];
+#pragma unroll
+            for (int w = 0; w < {width}; w++) sum[w] += {load(node.dtype, "value.of[w]")};
         }}
-        y[at] = {store(node.dtype, "sum")};
+#pragma unroll
+        for (int w = 0; w < {width}; w++) sums.of[w] = {store(node.dtype, "sum[w]")};
+        y[at] = sums;
     }}
 }}
 """
     numbers = [*(named(index) for index in indices), ERROR]
-    launches = [*start]
+    launches = [] if from_zeros else [*filled(x, node, named, device, general)]
     for first in range(0, count, RANKED):
         n = min(RANKED, count - first)
+        fresh = np.int32(from_zeros and first == 0)
         some: list[Argument] = [np.int64(first), np.int64(n)]
-        rows: list[Argument] = [named(node), named(values), "counts", "begins", "lists", np.int64(first)]
+        rows: list[Argument] = [named(node), named(values), "counts", "begins", "lists", np.int64(first), fresh]
         launches += [
-            sizes.launch(text, "wg_zero", size, device, ["counts"]),
+            sizes.launch(text, "wg_zero", size + 1, device, ["counts"]),
             sizes.launch(text, "wg_name_places", n, device, ["places", "counts", *some, *numbers]),
-            sizes.launch(text, "wg_begin", 1, device, ["counts", "begins"]),
-            sizes.launch(text, "wg_rank", n, device, ["places", "begins", "lists", np.int32(n)]),
+            sizes.launch(text, "wg_begin", size, device, ["counts", "begins"]),
+            sizes.launch(text, "wg_rank", n * THREADS // _RANKS, device, ["places", "begins", "lists", np.int32(n)]),
             sizes.launch(text, "wg_add_rows", total, device, rows),
         ]
     n = min(RANKED, count)
-    return Work(tuple(launches), {"places": 4 * n, "lists": 4 * n, "counts": 4 * size, "begins": 4 * size})
+    return Work(tuple(launches), {"places": 4 * n, "lists": 4 * n, "counts": 4 * (size + 1), "begins": 4 * size})
 
 
 # --- elements along an axis -----------------------------------------------------------------------------------------
