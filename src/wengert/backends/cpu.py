@@ -196,6 +196,7 @@ class Program:
         )
         sizes = {node: max(node.size * node.dtype.itemsize, 1) for node in alive}
         self.offsets, self.scratch = place(alive, sizes)
+        self.over: dict[Node, Node] = {}  # no value takes another's place
         self.arena_size = self.scratch + max([step.scratch for step in self.steps], default=0)
 
     # --- text -----------------------------------------------------------------------------------------------------

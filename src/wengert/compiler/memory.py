@@ -7,6 +7,7 @@ get places that do not; the largest are placed first, each into the smallest gap
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -31,6 +32,15 @@ def lives(steps: Sequence[tuple[Sequence[Value], Sequence[Value]]]) -> dict[Valu
         for value in (*reads, *writes):
             found[value] = Life(found[value].first if value in found else number, number)
     return found
+
+
+def live(alive: Mapping[Value, Life], sizes: Mapping[Value, int]) -> list[int]:
+    """The bytes that are needed at every step."""
+    changes = [0] * (max([life.last for life in alive.values()], default=-1) + 2)
+    for value, life in alive.items():
+        changes[life.first] += sizes[value]
+        changes[life.last + 1] -= sizes[value]
+    return list(accumulate(changes))[:-1]
 
 
 def place(alive: Mapping[Value, Life], sizes: Mapping[Value, int]) -> tuple[dict[Value, int], int]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wengert.compiler.memory import Life, lives
+from wengert.compiler.memory import Life, live, lives
 from wengert.errors import ArgumentError
 from wengert.graph import Graph, Node, as_python
 from wengert.location import describe, source_line
@@ -167,21 +167,18 @@ def _peak(program: Any) -> int:
 
 
 def _in_arena(program: Any) -> list[tuple[list[Node], list[Node]]]:
-    """What each step reads from and writes to the arena."""
-    own = program.offsets
-    return [([n for n in s.reads if n in own], [n for n in s.writes if n in own]) for s in program.steps]
+    """What each step reads from and writes to the arena; what takes another's place goes by its name."""
+    own, over = program.offsets, program.over
+
+    def placed(nodes: Sequence[Node]) -> list[Node]:
+        return [over.get(node, node) for node in nodes if node in own]
+
+    return [(placed(step.reads), placed(step.writes)) for step in program.steps]
 
 
 def _live_bytes(steps: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[int]:
-    changes = [0] * (len(steps) + 1)
-    for node, life in lives(steps).items():
-        changes[life.first] += size_of(node)
-        changes[life.last + 1] -= size_of(node)
-    live, total = [], 0
-    for change in changes[:-1]:
-        total += change
-        live.append(total)
-    return live
+    alive = lives(steps)
+    return live(alive, {node: size_of(node) for node in alive})
 
 
 def moved_by(step: Any) -> int:
@@ -283,8 +280,8 @@ def timeline(program: Any) -> Timeline:
 
 def fullest(program: Any) -> Moment | None:
     """The step at which most is live; None where there is no step."""
-    live = _live_bytes(_in_arena(program))
-    return _moment(live.index(max(live)), lives(_in_arena(program))) if live else None
+    held = _live_bytes(_in_arena(program))
+    return _moment(held.index(max(held)), lives(_in_arena(program))) if held else None
 
 
 def _moment(number: int, alive: Mapping[Node, Life]) -> Moment:

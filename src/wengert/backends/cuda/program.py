@@ -19,6 +19,7 @@ import numpy as np
 
 from wengert.backends.cuda.candidates import Candidates, Step, is_hosted
 from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.margins import with_margins
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
 from wengert.backends.cuda.order import Place, waits
@@ -136,7 +137,9 @@ class Program:
         sizes = {value: -(-sizes[value] // 256) * 256 for value in alive}
         if sum(sizes.values()) <= APART:
             alive = dict.fromkeys(alive, Life(0, len(self.steps)))
+        self.steps, alive, self.over = in_place(self.steps, alive, sizes, self.figures)
         self.offsets, self.arena_size = place(alive, sizes)
+        self.offsets.update((result, self.offsets[owner]) for result, owner in self.over.items())
 
         def places(nodes: Sequence[Node], inside: Sequence[Any]) -> list[Place]:
             given = [Place(self.slots[node], 0, 1) for node in nodes if node in self.slots]

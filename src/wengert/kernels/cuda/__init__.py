@@ -8,10 +8,11 @@ shared_rows the same, of rows too long for registers
 margins     rows, with the totals of their columns
 columns     they do not: threads side by side have rows of their own
 many        one launch for many kernels of one text
+inplace     whether a result may lie where an operand does
 """
 
 from wengert.kernels.cuda.many import signature, write_many
 from wengert.kernels.cuda.margins import takes_in
-from wengert.kernels.cuda.write import write, write_margins
+from wengert.kernels.cuda.write import write, write_margins, write_over
 
-__all__ = ["signature", "takes_in", "write", "write_many", "write_margins"]
+__all__ = ["signature", "takes_in", "write", "write_many", "write_margins", "write_over"]

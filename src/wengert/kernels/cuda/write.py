@@ -12,6 +12,7 @@ from dataclasses import replace
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
 from wengert.kernels.cuda.halves import with_quick_exponentials
+from wengert.kernels.cuda.inplace import reads_first
 from wengert.kernels.cuda.margins import margins
 from wengert.kernels.cuda.moments import one_pass_variance
 from wengert.kernels.cuda.reciprocal import with_reciprocals
@@ -43,6 +44,22 @@ def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> Wo
     alike = [_with_buffers(kernel, names) for kernel in (rows, *columns)]
     work = _remembered((*map(_content, alike), device), lambda: _written_margins(alike[0], alike[1:], device))
     return _with_arguments(work, {name: own for own, name in names.items()}) if work is not None else None
+
+
+def write_over(
+    kernel: Kernel, result: str, operand: str, device: Device, shape: Shape | None = None
+) -> tuple[Kernel, Work] | None:
+    """A kernel that leaves a result in an operand's place, and its launches; None where that would not be right."""
+    joined = joined_buffers(kernel, result, operand)
+    prepared, shaped, _ = _prepared(joined, device, shape)
+    return (joined, write(joined, device, shape)) if reads_first(prepared, shaped, operand) else None
+
+
+def joined_buffers(kernel: Kernel, result: str, operand: str) -> Kernel:
+    """A kernel with one buffer for a result and an operand."""
+    joined = _with_buffers(kernel, {name: operand if name == result else name for name in kernel.buffers})
+    joined.buffers[operand] = kernel.buffers[result]
+    return joined
 
 
 def _remembered(key: Hashable, written: Callable[[], Work | None]) -> Work | None:
@@ -94,18 +111,11 @@ def _with_arguments(work: Work, names: Mapping[str, str]) -> Work:
 
 
 def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
-    kernel = with_quick_exponentials(merge_loops(kernel))
     if not math.prod(loop.extent for loop in kernel.outer):
         return Work(())
-    why = "as asked"
-    if shape is None:
-        kernel = one_pass_variance(kernel) if crosses(kernel) else kernel
-        shape, why = launch_shape(kernel, device)
+    kernel, shape, why = _prepared(kernel, device, shape)
     if isinstance(shape, Elements):
         return elements(kernel, shape, why)
-    if isinstance(shape, Columns) or (isinstance(shape, Rows) and not shape.chunks and not shape.in_shared):
-        kernel = one_pass_variance(kernel)
-    kernel = with_reciprocals(kernel)
     if isinstance(shape, Rows) and shape.in_shared:
         return shared_rows(kernel, shape, device, why)
     if isinstance(shape, Rows):
@@ -114,6 +124,20 @@ def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
         return tiles(kernel, shape, why)
     assert isinstance(shape, Columns)
     return columns(kernel, shape, why)
+
+
+def _prepared(kernel: Kernel, device: Device, shape: Shape | None = None) -> tuple[Kernel, Shape, str]:
+    """The kernel that is written down in a kernel's stead, its shape, and why it has that."""
+    kernel = with_quick_exponentials(merge_loops(kernel))
+    why = "as asked"
+    if shape is None:
+        kernel = one_pass_variance(kernel) if crosses(kernel) else kernel
+        shape, why = launch_shape(kernel, device)
+    if isinstance(shape, Elements):
+        return kernel, shape, why
+    if isinstance(shape, Columns) or (isinstance(shape, Rows) and not shape.chunks and not shape.in_shared):
+        kernel = one_pass_variance(kernel)
+    return with_reciprocals(kernel), shape, why
 
 
 def launch_shape(kernel: Kernel, device: Device) -> tuple[Shape, str]:
