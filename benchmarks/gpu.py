@@ -2,6 +2,7 @@
 
     python benchmarks/gpu.py [--rows micrograd,mlp,...] [--peers eager,compile,jax] [--seconds 1.0] [--json]
     python benchmarks/gpu.py --first [--rows resnet18,gpt2] [--peers compile] [--json]
+    python benchmarks/gpu.py --tune 20 [--rows resnet18-cifar,gpt2] [--json]
 
 Each contender of each row has a process of its own. Those of a few rows start together: they import, build, compile and
 warm up at the same time. When all are ready they measure one at a time, in turn. A step is asked for again and again
@@ -14,6 +15,9 @@ row follows where Wengert's time goes.
 `--first` measures instead the first step, until it is done, alone on the machine: with an empty folder of caches, and
 once more in a new process with the folder that this one left. Model and data are on the device before it begins, as
 they are in torch's; how long that took stands beside it.
+
+`--tune` measures instead, in turn, Wengert's step with what its heuristics choose and with what timing the candidates
+for so many seconds chooses. Both begin with an empty folder of caches; nothing else uses the GPU while they are timed.
 """
 
 from __future__ import annotations
@@ -39,6 +43,8 @@ from gpu_rows import ROWS, Step, jax_step, torch_step, wengert_step
 PEERS = ("eager", "compile", "jax")
 JAX_ROWS = ("micrograd", "mlp")
 FIRST_ROWS = "resnet18,gpt2"
+TUNED_ROWS = "resnet18-cifar,resnet18,resnet18-tf32,gpt2"
+TUNED = "tuned"  # the contender whose candidates are timed
 SPANS = 5
 TOGETHER = 20  # processes that get ready at once: a core or so each, and memory for all of them
 PATIENCE = 150.0  # seconds
@@ -46,7 +52,7 @@ PATIENCE = 150.0  # seconds
 # --- inside a contender's process -----------------------------------------------------------------------------------
 
 
-def contend(row: str, contender: str, device: str) -> None:
+def contend(row: str, contender: str, device: str, tune: float) -> None:
     """Get ready, say so, and answer questions until there are no more, a line of JSON each."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
@@ -54,7 +60,7 @@ def contend(row: str, contender: str, device: str) -> None:
     def say(answer: Any) -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
-    step, wait, ready = prepare(row, contender, device)
+    step, wait, ready = prepare(row, contender, device, tune)
     say(ready)
     for question in sys.stdin:
         what, *seconds = question.split()
@@ -66,12 +72,12 @@ def contend(row: str, contender: str, device: str) -> None:
             say(kernels(step))
 
 
-def prepare(row: str, contender: str, device: str) -> tuple[Step, Callable[[], Any], dict[str, Any]]:
+def prepare(row: str, contender: str, device: str, tune: float) -> tuple[Step, Callable[[], Any], dict[str, Any]]:
     """A contender's step, what waits for the device, and how long it took to get there."""
     start = time.perf_counter()
-    __import__({"wengert": "wengert", "jax": "jax"}.get(contender, "torch"))
+    __import__({"wengert": "wengert", TUNED: "wengert", "jax": "jax"}.get(contender, "torch"))
     imported = time.perf_counter()
-    step, wait, described = _made(row, contender, device)
+    step, wait, described = _made(row, contender, device, tune)
     wait()
     built = time.perf_counter()
     step()
@@ -83,14 +89,16 @@ def prepare(row: str, contender: str, device: str) -> tuple[Step, Callable[[], A
     return step, wait, ready | described()
 
 
-def _made(row: str, contender: str, device: str) -> tuple[Step, Callable[[], Any], Callable[[], dict[str, Any]]]:
+def _made(
+    row: str, contender: str, device: str, tune: float
+) -> tuple[Step, Callable[[], Any], Callable[[], dict[str, Any]]]:
     """A contender's step, what waits for it, and what tells more about it after a few steps."""
     if contender == "jax":
         return *jax_step(row), dict
-    if contender == "wengert":
+    if contender in ("wengert", TUNED):
         import wengert as wg
 
-        step, compiled = wengert_step(row, device)
+        step, compiled = wengert_step(row, device, tune if contender == TUNED else 0.0)
 
         def described() -> dict[str, Any]:
             slots = len(compiled._newest("slots").captured.all_slots())
@@ -99,7 +107,8 @@ def _made(row: str, contender: str, device: str) -> tuple[Step, Callable[[], Any
             from wengert.backends.cuda.driver import opened
 
             memory = wg.cuda.memory()
-            return {"slots": slots, "memory": memory.live + memory.arena, "device": opened("cuda:0").name}
+            tuning = {"tuning": compiled.explain("tuning").splitlines()[0]} if contender == TUNED else {}
+            return {"slots": slots, "memory": memory.live + memory.arena, "device": opened("cuda:0").name} | tuning
 
         return step, wg.synchronize if device == "cpu" else wg.cuda.synchronize, described
     import torch
@@ -165,13 +174,13 @@ def kernels(step: Step, steps: int = 3) -> list[dict[str, Any]]:
 class Contender:
     """A process that gets one contender of one row ready, and then answers. `error` says why it does no more."""
 
-    def __init__(self, row: str, name: str, device: str, environment: dict[str, str]) -> None:
+    def __init__(self, row: str, name: str, device: str, environment: dict[str, str], tune: float = 0.0) -> None:
         self.row, self.name = row, name
         self.error: str | None = None
         self.started = time.perf_counter()
         self.printed = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process lives)
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--contender", name, "--rows", row, "--device", device],
+            [sys.executable, __file__, "--contender", name, "--rows", row, "--device", device, "--tune", str(tune)],
             env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -280,6 +289,22 @@ def first_steps(row: str, contender: str, device: str) -> dict[str, Any]:
     return found
 
 
+def tuned_step(row: str, tune: float, seconds: float, device: str) -> Found:
+    """A row by Wengert with its first choices, and with those that timing makes; the second alone until it is ready."""
+    found: Found = {}
+    started: list[Contender] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for name in ("wengert", TUNED):
+                started.append(Contender(row, name, device, {"WENGERT_CACHE": str(Path(folder) / name)}, tune))
+                found[name] = started[-1].ready(PATIENCE + tune)
+            measure(started, found, seconds)
+        finally:
+            for each in started:
+                each.end()
+    return found
+
+
 # --- the command ----------------------------------------------------------------------------------------------------
 
 
@@ -292,16 +317,18 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for a contender to get ready")
     parser.add_argument("--top", type=int, default=5, help="kernels to show for each row")
     parser.add_argument("--first", action="store_true", help="measure the first step instead")
+    parser.add_argument("--tune", type=float, default=0.0, help="seconds to choose kernels by timing, beside without")
     parser.add_argument("--json", action="store_true", help="write benchmarks/results/gpu-DATE.json and .txt")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try the benchmark itself")
-    parser.add_argument("--contender", choices=["wengert", *PEERS], help=argparse.SUPPRESS)
+    parser.add_argument("--contender", choices=["wengert", TUNED, *PEERS], help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rows = (options.rows or (FIRST_ROWS if options.first else ",".join(ROWS))).split(",")
+    usual = FIRST_ROWS if options.first else TUNED_ROWS if options.tune else ",".join(ROWS)
+    rows = (options.rows or usual).split(",")
     unknown = [row for row in rows if row not in ROWS]
     if unknown:
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
     if options.contender:
-        contend(rows[0], options.contender, options.device)
+        contend(rows[0], options.contender, options.device, options.tune)
         return
     asked = options.peers if options.peers is not None else "" if options.first else ",".join(PEERS)
     peers = [peer for peer in asked.split(",") if peer]
@@ -309,6 +336,8 @@ def main() -> None:
         parser.error(f"--peers {asked}: there are {','.join(PEERS)}")
     if options.first:
         _show_first(rows, peers, options)
+    elif options.tune:
+        _show_tuned(rows, options)
     else:
         _show(rows, peers, options)
 
@@ -331,6 +360,15 @@ def _show_first(rows: list[str], peers: list[str], options: argparse.Namespace) 
             print(shown_first(row, name, results[row][name]), flush=True)
     if options.json:
         write("first", results)
+
+
+def _show_tuned(rows: list[str], options: argparse.Namespace) -> None:
+    results: dict[str, Found] = {}
+    for row in rows:
+        results[row] = tuned_step(row, options.tune, options.seconds, options.device)
+        print(shown(row, results[row], options.top), flush=True)
+    if options.json:
+        write("tuned", results)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ def shown(row: str, found: Found, top: int) -> str:
         notes = [f"host {host[0]} us, median {host[1]}"] if host else []
         notes += [f"{result['slots']} slots"] if "slots" in result else []
         notes += [f"{result['memory'] / 1e9:.2f} GB"] if "memory" in result else []
+        notes += [result["tuning"]] if "tuning" in result else []
         notes += [result["error"]] if "error" in result else []
         cells.append(f"{name} {time_text} ({', '.join(notes)})")
     own = found["wengert"].get("median")
@@ -59,7 +60,7 @@ def write(part: str, results: dict[str, Any]) -> None:
     """Keep results as JSON and in words, with what they were measured on; the day's others stay."""
     path = RESULTS / f"gpu-{time.strftime('%Y-%m-%d')}.json"
     report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    own = [found["wengert"] if part == "results" else found["wengert"]["cold"] for found in results.values()]
+    own = [found["wengert"]["cold"] if part == "first" else found["wengert"] for found in results.values()]
     report = {"unit": "s, bytes", "device": None} | report | {"versions": _versions()}
     report["device"] = next((result["device"] for result in own if "device" in result), report["device"])
     report[part] = report.get(part, {}) | results
@@ -72,6 +73,9 @@ def as_text(report: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     lines = [f"{report['device']}, {time.strftime('%Y-%m-%d')}; {versions}. benchmarks/gpu.py, milliseconds a step."]
     lines += ["", *(shown(row, found, top=5) for row, found in report.get("results", {}).items())]
+    tuned = report.get("tuned", {})
+    lines += ["", "With what the heuristics choose, and with what timing the candidates does:"] if tuned else []
+    lines += [shown(row, found, top=0) for row, found in tuned.items()]
     first = report.get("first", {})
     lines += ["", "Seconds of the first step:"] if first else []
     lines += [shown_first(row, name, result) for row, found in first.items() for name, result in found.items()]

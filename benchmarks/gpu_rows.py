@@ -82,21 +82,21 @@ def arrays_of(row: str) -> list[np.ndarray[Any, Any]]:
 # --- Wengert --------------------------------------------------------------------------------------------------------
 
 
-def wengert_step(row: str, device: str = "cuda") -> tuple[Step, Any]:
-    """A compiled step of Wengert's, and the compiled function."""
+def wengert_step(row: str, device: str = "cuda", tune: float = 0.0) -> tuple[Step, Any]:
+    """A compiled step of Wengert's, its kernels chosen by timing for so many seconds, and the compiled function."""
     import wengert as wg
 
     wg.manual_seed(0)
     wg.config.tf32 = row in TF32
     if row == "gpt2-generate":
-        return inference.wengert_decoder(device)
+        return inference.wengert_decoder(device, tune)
     if row in ANSWERING:
-        return inference.wengert_classifier(ANSWERING[row], device)
+        return inference.wengert_classifier(ANSWERING[row], device, tune)
     if row in TRAINED:
         function, args = _wengert_training(wg, row, device)
     else:
         function, args = _wengert_expression(wg, row, device)
-    compiled = wg.compile(function)
+    compiled = wg.compile(function, tune=tune)
     return lambda: compiled(*args), compiled
 
 

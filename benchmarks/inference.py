@@ -16,7 +16,7 @@ LENGTH = 256
 Prepare = Callable[[Any], Any]
 
 
-def wengert_classifier(batch: int, device: str) -> tuple[Callable[[], Any], Any]:
+def wengert_classifier(batch: int, device: str, tune: float = 0.0) -> tuple[Callable[[], Any], Any]:
     """ResNet-18's scores of images by Wengert, compiled, and the compiled function."""
     import wengert as wg
 
@@ -27,7 +27,7 @@ def wengert_classifier(batch: int, device: str) -> tuple[Callable[[], Any], Any]
         with wg.no_grad():
             return model(x)
 
-    compiled = wg.compile(classify)
+    compiled = wg.compile(classify, tune=tune)
     return lambda: compiled(images), compiled
 
 
@@ -42,7 +42,7 @@ def torch_classifier(torch: Any, batch: int, prepare: Prepare, device: str) -> C
     return lambda: classify(images)
 
 
-def wengert_decoder(device: str) -> tuple[Callable[[], Any], Any]:
+def wengert_decoder(device: str, tune: float = 0.0) -> tuple[Callable[[], Any], Any]:
     """A step of Wengert's, compiled, and the compiled function."""
     import wengert as wg
 
@@ -53,7 +53,7 @@ def wengert_decoder(device: str) -> tuple[Callable[[], Any], Any]:
         with wg.no_grad():
             return wg.argmax(model.scores_after(token, cache), axis=-1, keepdims=True)
 
-    compiled = wg.compile(decode)
+    compiled = wg.compile(decode, tune=tune)
     return _from_the_start(compiled, wg.tensor(np.zeros((1, 1), np.int64), device=device), cache.clear), compiled
 
 

@@ -52,3 +52,17 @@ def test_a_contender_that_takes_too_long_is_stopped(gpu: Any) -> None:
     contender = gpu.Contender("micrograd", "wengert", "cpu", {})
     assert contender.ready(0.0) == {"error": "it took too long"}
     assert contender.process.poll() is not None
+
+
+@pytest.mark.slow
+def test_a_step_is_measured_as_it_is_chosen_and_as_timing_chooses(
+    gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = gpu.tuned_step("micrograd", 1.0, 0.01, "cpu")
+    assert list(found) == ["wengert", gpu.TUNED]
+    assert all("error" not in each and 0 < each["median"] < 1 for each in found.values())
+    monkeypatch.setattr("gpu_report.RESULTS", tmp_path)
+    found[gpu.TUNED]["tuning"] = "tuning took 1.0 s"
+    gpu.write("tuned", {"micrograd": found})
+    [path] = tmp_path.glob("*.txt")
+    assert "8 slots, tuning took 1.0 s)" in path.read_text()
