@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from wengert.compiler.groups import REDUCTIONS, storage
+from wengert.compiler.memory import Life, live
 from wengert.compiler.places import MOVEMENT
 from wengert.compiler.rewrite import over, scope, spend
 from wengert.compiler.stored import cost, stored_values, times
@@ -120,21 +121,11 @@ class _Model:
         """The values in memory that are the program's own, with where they are made and where they are read last."""
         return [(n, self.at[n], self.ends.get(n, self.at[n])) for n in self.stored if n not in self.kept]
 
-    def _live_bytes(self) -> list[int]:
-        changes = [0] * (len(self.graph.nodes) + 1)
-        for node, start, end in self._lives():
-            changes[start] += _bytes(node)
-            changes[end + 1] -= _bytes(node)
-        total, live = 0, []
-        for change in changes[:-1]:
-            total += change
-            live.append(total)
-        return live
-
     def _fullest(self) -> int:
-        live = self._live_bytes()
-        self.most = max(live, default=0)
-        return live.index(self.most) if live else 0
+        alive = {node: Life(start, end) for node, start, end in self._lives()}
+        held = live(alive, {node: _bytes(node) for node in alive})
+        self.most = max(held, default=0)
+        return held.index(self.most) if held else 0
 
     # --- choosing -----------------------------------------------------------------------------------------------
 

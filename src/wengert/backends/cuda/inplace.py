@@ -1,13 +1,13 @@
 """Results in the place of operands: where a program needs most memory, a kernel writes over what it is last to read.
 
 In: the steps, and when each value of the arena is needed. Out: the steps, some of them written anew, and whose place a
-result takes. Only the step at which most is alive is changed, then the one at which most is alive after that: elsewhere
-it would save nothing, and a kernel that writes over none of its operands can read further ahead.
+result takes. Only the step at which most is alive is changed, then the one at which most is alive after that, and only
+for a good part of it: a kernel that writes over none of its operands can read further ahead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wengert.backends.cuda.candidates import Step
@@ -15,6 +15,8 @@ from wengert.compiler.memory import Life, live
 from wengert.graph import Node
 from wengert.kernels.cuda import write_over
 from wengert.kernels.launch import Device
+
+WORTH = 1 / 50  # of what is alive: what a result must be at least
 
 
 class InPlace(NamedTuple):
@@ -31,17 +33,19 @@ def in_place(steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[An
     improves = True
     while improves and found.alive:
         bytes_alive = live(found.alive, sizes)
-        improves = _improve(found, bytes_alive.index(max(bytes_alive)), device)
+        most = max(bytes_alive)
+        improves = _improve(found, bytes_alive.index(most), device, WORTH * most)
     return found
 
 
-def _improve(found: InPlace, number: int, device: Device) -> bool:
-    """Have a step write a result over an operand, the largest that there is; whether it can."""
+def _improve(found: InPlace, number: int, device: Device, least: float = 0) -> bool:
+    """Have a step write a result of at least so many bytes over an operand; whether it can."""
     steps, alive, over = found
     step = steps[number]
-    for result, operand in sorted(_pairs(found, number), key=lambda pair: -pair[0].size * pair[0].dtype.itemsize):
-        names = {node: name for name, node in step.buffers.items()}
-        assert step.kernel is not None
+    if step.kernel is None:
+        return False
+    names = {node: name for name, node in step.buffers.items()}
+    for result, operand in _pairs(found, number, least):
         written = write_over(step.kernel, names[result], names[operand], device)
         if written is not None:
             kernel, work = written
@@ -53,13 +57,16 @@ def _improve(found: InPlace, number: int, device: Device) -> bool:
     return False
 
 
-def _pairs(found: InPlace, number: int) -> Iterator[tuple[Node, Node]]:
-    """Results of a step, each with an operand like it that nothing needs afterwards."""
+def _pairs(found: InPlace, number: int, least: float) -> list[tuple[Node, Node]]:
+    """Results of a step, the largest first, each with the operands like it that nothing needs afterwards."""
     steps, alive, over = found
-    step = steps[number]
-    for result in step.writes if step.kernel is not None else ():
-        for operand in step.reads:
-            life = alive.get(over.get(operand, operand))
-            alike = (result.size, result.dtype) == (operand.size, operand.dtype)
-            if alike and result in alive and life is not None and life.first < number == life.last:
-                yield result, operand
+    used = set(steps[number].buffers.values())
+    operands = [node for node in steps[number].reads if node in used and over.get(node, node) in alive]
+    dying = [node for node in operands if alive[over.get(node, node)].last == number]
+    results = [node for node in steps[number].writes if node in alive and _bytes(node) >= least]
+    results.sort(key=_bytes, reverse=True)
+    return [(r, o) for r in results for o in dying if (r.size, r.dtype) == (o.size, o.dtype)]
+
+
+def _bytes(node: Node) -> int:
+    return node.size * node.dtype.itemsize
