@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 from wengert.errors import ArgumentError
@@ -97,6 +99,28 @@ def _put_together(structure: Structure, leaves: Any) -> Any:
     if issubclass(kind, (list, tuple)):
         return kind(parts)
     return _dataclass(kind, dict(zip(structure.keys, parts)))
+
+
+def builder(structure: Structure) -> Callable[[list[Any]], Any]:
+    """What puts containers of one structure together, each from a list of leaves: `unflatten` again and again, quicker.
+
+    >>> builder(flatten(("a", ["b", None, "c"]))[1])([1, 2, 3])
+    (1, [2, None, 3])
+    """
+    text = _expression(structure, count())
+    return partial(unflatten, structure) if text is None else eval(f"lambda leaves: {text}")
+
+
+def _expression(structure: Structure, places: Iterator[int]) -> str | None:
+    """The container as Python over `leaves`, for tuples, lists and None inside each other; else None."""
+    kind = structure.type
+    if kind is Leaf:
+        return f"leaves[{next(places)}]"
+    parts = [_expression(part, places) for part in structure.parts]
+    if kind not in (tuple, list, type(None)) or None in parts:
+        return None
+    inner = "".join(f"{part}, " for part in parts)
+    return "None" if kind is type(None) else f"({inner})" if kind is tuple else f"[{inner}]"
 
 
 def _dataclass(kind: type, fields: dict[str, Any]) -> Any:

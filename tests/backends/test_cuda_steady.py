@@ -51,7 +51,7 @@ class Descent:
     @property
     def repeats(self) -> bool:
         """Whether the next call may be a repeat."""
-        return self.step._newest("a test")._steady is not None
+        return self.step._newest("a test").repetition is not None
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_calls_with_other_arguments_are_no_repeats() -> None:
 
     for _ in range(5):
         assert scaled([x]).tolist() == [1.0, 2.0]
-    assert scaled._newest("a test")._steady is not None
+    assert scaled._newest("a test").repetition is not None
     assert scaled().tolist() == [5.0, 20.0]
 
 
@@ -191,7 +191,7 @@ def test_a_cache_is_written_where_it_is(write: Callable[[wg.Tensor, wg.Tensor, w
         assert held is None or (held.numpy() == before).all()
     replay = compiled._newest("a test")
     assert len(replay.program.taken) == 2
-    assert replay._steady is not None
+    assert replay.repetition is not None
 
 
 def test_slots_are_looked_at_only_after_something_happened(descent: Descent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,16 +218,16 @@ def test_what_another_thread_takes_while_a_step_runs_is_not_overwritten(descent:
     x = wg.tensor(np.full(3, 0.25, np.float32), device="cuda")
     x.numpy()
     descent.step(x)
-    repeat, held = replay._repeat, []
+    repeat, held = replay.repetition.repeat, []
 
     def interrupted(arrays: list[object]) -> object:
         made = repeat(arrays)
         held.append(descent.w * 1.0)
         return made
 
-    replay._repeat = interrupted
+    replay.repetition.repeat = interrupted
     descent.step(x)
-    replay._repeat = repeat
+    replay.repetition.repeat = repeat
     [taken] = held
     expected = descent.w.numpy().copy()
     descent.step(x)
@@ -250,7 +250,7 @@ def test_parameters_with_one_gradient_are_steady_and_have_one_each() -> None:
     x = wg.tensor([0.5, 0.25], device="cuda")
     for _ in range(8):
         step(x)
-    assert step._newest("a test")._steady is not None
+    assert step._newest("a test").repetition is not None
     a.grad.assign(wg.zeros(2, device="cuda"))
     assert b.grad.tolist() == [0.25, 0.0625] and a.tolist() == [-1.0, 1.5] and b.tolist() == [-3.0, 1.0]
 
@@ -268,6 +268,6 @@ def test_what_comes_before_a_pooling_is_updated_in_place() -> None:
     for _ in range(6):
         step(x)
     replay = step._newest("a test")
-    assert replay._steady is not None and len(replay.program.taken) == len(replay.pairs)
+    assert replay.repetition is not None and len(replay.program.taken) == len(replay.pairs)
     expected = (1 - 0.9**6) * np.array([7.5, 23.5])
     np.testing.assert_allclose(mean.numpy(), expected, rtol=1e-5)

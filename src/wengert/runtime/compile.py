@@ -22,7 +22,8 @@ from wengert.runtime.capture import capture
 from wengert.runtime.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
 from wengert.runtime.guards import Guards
 from wengert.runtime.program import Interpreter, Program, build
-from wengert.runtime.replay import MOVED, Replay, is_due
+from wengert.runtime.repetition import MOVED
+from wengert.runtime.replay import Replay, is_due
 from wengert.runtime.signature import difference
 
 _TUNING_SECONDS = 30.0
@@ -113,11 +114,15 @@ class Compiled:
         """The function's result, as a method of `instance` if that is not None."""
         latest = self._latest
         if latest is not None and not kwargs and not self._check and recording.trace is None:
-            with self._lock:
+            lock = self._lock
+            lock.acquire()  # a third of the time of a with statement
+            try:
                 result = latest[1].again(instance, args)
                 if result is not MOVED:
                     self._clock = latest[1].used = self._clock + 1
                     return result
+            finally:
+                lock.release()
         call = None if recording.trace is not None else take_apart(instance, args, kwargs)
         if call is None:  # part of a larger recording
             return self._function(*args, **kwargs) if instance is None else self._function(instance, *args, **kwargs)

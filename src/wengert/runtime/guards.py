@@ -38,14 +38,14 @@ def is_library(code: CodeType) -> bool:
 
 
 class _Watch:
-    """Some places that hold objects, and those they held. `ids` is emptied when one of these goes."""
+    """Some places that hold objects, and those they held."""
 
     __slots__ = ("held", "labels", "read")
 
-    def __init__(self, read: Callable[[], Iterable[Any]], labels: Sequence[str], ids: list[int]) -> None:
+    def __init__(self, read: Callable[[], Iterable[Any]], labels: Sequence[str], forget: Callable[[], None]) -> None:
         self.read = read
         self.labels = labels
-        self.held: list[Any] = [_hold(value, ids) for value in read()]
+        self.held: list[Any] = [_hold(value, forget) for value in read()]
 
     def changed(self) -> str | None:
         """What is another, in words. A number that equals the old one is the same."""
@@ -65,11 +65,9 @@ class _Watch:
         return self.labels[i] if i < len(self.labels) else f"an item of {self.labels[0]}"
 
 
-def _hold(value: Any, ids: list[int]) -> Any:
-    """A reference by which to know an object, weak where that is possible. Where it dies, another may get its identity:
-    the identities are forgotten then.
-    """
-    return value if type(value).__weakrefoffset__ == 0 else ref(value, lambda _: ids.clear())
+def _hold(value: Any, forget: Callable[[], None]) -> Any:
+    """A reference by which to know an object, weak where that is possible; `forget` is called when it goes."""
+    return value if type(value).__weakrefoffset__ == 0 else ref(value, lambda _: forget())
 
 
 def _shown(value: Any) -> str:
@@ -83,10 +81,10 @@ class Guards:
 
     def __init__(self) -> None:
         self._watches: list[_Watch] = []
-        self._expressions: list[str] = []  # of the identities of all that is watched
-        self._named: dict[str, Any] = {}  # what the expressions name
-        self._identities: Callable[[], list[int]]
-        self._ids: list[int] = []  # of all that is watched, as long as all of it lives
+        self._known = [True]  # empty when something that is watched has gone: None would pass for it
+        self._named: dict[str, Any] = {"known": self._known}  # what the conditions name
+        self._conditions = ["known"]
+        self._stands: Callable[[], bool]  # whether all conditions hold
         self._mappings: dict[int, tuple[Mapping[str, Any], dict[Any, str]]] = {}
         self._cells: dict[int, tuple[CellType, str]] = {}
         self._functions: list[FunctionType] = []
@@ -104,44 +102,69 @@ class Guards:
     def _settle(self) -> None:
         """Make watches of what was found."""
         for mapping, labels in self._mappings.values():
-            self._watch(mapping.get, list(labels), list(labels.values()), "{0}({1})")
+            name = self._name(mapping)
+            places = [
+                f"{name}[{self._name(key)}]" if key in mapping else f"{name}.get({self._name(key)})" for key in labels
+            ]
+            self._watch(partial(map, mapping.get, labels), list(labels.values()), places)
         cells = [cell for cell, _ in self._cells.values()]
         cell_labels = [label for _, label in self._cells.values()]
-        self._watch(attrgetter("cell_contents"), cells, cell_labels, "{1}.cell_contents")
+        self._watch_attributes("cell_contents", cells, cell_labels)
         for attribute, what in (("__code__", "the code"), ("__defaults__", "a default argument")):
             names = [f"{what} of {function.__name__}" for function in self._functions]
-            self._watch(attrgetter(attribute), self._functions, names, f"{{1}}.{attribute}")
+            self._watch_attributes(attribute, self._functions, names)
         # At every call all are read, by code written for them: that takes half the time of a loop in C.
-        self._identities = eval(f"lambda: [{', '.join(self._expressions)}]", self._named)
-        self._ids[:] = self._identities()
-        self._expressions, self._mappings, self._cells, self._seen, self._alive = [], {}, {}, set(), []
+        self._stands = eval(f"lambda: {' and '.join(self._conditions)}", self._named)
+        self._learn()
+        self._conditions, self._mappings, self._cells, self._seen, self._alive = [], {}, {}, set(), []
 
-    def _watch(self, getter: Callable[[Any], Any], keys: list[Any], labels: list[str], text: str) -> None:
-        """Watch single places; `text` reads one with names of the getter and the key."""
-        self._watches.append(_Watch(partial(map, getter, keys), labels, self._ids))
-        name = self._name(getter)
-        self._expressions += [f"id({text.format(name, self._name(key))})" for key in keys]
+    def _watch(self, read: Callable[[], Iterable[Any]], labels: list[str], places: list[str]) -> None:
+        """Watch single places, given as text too."""
+        watch = _Watch(read, labels, self._known.clear)
+        for i, (place, held) in enumerate(zip(places, watch.held)):
+            self._conditions.append(f"{place} is held_{len(self._watches)}_{i}{'()' if type(held) is ref else ''}")
+        self._watches.append(watch)
+
+    def _watch_attributes(self, attribute: str, things: Sequence[Any], labels: list[str]) -> None:
+        """Watch an attribute of some things."""
+        places = [f"{self._name(thing)}.{attribute}" for thing in things]
+        self._watch(partial(map, attrgetter(attribute), things), labels, places)
 
     def _watch_items(self, label: str, *containers: Iterable[Any]) -> None:
         """Watch all items of containers."""
-        self._watches.append(_Watch(partial(chain, *containers), [label], self._ids))
-        self._expressions += [f"*map(id, {self._name(container)})" for container in containers]
+        watch = _Watch(partial(chain, *containers), [label], self._known.clear)
+        self._conditions.append(f"[*map(id, {self._name(watch.read)}())] == ids_{len(self._watches)}")
+        self._watches.append(watch)
 
     def _name(self, thing: Any) -> str:
         name = f"_{len(self._named)}"
         self._named[name] = thing
         return name
 
+    def _learn(self) -> None:
+        """Have the test know what is there now."""
+        self._known[:] = [True]
+        for number, watch in enumerate(self._watches):
+            self._named[f"ids_{number}"] = [*map(id, watch.read())]
+            self._named.update((f"held_{number}_{i}", held) for i, held in enumerate(watch.held))
+
     def changed(self) -> str | None:
         """What is no longer as it was, in words, or None."""
         try:
-            if self._identities() == self._ids:
+            if self._stands():
                 return None
+        except (KeyError, ValueError):
+            pass
+        return self._look()
+
+    def _look(self) -> str | None:
+        """As `changed`, one by one."""
+        try:
             for watch in self._watches:
                 reason = watch.changed()
                 if reason is not None:
                     return reason
-            self._ids[:] = self._identities()
+            self._learn()
         except ValueError:
             return "a closure variable has no value any more"
         return None

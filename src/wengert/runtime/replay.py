@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -20,7 +19,7 @@ from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.graph import NO_ATTRS, RELEASED, Graph, Node, now, recording
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import Op, pick
-from wengert.reference import is_checking_nans, watch
+from wengert.reference import is_checking_nans
 from wengert.runtime.arguments import ARRAY, OBJECT, TENSOR, Call
 from wengert.runtime.capture import ARGUMENT, CONSTANT, NEW, NONE, SAME_GRAD, SLOT, VALUE, Captured, recording_lock
 from wengert.runtime.config import config
@@ -28,15 +27,12 @@ from wengert.runtime.guards import Guards
 from wengert.runtime.machines import is_sole
 from wengert.runtime.program import Array, Interpreter, Program
 from wengert.runtime.realize import value
+from wengert.runtime.repetition import MOVED, Repetition
 from wengert.runtime.signature import Recorded, frozen
 from wengert.runtime.steady import Steady
 from wengert.tensor import Tensor
 
 Results = Mapping[int, Array] | list[Array]
-MOVED = object()
-"""Says that a call is no repeat of the last one."""
-
-_type = attrgetter("shape", "dtype", "device", "tracked")
 NO_HISTORIES: dict[int, Node] = {}
 _TRIES = 4  # replays in a row that may move something before nobody looks any more whether one does not
 _THROUGH = frozenset({"cond", "scan", "while_loop", "checkpoint", "custom_vjp", "custom_jvp"})
@@ -105,13 +101,7 @@ class Replay:
         self._body = Graph(c.graph.inputs, [outputs[k] for k in self._history], 0) if self._history else None
         touches_arguments = c.argument_grads or c.assigned_arguments or c.set_argument_grads or c.kept
         self._tries = 0 if touches_arguments or self._body or self._borrowing else _TRIES
-        self._steady: Steady | None = None
-        self._repeat: Any = None
-        self._plain: list[tuple[Any, ...]] | None = None
-        self._distinct: list[int] = []  # arguments' identities that were seen to differ from each other and the slots'
-        is_single = c.structure is tree.LEAF and c.returned[0][0] == VALUE
-        self._single: int | None = c.returned[0][1] if is_single else None
-        self._made = len({what for how, what in c.returned if how == VALUE})  # nodes for what is returned
+        self.repetition: Repetition | None = None
 
     # --- does it still stand ------------------------------------------------------------------------------------
 
@@ -159,6 +149,10 @@ class Replay:
         found = [(i, id(leaves[i])) for i in self._tensors if id(leaves[i]) in ids]
         return None if found == self.captured.kept else "another argument is a tensor that the function knows already"
 
+    def are_no_slots(self, things: Sequence[Any]) -> bool:
+        """Whether none of them is a tensor from outside that the function used."""
+        return self._slot_ids.isdisjoint(map(id, things))
+
     def is_alive(self) -> bool:
         """Whether all slots and objects that it refers to are still there."""
         references: list[Callable[[], Any]] = [*self._slots, *self.objects]
@@ -167,63 +161,19 @@ class Replay:
     # --- running ------------------------------------------------------------------------------------------------
 
     def again(self, instance: Any, args: tuple[Any, ...]) -> Any:
-        """The result of a call that finds everything where the last one left it, else MOVED: nothing was done.
-
-        For arguments that are not taken apart: they must be tensors of the types that this replay is steady with.
-        """
-        if self._steady is None or self._plain is None or len(args) != len(self._plain):
-            return MOVED
-        if recording.grad is not self._grad or recording.autocast is not self._autocast:
-            return MOVED
-        if self._owner != (None if instance is None else id(instance)):
-            return MOVED
-        arrays = []
-        for arg, (shape, dtype, device, tracked) in zip(args, self._plain):
-            if type(arg) is not Tensor:
-                return MOVED
-            node = arg.node
-            if node.shape != shape or node.dtype is not dtype or node.device != device or node.tracked is not tracked:
-                return MOVED
-            arrays.append(node.buffer)
-        ids = [*map(id, args)]
-        if ids != self._distinct:
-            if len({*ids}) != len(ids) or not self._slot_ids.isdisjoint(ids):
-                return MOVED
-            self._distinct = ids
-        return self._again(args, arrays)
+        """The result of a call that finds everything where the last one left it, else MOVED: nothing was done."""
+        repetition = self.repetition
+        return MOVED if repetition is None else repetition.again(self, instance, args)
 
     def repeated(self, leaves: Sequence[Any]) -> Any:
         """As `again`, for the leaves of a call with this replay's key."""
-        if self._steady is None or not self._slot_ids.isdisjoint(map(id, leaves)):
+        if self.repetition is None or not self.are_no_slots(leaves):
             return MOVED
-        return self._again(leaves, self._computed(self._given, leaves)[1])
-
-    def _again(self, leaves: Sequence[Any], arrays: list[Array]) -> Any:
-        steady, calls = self._steady, self.calls
-        if self.version != config.version or not calls & calls + 1:  # is_due(calls + 1), without asking
-            return MOVED
-        if watch.observer is not None or is_checking_nans():
-            return MOVED
-        if self.objects and not all([thing() is not None for thing in self.objects]):
-            return MOVED
-        for array in arrays:
-            if not hasattr(array, "dtype"):
-                return MOVED
-        if self.guards.changed() is not None or not steady.holds():  # type: ignore[union-attr]
-            return MOVED
-        self.calls = calls + 1
-        fresh = self._repeat(arrays)
-        if self._single is not None:
-            result = Tensor(self._wrap(fresh[self._place]))
-        else:
-            results = dict(zip(self._fresh, fresh))
-            result = tree.unflatten(self.captured.structure, self._returned(leaves, results, NO_HISTORIES))
-        steady.rest(self._made)  # type: ignore[union-attr]
-        return result
+        return self.repetition.run(self, leaves, self._computed(self._given, leaves)[1])
 
     def run(self, call: Call) -> Any:
         """Run the program on a call's arguments, give the slots their new values, return the result."""
-        steady, self._steady = self._before(), None
+        steady, self.repetition = self._before(), None
         result = self._run(call)
         if steady is not None:
             self._settle(steady, call)
@@ -249,21 +199,10 @@ class Replay:
         steady.rest(0)
         c = self.captured
         replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
-        self._fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
-        if self._single is not None:
-            self._place, self._wrap = self._fresh.index(self._single), self._wrapping(self._single)
-        self._repeat = self.program.repeat(range(len(c.arguments)), self._fresh)  # type: ignore[union-attr]
-        self._steady, self._tries = (None, 0) if self._repeat is None else (steady, _TRIES)
-        _, _, self._grad, self._owner, self._autocast = call.key
-        self._plain = self._plain_types(call)
-
-    def _plain_types(self, call: Call) -> list[tuple[Any, ...]] | None:
-        """Shapes, dtypes, devices and whether they are tracked, of arguments that all are tensors; else None."""
-        if len(call.leaves) != len(call.args) or not tree.are_leaves(call.args):
-            return None
-        if not all(s[0] == TENSOR and not s[3] for s in call.specifications):
-            return None
-        return [_type(tensor.node) for tensor in call.args]
+        fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
+        repeat = self.program.repeat(range(len(c.arguments)), fresh)  # type: ignore[union-attr]
+        self._tries = 0 if repeat is None else _TRIES
+        self.repetition = None if repeat is None else Repetition(self, steady, call, repeat, fresh)
 
     def _run(self, call: Call) -> Any:
         c, leaves = self.captured, call.leaves
@@ -275,7 +214,7 @@ class Replay:
         histories = self._histories(sources, arrays, results)
         with recording_lock:  # while another thread records, slots name abstract values, which are given back then
             self._commit(leaves, results)
-        returned = self._returned(leaves, results, histories)
+        returned = self.returned(leaves, results, histories)
         return returned[0] if c.structure is tree.LEAF else tree.unflatten(c.structure, returned)
 
     def _owned(self, sources: list[Any], arrays: list[Array]) -> list[int]:
@@ -394,7 +333,7 @@ class Replay:
         else:
             self._give(tensor._grad, k, False, results[k])  # type: ignore[arg-type]
 
-    def _returned(self, leaves: Sequence[Any], results: Results, histories: dict[int, Node]) -> list[Any]:
+    def returned(self, leaves: Sequence[Any], results: Results, histories: dict[int, Node] = NO_HISTORIES) -> list[Any]:
         made: dict[int, Tensor] = {}
         found = []
         for how, what in self.captured.returned:
@@ -410,9 +349,9 @@ class Replay:
 
     def _value(self, k: int, array: Array, histories: dict[int, Node]) -> Node:
         """A returned value: with its history, with one that is gone, or with none."""
-        return histories[k] if k in histories else self._wrapping(k)(array)
+        return histories[k] if k in histories else self.wrapping(k)(array)
 
-    def _wrapping(self, k: int) -> Callable[[Array], Node]:
+    def wrapping(self, k: int) -> Callable[[Array], Node]:
         """What makes a node of the array of a returned value that has no history, or one that is gone."""
         if k in self._let_go:
             node = self.graph.outputs[k]

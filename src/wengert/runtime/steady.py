@@ -22,6 +22,7 @@ from wengert.tensor import Tensor
 Slots = Sequence[ref[Tensor]]
 _node, _grad, _buffer = attrgetter("node"), attrgetter("_grad"), attrgetter("buffer")
 _NEVER = -1
+_KNOWN = 0  # begins the identities that are known, as long as they are: there may be none
 
 
 class Steady:
@@ -48,7 +49,7 @@ class Steady:
         grad_nodes = list(map(_node, self.graded(grads)))
         self.owns = all(map(owns_memory, map(_buffer, (*self.assigned(nodes), *grad_nodes))))
         found = [*nodes, *grads, *grad_nodes]
-        self.ids[:] = map(id, found)
+        self.ids[:] = [_KNOWN, *map(id, found)]
         forget = self.ids.clear
         self.lives = [ref(thing, lambda _: forget()) for thing in (*slots, *found) if thing is not None]
 
@@ -70,7 +71,7 @@ class Steady:
             grad_nodes = list(map(_node, graded))
         except AttributeError:  # a slot is gone, or has no gradient any more
             return False
-        if list(map(id, chain(nodes, grads, grad_nodes))) != self.ids:
+        if [_KNOWN, *map(id, chain(nodes, grads, grad_nodes))] != self.ids:
             return False
         assigned = self.assigned(nodes)
         arrays = list(map(_buffer, chain(assigned, grad_nodes)))

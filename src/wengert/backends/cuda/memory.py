@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -48,6 +49,9 @@ unchecked: dict[str, dict[str, None]] = {}
 """By device: the ops with indices, and their lines, that ran since somebody last looked whether all were in range."""
 
 usage: dict[str, Usage] = {}
+keepers: WeakSet[Any] = WeakSet()
+"""Who keeps arrays that nobody refers to for the next call: `let_go` is called where memory is short."""
+
 _lock = threading.Lock()
 
 
@@ -74,13 +78,15 @@ class Block:
 
 
 def afforded(ask: Callable[[int], int], size: int, device: str) -> int:
-    """The address of so many bytes; where there are too few, once more without garbage and what the pool kept."""
+    """The address of so many bytes; where there are too few, once more without garbage and what was kept."""
     driver = opened(device)
     if size > _LARGE and size > driver.memory_info()[1]:  # the driver would look for it for seconds
         raise OutOfMemoryError(shortage(size, device))
     try:
         return ask(size)
     except OutOfMemoryError:
+        for keeper in list(keepers):
+            keeper.let_go()
         gc.collect()
         driver.trim()
     try:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from operator import attrgetter
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wengert.backends.cuda.memory import DeviceArray, unchecked
+from wengert.backends.cuda.memory import DeviceArray, keepers, unchecked
 from wengert.backends.cuda.stretch import Stretch
 from wengert.graph import Shape
 
@@ -19,13 +18,15 @@ if TYPE_CHECKING:
     from wengert.backends.cuda.program import Program
 
 
-_pointer = attrgetter("pointer")
-SMALL = 1 << 12  # bytes: asking the driver for so few takes longer than a kernel
-MANY = 4  # of them that wait to be given out again
+SMALL = 1 << 12  # bytes
+MANY, MANY_LARGE = 4, 2  # small and large arrays that are kept for an output: the last result, and the next
 
 
 class Repeat:
-    """A call of a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move."""
+    """A call of a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
+
+    Whoever calls it sees to it that nobody else calls the program at the same time.
+    """
 
     def __init__(self, program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self.program, self.inputs, self.outputs = program, inputs, outputs
@@ -52,45 +53,51 @@ class Repeat:
     def __call__(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The fresh outputs, computed from arrays for the inputs that may move."""
         program = self.program
-        with program.lock:
-            program.driver.make_current()
-            made = [fresh() for fresh in self.fresh]
-            table = [*arrays, *made]
-            try:
-                pointers = [*map(_pointer, table)]
-            except AttributeError:  # some are on the host
-                table = [*map(program.staged, self.inputs, arrays), *made]
-                pointers = [*map(_pointer, table)]
-            if pointers != self.pointers:
-                for slot, now, before in zip(self.slots, table, self.pointers):
-                    if now.pointer != before:
-                        program.move(slot, now)
-                self.pointers = pointers
-            if program.checks and self.noted is not unchecked.get(program.device):
-                self.noted = unchecked.setdefault(program.device, {})
-                self.noted.update(program.checks)
-            if program.fixed:
-                program.copy_in()
-            for piece in program.pieces:
-                piece.run(True)
-            if program.fixed:
-                program.copy_out()
+        program.driver.make_current()
+        made = [fresh() for fresh in self.fresh]
+        table = [*arrays, *made]
+        try:
+            pointers = [array.pointer for array in table]
+        except AttributeError:  # some are on the host
+            table = [*map(program.staged, self.inputs, arrays), *made]
+            pointers = [array.pointer for array in table]
+        if pointers != self.pointers:
+            for slot, now, before in zip(self.slots, table, self.pointers):
+                if now.pointer != before:
+                    program.move(slot, now)
+            self.pointers = pointers
+        if program.checks and self.noted is not unchecked.get(program.device):
+            self.noted = unchecked.setdefault(program.device, {})
+            self.noted.update(program.checks)
+        if program.fixed:
+            program.copy_in()
+        for piece in program.pieces:
+            piece.run(True)
+        if program.fixed:
+            program.copy_out()
         return made
 
 
 class Fresh:
-    """Arrays for an output: a small one that was given out before and that nobody refers to any more is given again."""
+    """Arrays for an output. One that was given out before and that nobody refers to any more is given again: whoever
+    read it did so earlier in the stream. No more of them are kept than were in use at once.
+    """
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str) -> None:
         self.given: list[DeviceArray] = []
         self.make = partial(DeviceArray, shape, dtype, device)
-        self.is_small = math.prod(shape) * dtype.itemsize <= SMALL
+        self.most = MANY if math.prod(shape) * dtype.itemsize <= SMALL else MANY_LARGE
+        keepers.add(self)
 
     def __call__(self) -> DeviceArray:
         for array in self.given:
             if getrefcount(array) == 3:  # the list's, the name's, and that of asking
                 return array
         array = self.make()
-        if self.is_small and len(self.given) < MANY:
+        if len(self.given) < self.most:
             self.given.append(array)
         return array
+
+    def let_go(self) -> None:
+        """Keep nothing: memory is short."""
+        self.given.clear()
