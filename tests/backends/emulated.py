@@ -111,6 +111,12 @@ class EmulatedDriver:
     def synchronize(self) -> None:
         """All is done already."""
 
+    def be_waited_for(self, stream: int) -> None:
+        """There is only one stream."""
+
+    def wait_for(self, stream: int) -> None:
+        """There is only one stream."""
+
     def mark(self) -> EmulatedMark:
         """Now."""
         return EmulatedMark()

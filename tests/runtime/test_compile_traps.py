@@ -76,6 +76,16 @@ def test_an_object_that_is_gone_and_none_in_its_place(monkeypatch):
     assert f(ONE).tolist() == [1.0]
 
 
+def test_a_global_that_is_gone_at_call_21(monkeypatch):
+    monkeypatch.setitem(globals(), "rate", 0.5)
+    f = wg.compile(lambda x: x * rate)  # noqa: F821 (a global that comes and goes)
+    for _ in range(20):
+        assert f(wg.ones(3)).tolist() == [0.5] * 3
+    monkeypatch.delitem(globals(), "rate")
+    with pytest.raises(NameError, match="rate"):
+        f(wg.ones(3))
+
+
 def test_a_global_of_a_function_it_calls_changed_at_call_21(monkeypatch):
     f = wg.compile(lambda x: scaled(x) + 1)
     called_often(f)
