@@ -4,7 +4,7 @@
 
 Square products, the right matrix transposed, random operands. Each figure is the best of five replays of a CUDA graph
 of equal products; a rung's tile is the one the model chooses for it. An error is the distance from cuBLAS's result,
-divided by its norm.
+divided by its norm. All kernels are compiled before, side by side.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from tests.gpu.harness import submit, this_device
+from tests.gpu.harness import prepare, submit, this_device
 
 from wengert.dtypes import bfloat16, float32
 from wengert.kernels.gemm import Matrix, Product, Tile, candidates, expected, write
@@ -118,13 +118,17 @@ def main() -> None:
     parser.add_argument("--sizes", default="1024,2048,4096,8192")
     parser.add_argument("--dtypes", default="float32,tf32,bfloat16")
     options = parser.parse_args()
+    sizes = [int(size) for size in options.sizes.split(",")]
+    squares = [((size, size, size), kind) for kind in options.dtypes.split(",") for size in sizes]
+    small = [(size, "float32") for size in SMALL]
+    products = [product(*size, kind) for size, kind in squares + small]
+    prepare(write(p, tile, this_device()) for p in products for tile in rungs(p))
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
-    for kind in options.dtypes.split(","):
-        for size in map(int, options.sizes.split(",")):
-            ladder(size, size, size, kind, "TFLOP/s")
+    for size, kind in squares:
+        ladder(*size, kind, "TFLOP/s")
     print("small products, one after the other")
-    for sizes in SMALL:
-        ladder(*sizes, "float32", "us")
+    for size, kind in small:
+        ladder(*size, kind, "us")
 
 
 if __name__ == "__main__":

@@ -299,6 +299,19 @@ def test_quotients_by_a_number_of_a_row_are_divisions(value: float) -> None:
     np.testing.assert_array_almost_equal_nulp(got[finite], want[finite], nulp=1)
 
 
+def test_erfc_is_exact_to_a_few_ulp() -> None:
+    since = now()
+    x = placeholder((40_000,), wg.float32)
+    graph = Graph([x], [wg.erfc(wg.Tensor(x)).node], since)
+    array = np.linspace(-11, 11, 40_000, dtype=np.float32)
+    array[:6] = np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40
+    got = CudaGraph(graph).run([array])[0]
+    exact = np.array([math.erfc(each) for each in array])
+    ulp = np.spacing(np.abs(exact[1:]).astype(np.float32))
+    assert np.isnan(got[0])
+    assert np.max(np.abs(got[1:] - exact[1:]) / ulp) < 6
+
+
 def test_kernels_that_differ_in_names_alone_are_written_once() -> None:
     first, second = (CudaGraph(graph_of("softmax", wg.float32)).kernels[0] for _ in range(2))
     works = [write(kernel, H200) for kernel in (first, second)]

@@ -52,23 +52,11 @@ struct wg_any { template <class T> WG_MEMBER T operator()(T a, T b) const { retu
 /* NaN wins */
 struct wg_max {
     template <class T> WG_MEMBER T operator()(T a, T b) const { return (a > b) | (a != a) ? a : b; }
-#if __CUDA_ARCH__ >= 800
-    WG_MEMBER float operator()(float a, float b) const {
-        float y;
-        asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
-        return y;
-    }
-#endif
+    WG_MEMBER float operator()(float a, float b) const { return wg_maximum_f32(a, b); }
 };
 struct wg_min {
     template <class T> WG_MEMBER T operator()(T a, T b) const { return (a < b) | (a != a) ? a : b; }
-#if __CUDA_ARCH__ >= 800
-    WG_MEMBER float operator()(float a, float b) const {
-        float y;
-        asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
-        return y;
-    }
-#endif
+    WG_MEMBER float operator()(float a, float b) const { return wg_minimum_f32(a, b); }
 };
 
 /* an extreme and where along the row it is; of equals the first counts, and NaN wins */

@@ -87,6 +87,26 @@ WG_TWO(atan2, atan2)
 WG_TWO(hypot, hypot)
 WG_TWO(pow, pow)
 
+/* NaN wins */
+#define WG_EXTREMES(t, T)                                                                                              \
+    WG T wg_maximum_##t(T a, T b) { return (a > b) | (a != a) ? a : b; }                                               \
+    WG T wg_minimum_##t(T a, T b) { return (a < b) | (a != a) ? a : b; }
+WG_EXTREMES(f64, double)
+#if __CUDA_ARCH__ < 800
+WG_EXTREMES(f32, float)
+#else
+WG float wg_maximum_f32(float a, float b) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+WG float wg_minimum_f32(float a, float b) {
+    float y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+#endif
+
 /* 1 / x within 1 ulp, in one instruction; 0 beyond 2^126 */
 #ifdef WG_EMULATED
 WG float wg_over_f32(float x) { return 1 / x; }
@@ -105,40 +125,42 @@ WG float wg_divide_f32(float a, float b, float over) {
 }
 WG float wg_sigmoid_f32(float x) { return wg_over_f32(1.0f + expf(-x)); }
 
-/* of numbers that are known to half precision: by one instruction, within 2 + |x| / 8 ulp; 0 below 2^-126 */
+/* 2^x by one instruction, within 2 ulp; 0 below 2^-126 */
 #ifdef WG_EMULATED
-WG float wg_quick_exp_f32(float x) { return expf(x); }
+WG float wg_two_to_f32(float x) { return exp2f(x); }
 #else
-WG float wg_quick_exp_f32(float x) {
+WG float wg_two_to_f32(float x) {
     float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 #endif
+/* of numbers that are known to half precision: within 2 + |x| / 8 ulp */
+WG float wg_quick_exp_f32(float x) { return wg_two_to_f32(x * 1.44269504f); }
 WG float wg_quick_sigmoid_f32(float x) { return wg_over_f32(1.0f + wg_quick_exp_f32(-x)); }
 
 WG double wg_sigmoid_f64(double x) { return 1 / (1 + exp(-x)); }
 
-/* That of math.h, which takes two thirds of the instructions of CUDA's: erfc is half of gelu, and a chain with it in is
-   bound by arithmetic. Within 6 ulp. */
+/* That of math.h, in half the instructions of CUDA's: erfc is half of gelu, and a chain with it in is bound by
+   arithmetic. e^(-a^2) is 2^high, and what high lacks is made up for with what rounding a^2 drops. Within 7 ulp (all
+   float32 tried on an H200); 0 below 2^-126. */
 WG float wg_erfc_f32(float x) {
-    float a = fminf(fabsf(x), 10.2f);
-    float u = (a - 2) * wg_over_f32(a + 2);
-    float p = -0.00043094315f;
-    p = fmaf(p, u, -0.0012658291f);
-    p = fmaf(p, u, 0.0013441417f);
-    p = fmaf(p, u, 0.008669702f);
-    p = fmaf(p, u, -0.008071553f);
-    p = fmaf(p, u, -0.054217137f);
-    p = fmaf(p, u, 0.16405752f);
-    p = fmaf(p, u, -0.16603005f);
-    p = fmaf(p, u, -0.09276413f);
-    p = fmaf(p, u, 1.2769784f);
+    float a = wg_minimum_f32(fabsf(x), 10.2f);
+    float t = wg_over_f32(a + 2), u = fmaf(-4, t, 1);
+    float p = -0.00046413633f;
+    p = fmaf(p, u, -0.0007570664f);
+    p = fmaf(p, u, 0.002982297f);
+    p = fmaf(p, u, 0.0064396667f);
+    p = fmaf(p, u, -0.021485172f);
+    p = fmaf(p, u, -0.03643592f);
+    p = fmaf(p, u, 0.27946997f);
+    p = fmaf(p, u, -0.6871609f);
+    p = fmaf(p, u, 1.0215827f) * t;
     float square = a * a, dropped = fmaf(a, a, -square);
-    float ratio = p * wg_over_f32(fmaf(2, a, 1));
-    float y = expf(-square) * fmaf(-dropped, ratio, ratio);
-    y = x < 0 ? 2 - y : y;
-    return x == x ? y : x;
+    float high = square * -1.44269502f, low = fmaf(square, -1.44269502f, -high);
+    float rest = fmaf(low, 0.6931472f, fmaf(square, -1.3349759e-8f, -dropped));
+    float y = wg_two_to_f32(high) * fmaf(rest, p, p);
+    return x < 0 ? 2 - y : y;
 }
 WG double wg_erfc_f64(double x) { return erfc(x); }
 

@@ -34,7 +34,7 @@
    asin        2.3   0.38    3.42         libm   4.80    4.80
    acos        1.1   0.33    4.47         libm   5.24    5.23
    erf         1.1   0.82    9.70          2.3   2.63   10.33
-   erfc        5.1   0.93   13.47          9.3   2.59   14.30
+   erfc        5.5   0.78   13.47          9.3   2.59   14.30
    erfinv      0.5  16.35       -          3.3  16.21       -
    pow         0.5   1.82    4.34          1.0   3.82   10.29
    hypot       0.5   0.61    2.51          1.1   0.75    5.06
@@ -108,6 +108,11 @@ WG float wg_round_f32(float x) { return __builtin_rintf(x); }
 WG double wg_round_f64(double x) { return __builtin_rint(x); }
 WG uint8_t wg_signbit_f32(float x) { return wg_bits_f32(x) >> 31; }
 WG uint8_t wg_signbit_f64(double x) { return wg_bits_f64(x) >> 63; }
+/* NaN wins */
+WG float wg_maximum_f32(float a, float b) { return (a > b) | (a != a) ? a : b; }
+WG float wg_minimum_f32(float a, float b) { return (a < b) | (a != a) ? a : b; }
+WG double wg_maximum_f64(double a, double b) { return (a > b) | (a != a) ? a : b; }
+WG double wg_minimum_f64(double a, double b) { return (a < b) | (a != a) ? a : b; }
 
 #endif
 /* --- what is the same text for both floats ------------------------------------------------------------------------ */
@@ -116,8 +121,6 @@ WG uint8_t wg_signbit_f64(double x) { return wg_bits_f64(x) >> 63; }
     WG T wg_square_##t(T x) { return x * x; }                                                                          \
     WG T wg_weigh_##t(T g, T d) { return g == 0 ? 0 : g * d; }                                                         \
     WG T wg_sign_##t(T x) { return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x; }                                 \
-    WG T wg_maximum_##t(T a, T b) { return (a > b) | (a != a) ? a : b; }                                               \
-    WG T wg_minimum_##t(T a, T b) { return (a < b) | (a != a) ? a : b; }                                               \
     WG uint8_t wg_isfinite_##t(T x) { return wg_abs_##t(x) < WG_INF_##t; }                                             \
     WG uint8_t wg_isinf_##t(T x) { return wg_abs_##t(x) == WG_INF_##t; }                                               \
     /* the neighbour is one step of the bits away; the smallest number is 1 */                                         \
@@ -693,26 +696,23 @@ WG float wg_erf_f32(float x) {
     float far = 1 - wg_exp_f32(q);
     return wg_copysign_f32(a < 0.92f ? wg_erf_near_f32(a) : far, x);
 }
-/* (1 + 2 a) e^(a^2) erfc(a) is a polynomial in u = (a - 2) / (a + 2); what rounding a^2 drops is made up for. Of the
-   two quotients with 1 + 2 a and a + 2 one division makes both. */
+/* e^(a^2) erfc(a) is t = 1 / (a + 2) times a polynomial in u = 1 - 4 t = (a - 2) / (a + 2); what rounding a^2 drops is
+   made up for */
 WG float wg_erfc_f32(float x) {
     float a = wg_abs_f32(x);
     a = a > 10.2f ? 10.2f : a;
-    float first = wg_ma_f32(2, a, 1), second = a + 2, inverse = 1 / (first * second);
-    float u = (a - 2) * (first * inverse);
-    float p = -0.00043094315f;
-    p = wg_ma_f32(p, u, -0.0012658291f);
-    p = wg_ma_f32(p, u, 0.0013441417f);
-    p = wg_ma_f32(p, u, 0.008669702f);
-    p = wg_ma_f32(p, u, -0.008071553f);
-    p = wg_ma_f32(p, u, -0.054217137f);
-    p = wg_ma_f32(p, u, 0.16405752f);
-    p = wg_ma_f32(p, u, -0.16603005f);
-    p = wg_ma_f32(p, u, -0.09276413f);
-    p = wg_ma_f32(p, u, 1.2769784f);
+    float t = 1 / (a + 2), u = wg_ma_f32(-4, t, 1);
+    float p = -0.00046413633f;
+    p = wg_ma_f32(p, u, -0.0007570664f);
+    p = wg_ma_f32(p, u, 0.002982297f);
+    p = wg_ma_f32(p, u, 0.0064396667f);
+    p = wg_ma_f32(p, u, -0.021485172f);
+    p = wg_ma_f32(p, u, -0.03643592f);
+    p = wg_ma_f32(p, u, 0.27946997f);
+    p = wg_ma_f32(p, u, -0.6871609f);
+    p = wg_ma_f32(p, u, 1.0215827f) * t;
     float square = a * a, dropped = __builtin_fmaf(a, a, -square);
-    float ratio = p * (second * inverse);
-    float y = wg_exp_f32(-square) * wg_ma_f32(-dropped, ratio, ratio);
+    float y = wg_exp_f32(-square) * wg_ma_f32(-dropped, p, p);
     return x < 0 ? 2 - y : y;
 }
 /* float64: the rational functions of ops/special.py, below 1 and from 1 on */
