@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import wengert as wg
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas
+from wengert.dtypes import bfloat16
 from wengert.kernels import device_ops
 
 pytestmark = [
@@ -89,3 +92,47 @@ def test_arguments_and_results_may_move_at_every_call() -> None:
         step(data(seed))
     assert step.program.fixed
     assert step.step._newest("a test").repetition is not None
+
+
+class HalfLibrary(FakeLibrary):
+    """One for bfloat16 that adds biases."""
+
+    def __init__(self, shape: blas.Shape) -> None:
+        super().__init__((shape.m, shape.n, shape.k))
+        self.bias = shape.bias
+
+    def multiply(self, pointers: list[int]) -> None:
+        m, n, k = self.shape
+        shapes = [(m, k), (k, n), *([(n,)] if self.bias else []), (m, n)]
+        memory = [(ctypes.c_char * (2 * math.prod(s))).from_address(p) for p, s in zip(pointers, shapes)]
+        x, y, *bias, z = (np.frombuffer(held, bfloat16).reshape(s) for held, s in zip(memory, shapes))
+        z[...] = x.astype(np.float32) @ y.astype(np.float32) + (bias[0].astype(np.float32) if bias else 0)
+
+
+@pytest.mark.parametrize(
+    ("then", "biases"),
+    [
+        (lambda product, sum, w: sum @ w, 1),
+        (lambda product, sum, w: (sum @ w, sum * 2), 0),  # one loop makes both
+        (lambda product, sum, w: wg.relu(sum) @ w, 0),  # a loop reads the sum, and adds on its way
+        (lambda product, sum, w: (sum @ w, product), 0),  # the product is wanted, too
+    ],
+)
+def test_it_adds_the_bias_to_a_product_that_is_stored(then: Any, biases: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "candidates", lambda s, device: [HalfLibrary(s)])
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.normal(size=shape).astype(np.float32) for shape in ((6, N), (N, N), (N,)))
+
+    def function(x: wg.Tensor, w: wg.Tensor, b: wg.Tensor) -> Any:
+        with wg.autocast():
+            product = x @ w
+            return then(product, product + b.to(wg.bfloat16), w)
+
+    on_gpu = wg.compile(function)
+    for _ in range(3):
+        found = on_gpu(*(wg.tensor(a, device="cuda") for a in (x, w, b)))
+    want = function(*map(wg.tensor, (x, w, b)))
+    for one, other in zip(wg.tree.flatten(found)[0], wg.tree.flatten(want)[0]):
+        np.testing.assert_allclose(one.to(wg.float32).numpy(), other.to(wg.float32).numpy(), rtol=0.02, atol=0.1)
+    program = on_gpu._newest("a test").program
+    assert sum(step.vendor is not None and step.vendor.bias for step in program.steps) == biases

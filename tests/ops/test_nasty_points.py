@@ -127,6 +127,13 @@ def test_kinks_take_the_flat_side() -> None:
     np.testing.assert_array_equal(gradient(lambda x: wg.clip(x, -1, 1), [-1.0, 1.0, 1.5]), [1, 1, 0])
 
 
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_in_half_precision_is_that_in_float32_rounded(approximate: str) -> None:
+    x = wg.tensor(np.linspace(-4, 4, 201), dtype=wg.bfloat16)
+    exact = wg.gelu(x.to(wg.float32), approximate=approximate)
+    assert wg.gelu(x, approximate=approximate).tolist() == exact.to(wg.bfloat16).tolist()
+
+
 @pytest.mark.parametrize("name", ["relu", "relu6", "hardtanh", "leaky_relu", "elu", "gelu", "softplus", "hardswish"])
 def test_nan_goes_through_activations(name: str) -> None:
     assert np.isnan(getattr(wg, name)(t([NAN])).numpy()).all()

@@ -242,7 +242,7 @@ class Conv1D(nn.Module):
     def forward(self, x: wg.Tensor) -> wg.Tensor:
         """The last axis from inputs to outputs."""
         y = x @ self.weight
-        return y if self.bias is None else y + self.bias
+        return y if self.bias is None else y + self.bias.to(y.dtype)  # which autocast may have lowered
 
     def count_flops(self, inputs: tuple[wg.Tensor, ...], output: Any) -> int:
         """A multiplication and an addition for each weight and row."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wengert.dtypes import HALF, INEXACT, default_float
+from wengert.dtypes import HALF, INEXACT, default_float, float32
 from wengert.errors import ArgumentError, ShapeError
 from wengert.graph import Node
 from wengert.ops.core import as_node, cast, require_floating, stop_gradient
@@ -117,9 +117,12 @@ def selu(x: Any, /) -> Node:
 def gelu(x: Any, /, approximate: str = "none") -> Node:
     """`x` times the normal distribution function of `x`; with `approximate="tanh"`, Hendrycks and Gimpel's formula.
 
-    Both keep their relative accuracy in the negative tail, where `1 + erf` and `1 + tanh` would cancel.
+    Both keep their relative accuracy in the negative tail, where `1 + erf` and `1 + tanh` would cancel. Half precision
+    is computed in float32: the constants would lose most of their digits.
     """
     x = _floating(x, "gelu")
+    if x.dtype in HALF:
+        return cast(gelu(cast(x, float32), approximate), x.dtype)
     if approximate == "none":
         return 0.5 * x * erfc(x * -math.sqrt(0.5))
     if approximate == "tanh":

@@ -23,7 +23,8 @@ WORKSPACE = 32 << 20  # bytes that an algorithm may work in
 SUGGESTED = 8  # algorithms that the heuristic is asked for
 DTYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # as CUDA numbers them
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_TF32 = 68, 70, 77
-_TRANSPOSED_A, _TRANSPOSED_B = 3, 4  # attributes of an operation
+_TRANSPOSED_A, _TRANSPOSED_B, _EPILOGUE, _BIAS_AT = 3, 4, 7, 8  # attributes of an operation
+_ADD_BIAS = 4  # an epilogue
 _BATCH_COUNT, _BATCH_STEP = 5, 6  # of a layout
 _WORKSPACE_LIMIT, _REDUCTIONS = 1, 3  # of a preference
 SHORT = 1024  # terms of a sum up to which storing the results takes a good part of the time
@@ -115,11 +116,12 @@ class Shape:
     dtype: np.dtype[Any]
     result: np.dtype[Any]
     tf32: bool = False
+    bias: bool = False  # whether a row is added to each of the result's
 
 
-def shape_of(p: Product, result: np.dtype[Any], tf32: bool) -> Shape:
+def shape_of(p: Product, result: np.dtype[Any], tf32: bool, bias: bool = False) -> Shape:
     """The shape of a product whose result has this dtype."""
-    return Shape(p.batch, p.m, p.n, p.k, p.turned_x, p.turned_y, p.step_x, p.step_y, p.x.dtype, result, tf32)
+    return Shape(p.batch, p.m, p.n, p.k, p.turned_x, p.turned_y, p.step_x, p.step_y, p.x.dtype, result, tf32, bias)
 
 
 class Matmul:
@@ -130,12 +132,13 @@ class Matmul:
     def __init__(self, shape: Shape, described: Described, algorithm: np.ndarray[Any, Any], number: int) -> None:
         self.shape, self.described, self.algorithm = shape, described, algorithm
         self.workspace = int(algorithm["workspace"].item())
-        self.name = f"cuBLASLt #{number}"
+        self.name = f"cuBLASLt #{number}" + (" with bias" if shape.bias else "")
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put the product of the first two on the stream, into the third."""
-        x, y, result = pointers
+        """Put the product of the first two on the stream, into the last; the bias, if any, lies between."""
+        x, y, *bias, result = pointers
         d = self.described
+        d.set_bias(*bias)
         _there().call(
             "Matmul",
             d.handle,
@@ -170,6 +173,9 @@ class Described:
         self.operation = lt.create("MatmulDesc", compute, DTYPES[scale])
         for attribute, turned in ((_TRANSPOSED_A, s.turned_y), (_TRANSPOSED_B, s.turned_x)):
             lt.set("MatmulDesc", self.operation, attribute, np.int32(turned))
+        if s.bias:
+            lt.set("MatmulDesc", self.operation, _EPILOGUE, np.int32(_ADD_BIAS))
+            self.set_bias(1 << 12)  # the heuristic looks at how it is aligned
         self.layouts = [
             _layout(s.dtype, (s.k, s.n) if s.turned_y else (s.n, s.k)),
             _layout(s.dtype, (s.m, s.k) if s.turned_x else (s.k, s.m)),
@@ -179,6 +185,11 @@ class Described:
             for layout, step in zip(self.layouts, (s.step_y, s.step_x, s.m * s.n)):
                 lt.set("MatrixLayout", layout, _BATCH_COUNT, np.int32(s.batch))
                 lt.set("MatrixLayout", layout, _BATCH_STEP, np.int64(step))
+
+    def set_bias(self, *pointers: int) -> None:
+        """Where the bias lies, if there is one."""
+        for pointer in pointers:
+            _there().set("MatmulDesc", self.operation, _BIAS_AT, np.uint64(pointer))
 
     def algorithms(self, count: int) -> list[np.ndarray[Any, Any]]:
         """What the heuristic suggests, best first."""

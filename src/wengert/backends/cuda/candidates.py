@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from wengert.backends.cuda import blas, dnn, dnn_attention
+from wengert.backends.cuda.biases import bias_of
 from wengert.backends.cuda.choices import Choice, choices_of
 from wengert.backends.cuda.driver import opened
 from wengert.backends.plan import loops, lowered, naming
@@ -81,9 +83,17 @@ def is_hosted(node: Node, device: str, figures: Device) -> bool:
     return not any(vendor.works for vendor in _vendors(node, device, figures.tf32))
 
 
-def _vendors(node: Node, device: str, tf32: bool, keeper: Node | None = None) -> Sequence[Any]:
-    """What the libraries suggest for an op, best first; `keeper`: the attention that keeps what backward wants."""
-    shape = _shape(node, tf32, keeper)
+def adds_bias(node: Node, device: str, figures: Device) -> bool:
+    """Whether a library carries out a matrix product and adds a bias to it."""
+    return not device_ops.is_small(node) and bool(_vendors(node, device, figures.tf32, bias=True))
+
+
+def _vendors(node: Node, device: str, tf32: bool, keeper: Node | None = None, bias: bool = False) -> Sequence[Any]:
+    """What the libraries suggest for an op, best first; `keeper`: the attention that keeps what backward wants.
+
+    `bias`: for a matrix product and a bias added to it.
+    """
+    shape = _shape(node, tf32, keeper, bias)
     if shape is None:
         return ()
     if node.op.name == "matmul":
@@ -94,10 +104,10 @@ def _vendors(node: Node, device: str, tf32: bool, keeper: Node | None = None) ->
     return found[:SUGGESTED]
 
 
-def _shape(node: Node, tf32: bool, keeper: Node | None = None) -> Any:
+def _shape(node: Node, tf32: bool, keeper: Node | None = None, bias: bool = False) -> Any:
     """An op in a library's terms; None where there is none that does it."""
     if node.op.name == "matmul":
-        return blas.shape_of(product(node), node.dtype, tf32) if node.size and is_even(node) else None
+        return blas.shape_of(product(node), node.dtype, tf32, bias) if node.size and is_even(node) else None
     if is_convolution(node):
         return dnn.shape_of(node, tf32)
     return dnn_attention.shape_of(node, keeper) if node.op.name in dnn_attention.ATTENTIONS else None
@@ -237,12 +247,26 @@ class Candidates:
         return Step(work, None, names, *self._with_kept(node, reads, writes))
 
     def _products(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
-        """A matrix product with what takes its sums: in our kernel, or after a library's."""
-        node = group.roots[0]
-        for tile in device_ops.tiles(node, self.figures)[:OWN]:
-            yield Candidate(_named(tile), partial(self._product, group, reads, tile, None))
-        for vendor in _vendors(node, self.device, self.figures.tf32):
-            yield Candidate(f"{vendor.name}, then loops", partial(self._product, group, reads, None, vendor))
+        """A matrix product with what takes its sums: in our kernel, or after a library's; a bias within it."""
+        node, tf32 = group.roots[0], self.figures.tf32
+        bias = bias_of(group.epilogue[0], node) if len(group.epilogue) == 1 and node not in group.stored else None
+        if bias is not None:
+            for vendor in _vendors(node, self.device, tf32, bias=True):
+                yield Candidate(vendor.name, partial(self._biased, group, reads, bias, vendor))
+        ours = (
+            Candidate(_named(tile), partial(self._product, group, reads, tile, None))
+            for tile in device_ops.tiles(node, self.figures)[:OWN]
+        )
+        theirs = (
+            Candidate(f"{vendor.name}, then loops", partial(self._product, group, reads, None, vendor))
+            for vendor in _vendors(node, self.device, tf32)
+        )
+        yield from chain(ours, theirs) if device_ops.is_small(node) else chain(theirs, ours)
+
+    def _biased(self, group: Group, reads: list[Node], bias: Node, vendor: Any) -> Step | None:
+        p = product(group.roots[0])
+        names = {f"value{i}": storage(x) for i, x in enumerate((p.x, p.y, bias, group.epilogue[0]))}
+        return Step(None, None, names, reads, list(group.stored), vendor, tuple(names)) if vendor.works else None
 
     def _product(self, group: Group, reads: list[Node], tile: Tile | None, vendor: Any) -> Step:
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.backends.cuda.candidates import Candidates, Step, is_hosted
+from wengert.backends.cuda.biases import biases
+from wengert.backends.cuda.candidates import Candidates, Step, adds_bias, is_hosted
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.margins import with_margins
@@ -42,6 +43,7 @@ from wengert.ops.core import CAST
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
+NO_BIASES: Mapping[Node, Node] = {}
 APART = 64 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
 FILLING = 32 << 10  # bytes for each SM: a step that moves so many leaves nothing of the device to others
 ARENA = -1  # the memory that is no slot's
@@ -70,7 +72,13 @@ class Program:
         self.picks = picks(graph)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
-        self.plan: Plan = fuse(graph, inlines, self._operands, device_ops.is_small, launches=True)
+        self.biases: Mapping[Node, Node] = NO_BIASES
+        self.biases = {
+            node: bias
+            for node, bias in biases(graph, inlines, self._operands).items()
+            if adds_bias(node, self.device, self.figures)
+        }
+        self.plan: Plan = fuse(graph, inlines, self._operands, self._absorbs, launches=True)
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
         self.external, self.constants, self.made, self.slots = buffers(graph, self.plan, self.taken)
@@ -113,7 +121,12 @@ class Program:
         return [k for k, node in made if self._is_hosted(node.sources[0] if node.op.name == "pick" else node)]
 
     def _operands(self, node: Node) -> Sequence[Node]:
+        if node in self.biases:
+            return *device_ops.operands(node), self.biases[node]
         return node.sources if self._is_hosted(node) else device_ops.operands(node)
+
+    def _absorbs(self, node: Node) -> bool:
+        return device_ops.is_small(node) or node in self.biases
 
     def _is_hosted(self, node: Node) -> bool:
         return is_hosted(node, self.device, self.figures)
