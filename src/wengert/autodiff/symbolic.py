@@ -223,6 +223,7 @@ def table() -> dict[str, Callable[..., Expression]]:
         "isnan": lambda x: s.false,
         "isinf": lambda x: s.false,
         "sigmoid": lambda x: 1 / (1 + s.exp(-x)),
+        "gelu_sigmoid": lambda x: x / (1 + s.exp(-s.sqrt(8 / s.pi) * (x + s.Float("0.044715") * x**3))),
         "lgamma": s.loggamma,
         "stop_gradient": s.Function("stop_gradient"),
     }

@@ -16,6 +16,7 @@ from wengert.ops.elementwise import (
     absolute,
     exp,
     expm1,
+    gelu_sigmoid,
     greater,
     greater_equal,
     less_equal,
@@ -126,9 +127,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Node:
     if approximate == "none":
         return 0.5 * x * erfc(x * -math.sqrt(0.5))
     if approximate == "tanh":
-        # (1 + tanh(u)) / 2 is sigmoid(2 u), and u = sqrt(2 / pi) (x + 0.044715 x^3)
-        scale = math.sqrt(8 / math.pi)
-        return x * sigmoid(x * (scale + (scale * 0.044715) * (x * x)))
+        return gelu_sigmoid(x)  # (1 + tanh(u)) / 2 is sigmoid(2 u), and u = sqrt(2 / pi) (x + 0.044715 x^3)
     raise ArgumentError(f'gelu: approximate is "none" or "tanh", not {approximate!r}')
 
 

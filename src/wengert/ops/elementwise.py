@@ -420,3 +420,27 @@ def _sigmoid(x: Any) -> Any:
 sigmoid: Unary = Unary(
     "sigmoid", _sigmoid, (lambda y, x: y * (1 - y),), SMOOTH_REAL, "The logistic function.", c="sigmoid"
 )
+
+# --- gelu by the logistic function, a primitive because one factor is its whole derivative -------------------------
+
+_GELU, _GELU_CUBED = float(np.sqrt(8 / np.pi)), float(np.sqrt(8 / np.pi) * 0.044715)
+
+
+def _gelu_sigmoid(x: Any) -> Any:
+    with np.errstate(over="ignore"):
+        return x * _sigmoid(x * (_GELU + _GELU_CUBED * (x * x)))
+
+
+def _gelu_slope(y: Node, x: Node) -> Node:
+    s = sigmoid(x * (_GELU + _GELU_CUBED * (x * x)))
+    return s + weigh(s * (1 - s), x * (_GELU + 3 * _GELU_CUBED * (x * x)))
+
+
+gelu_sigmoid: Unary = Unary(
+    "gelu_sigmoid",
+    _gelu_sigmoid,
+    (_gelu_slope,),
+    SMOOTH_REAL,
+    "`x` times the logistic function of `sqrt(8 / pi) * (x + 0.044715 * x ** 3)`.",
+    c=f"({{0}} * wg_sigmoid_{{t}}({{0}} * (({{T}}){_GELU!r} + ({{T}}){_GELU_CUBED!r} * ({{0}} * {{0}}))))",
+)
