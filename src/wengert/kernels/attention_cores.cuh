@@ -193,10 +193,27 @@ __device__ __forceinline__ void wg_attention_cores(const T *query, const T *key,
     wg_hand_out<TALL, V>(sums, (float *)shared + warp * 16 * (V + 8), out, first + high, 0);
 }
 
-// Cotangents. A block owns keys (BY_KEY: their and their values' cotangents) or queries and walks over the others.
+// A query's share, which all its scores' cotangents lack: what the four lanes that have its row find of y times g.
+template <class Shape, class T> __device__ __forceinline__ float wg_share_of(const T *y, const T *g, int row)
+{
+    const int wide = Shape::free || Shape::values % 8 ? 1 : 8;
+    float share = 0;
+    y += row * (long long)Shape::y_row, g += row * (long long)Shape::g_row;
+    if (row < Shape::queries)
+#pragma unroll
+        for (int column = (threadIdx.x & 3) * wide; column < Shape::values; column += 4 * wide) {
+            wg_pack<T, wide> a = *(const wg_pack<T, wide> *)(y + column), b = *(const wg_pack<T, wide> *)(g + column);
+#pragma unroll
+            for (int e = 0; e < wide; e++) share += wg_wide(a.of[e]) * wg_wide(b.of[e]);
+        }
+    return wg_quad_sum(share);
+}
+
+// Cotangents. A block owns keys (BY_KEY: their and their values' cotangents) or queries and walks over the others. Blocks of
+// queries come first, and leave the shares to those of keys.
 template <class Shape, class Cores, int E, int V, int WARPS, int OTHER, bool BY_KEY, class T, class Mask>
 __device__ __forceinline__ void wg_attention_back_cores(const T *query, const T *key, const T *value, const Mask *mask,
-                                                        const T *g, const float *logarithms, const float *shares, T *to,
+                                                        const T *g, const float *logarithms, float *shares, const T *y, T *to,
                                                         T *to_value, char *shared)
 {
     const int TALL = Cores::tall, owned = TALL * WARPS, threads = WARPS * 32, stage = OTHER * (E + V) * 2;
@@ -244,8 +261,10 @@ __device__ __forceinline__ void wg_attention_back_cores(const T *query, const T 
         for (int i = 0; i < TALL / 16 * 2; i++) {
             int r = row + i / 2 * 16 + i % 2 * 8;
             logarithm[i / 2][i % 2] = r < own_rows ? logarithms[r] : WG_INFINITY;
-            share[i / 2][i % 2] = r < own_rows ? shares[r] : 0;
+            share[i / 2][i % 2] = wg_share_of<Shape>(y + Shape::y_at(head), g, r);
+            if ((lane & 3) == 0) shares[r] = share[i / 2][i % 2];
         }
+    if (first >= own_rows) end = begin;  // nothing but shares, which are 0
 
     for (int start = begin, slot = 0; start < end; start += OTHER, slot ^= 1) {
         wg_wait<0>();

@@ -205,11 +205,12 @@ def _back_tile(a: Attention, device: Device) -> Tile | None:
 
 
 def _back(a: Attention, tile: Tile, given: Mapping[str, str], to: str, to_value: str | None) -> Launch:
-    """The launch that makes the cotangents of keys and values, or of queries."""
+    """The launch that makes the cotangents of keys and values, or of queries, with which tensor cores make shares."""
     by_key = to_value is not None
     flag, results = ("true", "to, to_value") if by_key else ("false", "to, (wg_element *)0")
     operands = "query, key, value, mask, g, logarithms, shares"
     if tile.rung != "fma":
+        operands += ", y"
         e, v = a.padded
         sizes = f"wg_shape, {tile.cores}, {e}, {v}, {tile.warps}, {tile.other}, {flag}"
         call = f"wg_attention_back_cores<{sizes}>({operands}, {results}, shared);"
@@ -218,7 +219,8 @@ def _back(a: Attention, tile: Tile, given: Mapping[str, str], to: str, to_value:
     else:
         call = f"wg_attention_back<wg_shape, {tile.own}, {flag}>({operands}, {results}, (wg_sum *)shared);"
         shared = _plain_bytes(a, tile.own, (2, 2, 2))
-    name, rows = ("attention_by_key", a.keys) if by_key else ("attention_by_query", a.queries)
+    queries = a.queries if tile.rung == "fma" else a.pitch
+    name, rows = ("attention_by_key", a.keys) if by_key else ("attention_by_query", queries)
     buffers = {**given, "to": to} | ({} if to_value is None else {"to_value": to_value})
     return _launch(name, a, tile, call, buffers, rows, shared)
 
@@ -226,7 +228,7 @@ def _back(a: Attention, tile: Tile, given: Mapping[str, str], to: str, to_value:
 def backward(
     node: Node, named: Named, device: Device, results: Mapping[int, Node], kept: Sequence[Node] = ()
 ) -> Work | None:
-    """The work of an attention's backward: shares, then the cotangents of keys and values, then of queries.
+    """The work of an attention's backward: shares and the cotangents of queries, then those of keys and values.
 
     `kept` is forward's result and what it kept; without them forward runs again. What nobody picks goes into a
     temporary.
@@ -251,13 +253,15 @@ def backward(
         y, logarithms = "y", "logarithms"
         workspace |= {y: a.heads * a.queries * a.values * a.dtype.itemsize, logarithms: statistics}
         launches.append(_walk(a, walk, given, y, logarithms))
-    shares = {"y": y, "g": given["g"], "shares": "shares"}
-    rows = Tile("fma", 16, 0)
-    launches.append(
-        _launch("attention_shares", a, rows, "wg_attention_shares<wg_shape>(y, g, shares);", shares, a.pitch, 0)
-    )
     given |= {"logarithms": logarithms, "shares": "shares"}
+    if back.rung == "fma":
+        shares = {"y": y, "g": given["g"], "shares": "shares"}
+        call = "wg_attention_shares<wg_shape>(y, g, shares);"
+        launches.append(_launch("attention_shares", a, Tile("fma", 16, 0), call, shares, a.pitch, 0))
+    else:
+        given["y"] = y
     by_key = replace(back, other=128) if back.rung == "wgmma" and max(a.padded) <= 64 else back
+    by_query = _back(a, back, given, to[0], None)
+    launches += [by_query] if 0 in wanted or back.rung != "fma" else []
     launches += [_back(a, by_key, given, to[1], to[2])] if wanted & {1, 2} else []
-    launches += [_back(a, back, given, to[0], None)] if 0 in wanted else []
     return Work(tuple(launches), workspace)
