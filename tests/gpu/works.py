@@ -20,6 +20,9 @@ from tests.gpu.harness import Array, Item
 from tests.kernels.test_attention_cuda import CASES as ATTENTIONS
 from tests.kernels.test_attention_cuda import names_of, node_of
 from tests.kernels.test_convolution_cuda import FORMS, nodes
+from tests.kernels.test_convolution_cuda import turned as channels_last
+from tests.kernels.test_convolution_rows import CASES as BY_ROWS
+from tests.kernels.test_convolution_rows import LARGER as LARGER_BY_ROWS
 from tests.kernels.test_gemm import product
 from tests.kernels.test_prebuilt import FAMILIES, value
 from wengert.backends.cuda import candidates, margins
@@ -158,6 +161,13 @@ def of_convolutions(device: Device) -> Iterator[Item]:
             given = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
             for work in convolution_cuda.works(found, "a", "b", "c", device)[:4]:
                 yield Item(f"{node.op.name} {form}", work, given, {"c": node.size * node.dtype.itemsize})
+    for form, which, _ in (*BY_ROWS, *LARGER_BY_ROWS):
+        node = channels_last(nodes(form, float32)[which])
+        found = convolution_cuda.convolution(node, tf32=True)
+        assert found is not None
+        given = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
+        work = convolution_cuda.works(found, "a", "b", "c", device)[0]
+        yield Item(f"{node.op.name} {form} by rows", work, given, {"c": node.size * node.dtype.itemsize})
 
 
 def of_attention(device: Device) -> Iterator[Item]:

@@ -14,12 +14,14 @@ _WGMMA = re.compile(r"(void wg_\w+\(\n    float [^{]*)\{.*?p, 1, 1((?:, \d)*);.*
 
 
 def emulated(work: Work) -> Work:
-    """The work of a kernel in bfloat16 with everything that only a GPU has replaced."""
+    """The work of a kernel in bfloat16 or tf32 with everything that only a GPU has replaced."""
     return pasted(replace(work, launches=tuple(map(_emulated, work.launches))), _INSTEAD)
 
 
 def _emulated(launch: Launch) -> Launch:
     def made(match: re.Match[str]) -> str:
+        if ".tf32" in match[0]:
+            return f"{match[1]}{{\n    wg_wgmma_tf32(d, a, b, more);\n}}\n"
         across = "true" if match[2].endswith("1") else "false"
         return f"{match[1]}{{\n    wg_wgmma<wg_bf16>(d, a, b, more, {across});\n}}\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,8 @@ from wengert.ops.op import picks
 pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
 
 STEM = Form(8, 1, 3, 64, (1, 32, 32), (1, 7, 7), (1, 16, 16), (1, 2, 2), (0, 3, 3), (1, 1, 1))
+FOLDED = Form(8, 1, 12, 64, (1, 112, 112), (1, 4, 4), (1, 112, 112), (1, 1, 1), (0, 2, 2), (1, 1, 1))
+SQUARE = Form(8, 1, 64, 64, (1, 56, 56), (1, 3, 3), (1, 56, 56), (1, 1, 1), (0, 1, 1), (1, 1, 1))
 DEPTHWISE = Form(8, 6, 1, 1, (1, 9, 9), (1, 3, 3), (1, 9, 9), (1, 1, 1), (0, 1, 1), (1, 1, 1))
 
 
@@ -45,6 +48,8 @@ def every_work(device: Device) -> Iterator[Work]:
         for name in ("convolve", "convolve_input", "convolve_weight"):
             for dtype in (float32, bfloat16):
                 yield works(Convolution(name, form, dtype, dtype), "a", "b", "c", device)[0]
+    for form, name in itertools.product((FOLDED, SQUARE), ("convolve", "convolve_input", "convolve_weight")):
+        yield works(Convolution(name, form, float32, float32, last=True, tf32=True), "a", "b", "c", device)[0]
     for dtype in (float32, bfloat16, float16):
         for case in (*CASES, (((2, 64, 128),) * 3, None, {"causal": True, "scale": 0.1})):
             yield from _attention(case, dtype, device)

@@ -1,6 +1,7 @@
 """Convolutions on a CUDA device by our own kernels: implicit matrix products over channels-last images.
 
-The three primitives of `ops.convolve` on the tiles of `gemm`. Values that come channels first, and channels that do not
+The three primitives of `ops.convolve` on the tiles of `gemm`, and by kernels that keep rows of images where they can
+(`convolution_slide`, `convolution_held`). Values that come channels first, and channels that do not
 fill chunks of 16 bytes, are rearranged into temporaries before, and back after. Few channels under a stride of 2 along
 the last axis are folded: two neighbouring columns count as one with twice the channels, so that a kernel of 7x7 over 3
 channels becomes one of 7x4 over 8, and chunks stay whole.
@@ -15,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from wengert.dtypes import float32
+from wengert.kernels import convolution_held, convolution_slide
 from wengert.kernels.arrange import Arrangement, swap
 from wengert.kernels.convolution_form import Convolution, Form, convolution
 from wengert.kernels.gemm import candidates, expected
@@ -35,13 +37,20 @@ def tiles(c: Convolution, device: Device) -> Sequence[Tile | None]:
     f = c.form
     if not (f.positions and f.places and f.ins and f.outs and f.taps):
         return []
-    return [None] if c.direct else Plan(c, device).tiles()
+    if c.direct:
+        return [None]
+    by_rows = [*convolution_slide.tiles(c, device), *convolution_held.tiles(c, device)]
+    return [*by_rows, *Plan(c, device).tiles()]
 
 
 def work(c: Convolution, first: str, second: str, result: str, device: Device, tile: Tile | None) -> Work:
     """A convolution on the named buffers by a tile."""
     if tile is None:
         return Work((_directly(c, first, second, result),))
+    if tile.rung in ("slide", "sweep"):
+        return convolution_slide.work(c, tile, first, second, result, device)
+    if tile.rung in ("held", "chain"):
+        return convolution_held.work(c, tile, first, second, result, device)
     return Plan(c, device).work(tile, first, second, result)
 
 
@@ -52,14 +61,28 @@ def _up(n: int, to: int) -> int:
 def outdoes_libraries(c: Convolution, device: Device) -> bool:
     """Whether ours is faster than what libraries have.
 
-    Over few channels, as of a folded image: measured on an H200 against cuDNN 9.19, the stem of a ResNet took 0.37 ms
-    instead of 0.66, the gradient by its weight 0.36 instead of 0.97; in tf32 only the gradients were faster. And where
-    one wave of large tiles does it: over 512 x 4 x 4 places of 512 channels 55 us instead of 80.
+    Measured on an H200 against cuDNN 9.19. Over few channels, as of a folded image: the stem of a ResNet took 0.37 ms
+    instead of 0.66, the gradient by its weight 0.36 instead of 0.97. Where one wave of large tiles does it: over
+    512 x 4 x 4 places of 512 channels 55 us instead of 80. In tf32 wherever rows are kept in shared memory: gradients
+    by weights of 3 x 3 took two to five eighths of the time, the stem and convolutions of 64 channels half.
     """
     if device.arch != "90a" or not c.last or c.form.groups > 1:
         return False
+    if any(tile is not None and tile.rung in _BY_ROWS for tile in tiles(c, device)) and _is_worth_rows(c.form, device):
+        return True
     takes = c.name == "convolve_weight" or (c.name == "convolve" and c.dtype in HALVES)
     return (c.form.ins <= _FEW and takes) or _is_one_wave(c, device)
+
+
+_BY_ROWS = ("slide", "sweep", "held", "chain")
+_USED = 0.8  # of the positions that are multiplied: those that exist
+_POSITIONS = 512  # for each SM to begin with
+
+
+def _is_worth_rows(f: Form, device: Device) -> bool:
+    """Whether there are positions enough for all SMs, and not too many of zeros between rows and images."""
+    channels = f.outs // 64 * max(1, f.ins // 64)
+    return convolution_slide.used(f) >= _USED and f.positions * channels >= _POSITIONS * device.sms
 
 
 _FEW = 16  # channels

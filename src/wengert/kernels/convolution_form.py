@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from wengert.dtypes import float64
+from wengert.dtypes import float32, float64
 from wengert.graph import Node, Shape
 from wengert.kernels.product import FLOATS, DType
 from wengert.ops.channels_last import first_order, turned
@@ -50,6 +50,24 @@ class Form:
         return math.prod(self.stride)
 
     @property
+    def period(self) -> int:
+        """Rows of y from one image to the next, where rows of x before, between and after the images are shared zeros.
+
+        So many that what is seen beyond the last row of an image is not yet the first one of the next.
+        """
+        stride, low, count = self.stride[1], self.low[1], self.count[1]
+        last = (count - 1) * stride + self.kernel[1]  # rows that are seen, from the first zeros on
+        return max(count, -(-max(min(last, self.size[1] + low), last - low) // stride))
+
+    @property
+    def mirrored(self) -> Form:
+        """The convolution of y by the turned weight that its gradient by x is; for strides of 1."""
+        low = tuple(k - 1 - n for k, n in zip(self.kernel, self.low))
+        return replace(
+            self, ins=self.outs, outs=self.ins, size=self.count, count=self.size, low=(low[0], low[1], low[2])
+        )
+
+    @property
     def flops(self) -> int:
         """Multiplications and additions."""
         return 2 * self.positions * self.taps * self.ins * self.outs * self.groups
@@ -79,6 +97,14 @@ class Convolution:
         """Whether it is computed as it is written down: its groups are too small for matrix products."""
         chunk = 16 // self.dtype.itemsize
         return self.dtype == float64 or (self.form.groups > 1 and bool(self.form.ins % chunk or self.form.outs % chunk))
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether kernels can do it that keep rows of images: in tf32, over two axes, without groups or gaps."""
+        f = self.form
+        plain = f.size[0] == f.kernel[0] == f.count[0] == f.groups == 1 and set(f.gap) == {1} and min(f.low) >= 0
+        whole = f.outs % 4 == 0 and f.ins % 4 == 0 and f.positions > 0 and f.places > 0
+        return self.tf32 and self.last and self.dtype == self.result == float32 and plain and whole
 
 
 CONVOLUTIONS = ("convolve", "convolve_input", "convolve_weight")

@@ -50,11 +50,17 @@ WG_MMA(wg_bf16, "m16n8k16", "bf16")
 WG_MMA(float, "m16n8k8", "tf32")
 
 // A float32 as the tensor cores take it: rounded to tf32's 10 bits; left alone they would cut it off.
+__device__ __forceinline__ wg_u32 wg_tf32(float x)
+{
+    wg_u32 rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+    return rounded;
+}
 template <class T> __device__ __forceinline__ void wg_rounded(wg_u32 (&)[4]) {}
 template <> __device__ __forceinline__ void wg_rounded<float>(wg_u32 (&r)[4])
 {
 #pragma unroll
-    for (int i = 0; i < 4; i++) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r[i]) : "f"(__uint_as_float(r[i])));
+    for (int i = 0; i < 4; i++) r[i] = wg_tf32(__uint_as_float(r[i]));
 }
 
 // 2 to the power of x, by the hardware.

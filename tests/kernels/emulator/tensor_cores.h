@@ -24,6 +24,8 @@ static unsigned short half_of(wg_u32 word, int i) { return i ? word >> 16 : word
 static unsigned short left_of(int row, int k) {
     return half_of(handed[current / WARP][row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], k % 2);
 }
+/* the same of 16 x 8 in tf32 */
+static float left_tf32(int row, int k) { return __uint_as_float(handed[current / WARP][row % 8 * 4 + k % 4][row / 8 + k / 4 * 2]); }
 static wg_u32 swizzled(wg_u32 address) { return address ^ (address >> 7 & 7) << 4; }
 
 } // namespace cores
@@ -81,6 +83,18 @@ template <class T> static void wg_mma(float (&c)[4], const wg_u32 (&a)[4], wg_u3
         for (int k = 0; k < 16; k++) c[e] += wg_of_bits<T>(cores::left_of(lane / 4 + e / 2 * 8, k)) * right[e % 2][k];
     emulator::wait_for_warp(~0u);
 }
+template <> void wg_mma<float>(float (&c)[4], const wg_u32 (&a)[4], wg_u32 b0, wg_u32 b1) {
+    int lane = emulator::lane();
+    float right[2][8];
+    for (int n = 0; n < 2; n++)
+        for (int k = 0; k < 8; k++) right[n][k] = __uint_as_float(__shfl_sync(~0u, k < 4 ? b0 : b1, (lane % 4 * 2 + n) * 4 + k % 4));
+    cores::hand(a);
+    for (int e = 0; e < 4; e++)
+        for (int k = 0; k < 8; k++)
+            c[e] += cores::left_tf32(lane / 4 + e / 2 * 8, k) * right[e % 2][k];
+    emulator::wait_for_warp(~0u);
+}
+static inline wg_u32 wg_tf32(float x) { return __float_as_uint(x); }
 template <class T> static void wg_rounded(wg_u32 (&)[4]) {}
 static inline float wg_fast_power(float x) { return exp2f(x); }
 template <class T> static wg_u32 wg_pair(float low, float high) {
@@ -120,4 +134,21 @@ template <class T, int N, class Left> static void wg_wgmma(float (&d)[N], const 
         d[i] = sum;
     }
     if constexpr (!std::is_same_v<Left, wg_u64>) emulator::wait_for_warp(~0u);
+}
+/* the same in tf32: the left operand is held, the right one lies in chunks of 16 bytes, unswizzled */
+template <int N> static void wg_wgmma_tf32(float (&d)[N], const wg_u32 (&a)[4], wg_u64 b, int more) {
+    int lane = emulator::lane();
+    wg_u32 start = (b & 0x3fff) << 4, deeper = (b >> 16 & 0x3fff) << 4, eight = (b >> 32 & 0x3fff) << 4;
+    cores::hand(a);
+    for (int i = 0; i < N; i++) {
+        int row = lane / 4 + i % 4 / 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        float sum = more ? d[i] : 0;
+        for (int k = 0; k < 8; k++) {
+            float right;
+            memcpy(&right, cores::at(start + column / 8 * eight + column % 8 * 16 + k / 4 * deeper + k % 4 * 4), 4);
+            sum += cores::left_tf32(row, k) * right;
+        }
+        d[i] = sum;
+    }
+    emulator::wait_for_warp(~0u);
 }
