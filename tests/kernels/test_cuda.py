@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -282,6 +283,20 @@ def test_variances_in_one_pass_are_as_exact_as_in_two(mean: float) -> None:
         assert len(program.works) == 1
         one_pass = np.abs(program.run([array])[0] - exact).max()
         assert one_pass < 2 * two_passes + 1e-6
+
+
+def test_passes_over_columns_have_several_loads_on_their_way() -> None:
+    x = placeholder((1 << 19, 64), wg.bfloat16)
+    graph = Graph([x], [_standardized(wg.Tensor(x).astype(wg.float32), 0).astype(wg.bfloat16).node])
+    [(work, _)] = CudaGraph(graph).works.values()
+    assert [launch.grid[0] for launch in work.launches] == [H200.sms] * 2
+    for launch in work.launches:  # a block to an SM may have all of its registers
+        assert f"__launch_bounds__({launch.block[0]}, 1)" in launch.source
+    sequences = [re.findall(r"#pragma unroll 8\n +for \((.*)\)", launch.source) for launch in work.launches]
+    assert sequences == [
+        ["int at = first + down; at < last; at += 64"],
+        ["int step = first + down; step < last; step += 64"],
+    ]
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -3.0, 1e30, 1e-30, np.inf, np.nan])

@@ -95,7 +95,8 @@ class _Columns:
         self._launch(self.lines * self.others, self.why)
 
     def _launch(self, grid: int, why: str) -> None:
-        self.launches.append(self.names.launch(self.page, grid, self.shape.threads, why=why))
+        threads, resident = self.shape.threads, self.shape.resident
+        self.launches.append(self.names.launch(self.page, grid, threads, why=why, resident=resident))
 
     # --- a launch for every pass ------------------------------------------------------------------------------------
 
@@ -261,10 +262,10 @@ class _Columns:
         work.states = {total.total: f"{total.total}_s[{j}]" for total in totals_in(stage.inside)}
         loads = sum(isinstance(s, Load) for s in stage.inside)
         page.line(f"#pragma unroll {8 if loads == 1 else 4}")  # so that several are on their way
-        if number % 2:
-            page.open(f"for ({index} at = {last} - 1 - down; at >= {first}; at -= {down})")
-        else:
-            page.open(f"for ({index} at = {first} + down; at < {last}; at += {down})")
+        step = "step" if number % 2 else "at"
+        page.open(f"for ({index} {step} = {first} + down; {step} < {last}; {step} += {down})")
+        if number % 2:  # not a loop downwards: the compiler does not put the loads of several of its steps together
+            page.line(f"const {index} at = {last} - 1 - (step - {first});")
         unravel(page, "at", self.kernel.inner, self.names)
         work.load(page)
         work.compute(page)

@@ -62,12 +62,14 @@ class Rows:
 @dataclass(frozen=True)
 class Columns:
     """`across` threads have `vector` neighbouring rows each, `down` such lines of threads share the steps of a row, as
-    do the blocks of `splits`."""
+    do the blocks of `splits`. So many of them are `resident` on an SM that their threads have its registers (0: that is
+    left to the compiler)."""
 
     vector: int
     across: int
     down: int
     splits: int = 1
+    resident: int = 0
 
     @property
     def threads(self) -> int:
@@ -312,11 +314,11 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
     vectors = loop.extent // vector
     others = math.prod(outer.extent for outer in kernel.outer[:-1])
     size = max([s.dtype.itemsize for s in accesses(inside, loop)], default=4) * vector
-    across = min(vectors, 32)
+    across, resident = min(vectors, 32), 0
     splits = _column_splits(-(-vectors // across) * others, steps, across * size * steps, device)
     if splits > 1 and len(kernel.stages) > 1:
         across = max(1, min(across, LINE // size))
-        down, splits = _in_one_wave(kernel, vector, across, -(-vectors // across) * others, steps, device)
+        down, splits, resident = _in_one_wave(kernel, vector, across, -(-vectors // across) * others, steps, device)
     elif splits > 1 and SECTORS * steps / FROM_CACHE < WORTH_SPLITTING:
         splits = 1
         while across * size > SECTORS and -(-vectors // across) * others < device.sms:
@@ -328,7 +330,7 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
             across //= 2
         down = max(1, min(256 // across, steps, 32 if splits == 1 else steps))
     why = f"{others * loop.extent} columns of {steps}: {across} x {down} threads, {splits} blocks share a column"
-    return Columns(vector, across, down, splits), why
+    return Columns(vector, across, down, splits, resident), why
 
 
 LINE = 128  # bytes side by side that memory is best read in
@@ -341,8 +343,10 @@ def _states(kernel: Kernel, vector: int) -> int:
     return sum(state_bytes(total) for stage in kernel.stages for total in totals_in(stage.inside)) * vector
 
 
-def _in_one_wave(kernel: Kernel, vector: int, across: int, blocks: int, steps: int, device: Device) -> tuple[int, int]:
-    """Threads below one another and blocks to a column, for several passes: few large blocks, which all run at once.
+def _in_one_wave(
+    kernel: Kernel, vector: int, across: int, blocks: int, steps: int, device: Device
+) -> tuple[int, int, int]:
+    """Threads below one another, blocks to a column and to an SM, for several passes: few large ones, all at once.
 
     Every block of a pass puts together what those of the pass before have left, so there should not be many.
     """
@@ -354,7 +358,7 @@ def _in_one_wave(kernel: Kernel, vector: int, across: int, blocks: int, steps: i
         splits = max(1, room // blocks)
         if splits * blocks >= FULL * room:
             break
-    return min(down, steps), max(1, min(splits, steps // (4 * down)))
+    return min(down, steps), max(1, min(splits, steps // (4 * down))), share
 
 
 def _column_splits(blocks: int, steps: int, moved: int, device: Device) -> int:

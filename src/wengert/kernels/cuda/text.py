@@ -87,7 +87,7 @@ class Names:
             parameters.append(f"int *{ERROR}")
             arguments.append(ERROR)
         what = re.sub(r"\W+", "_", self.kernel.comment)[:40].strip("_") or "kernel"
-        head = f"__launch_bounds__({block}, {resident})" if resident > 1 else f"__launch_bounds__({block})"
+        head = f"__launch_bounds__({block}, {resident})" if resident else f"__launch_bounds__({block})"
         text = f"// {self.kernel.comment}\n"
         digest = hashlib.sha256((head + ", ".join(parameters) + body).encode()).hexdigest()[:10]
         entry = f"wg_{what}_{digest}"
