@@ -314,3 +314,18 @@ def test_what_a_matrix_of_weights_is_multiplied_by_is_computed_once(device: str,
     graph = Graph([weights, x, shift], [SUM(weights * row, axes=(0,), keepdims=True)])
     inlined = {node for node in graph.nodes if node.op is not SUM}
     assert (row in stored_values(graph, inlined, lambda node: node.sources)) == stored
+
+
+@pytest.mark.parametrize("rows", [1 << 14, 3 * 5000])  # a mean by a multiplication, and by a division
+def test_statistics_of_columns_are_finished_once_and_what_is_normalized_is_not_stored(rows: int) -> None:
+    x = placeholder((rows, 64), wg.bfloat16, device="cuda:0")
+    wide = wg.Tensor(x).astype(wg.float32)
+    centred = wide - wide.mean(axis=0, keepdims=True)
+    scale = 1 / wg.sqrt((centred * centred).mean(axis=0, keepdims=True) + 1e-5)
+    normalized = (centred * scale).astype(wg.bfloat16)
+    graph = optimize(Graph([x], [wg.where(normalized <= 0, 0, normalized).node, (normalized <= 0).node]))[0]
+    inlined = {node for node in graph.nodes if node.op is not SUM}
+    found = stored_values(graph, inlined, lambda node: node.sources)
+    large = [node for node in found if node.size == x.size]
+    assert {node.op.name for node in large} == {"where", "less_equal"}  # the outputs
+    assert {node.shape for node in found if node.op is not SUM} == {(rows, 64), (1, 64)}

@@ -22,6 +22,7 @@ _DEAR = frozenset(
 )
 _DIVIDING = frozenset(("divide", "sqrt", "reciprocal", "floor_divide", "remainder"))
 RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which a value read by several kernels is computed in each
+DIVISIONS = 8  # the cost from which what is computed of a column's total is stored beside it
 LARGE = 1 << 18  # elements from which it counts what a value is read from
 
 
@@ -56,10 +57,10 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
     for node in graph.nodes:
         if node in roots or node.op.name == "again":
             continue
-        for factor in _factors(node):
-            if effort.get(factor, 0) > 1:
-                roots.add(storage(_narrowest(factor)))
-                effort[factor] = 0
+        factors = [factor for factor in _factors(node) if effort.get(factor, 0) > 1]
+        for few in (*factors, *_statistics(node, effort)):
+            roots.add(storage(_narrowest(few)))
+            effort[few] = 0
         effort[node] = cost(node) + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
         if node.device != "cpu":
             leaves[node] = _large_leaves(node, leaves)
@@ -78,7 +79,28 @@ def _factors(node: Node) -> list[Node]:
         return []
     first, second = node.sources
     pairs = ((first, second), (second, first))
-    return [few for few, many in pairs if 64 <= few.size <= many.size // 64 and _is_given(many)]
+    return [few for few, many in pairs if _is_few(few, many) and _is_given(many)]
+
+
+def _statistics(node: Node, effort: Mapping[Node, float]) -> list[Node]:
+    """What a large value on a GPU reads of its columns' totals, divisions among it: these finish it once."""
+    if node.device == "cpu" or node.size < LARGE:
+        return []
+    dear = [source for source in node.sources if effort.get(source, 0) * times(source, node) > DIVISIONS]
+    return [source for source in dear if _is_few(source, node) and _is_of_totals(source)]
+
+
+def _is_of_totals(node: Node) -> bool:
+    """Whether a value is computed from reductions and numbers alone."""
+    while len(given := [source for source in node.sources if source.sources]) == 1:
+        if given[0].op.name in REDUCTIONS:
+            return True
+        node = given[0]
+    return False
+
+
+def _is_few(node: Node, many: Node) -> bool:
+    return 64 <= node.size <= many.size // 64
 
 
 def _is_given(node: Node) -> bool:
