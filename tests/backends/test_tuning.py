@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import blas, candidates, choices, tuning
+from wengert.backends.cuda import blas, candidates, choices, dnn, tuning
 from wengert.cli import main
 from wengert.kernels import device_ops
 
@@ -232,3 +233,29 @@ def test_tune_is_true_or_seconds(tune: object) -> None:
 
 def test_on_the_cpu_there_is_nothing_to_choose() -> None:
     assert wg.compile(lambda x: x @ x, tune=True)(wg.ones((2, 2))).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+# --- what cuDNN suggests --------------------------------------------------------------------------------------------
+
+
+class _Plans:
+    """A graph of cuDNN's with these plans."""
+
+    names = ("eng67_k2=1_k13=1_k27=2_k28=4", "eng67_k2=0_k13=1_k27=1_k28=2", "eng67_k2=0_k13=1_k27=8_k28=1")
+
+    def get_plan_name_at_index(self, index: int) -> str:
+        return self.names[index]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "channels", "order"),
+    [(wg.bfloat16, 512, [1, 0, 2]), (wg.bfloat16, 128, [0, 1, 2]), (wg.float32, 512, [0, 1, 2])],
+)
+def test_of_wide_convolutions_in_half_precision_the_large_tile_in_pairs_comes_first(
+    dtype: Any, channels: int, order: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dnn, "handle", lambda device: None)
+    x, weight = (512, channels, 4, 4), (channels, channels, 3, 3)
+    shape = dnn.Shape("convolve_input", x, weight, x, (1, 1), ((1, 1), (1, 1)), (1, 1), dtype, dtype, True)
+    plans = [dnn.Convolution(_Plans(), index, "cuda:0") for index in range(3)]
+    assert [plan.index for plan in dnn.ranked(shape, plans)] == order
