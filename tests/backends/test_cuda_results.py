@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EmulatedDriver
+from tests.backends.emulated import EmulatedDriver, EmulatedRecording
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda.repeat import MANY_LARGE, SMALL
 
@@ -56,6 +56,42 @@ def test_a_result_that_nobody_holds_is_written_over() -> None:
         last = call(k)
         places.add(address(last))
     assert len(places) == MANY_LARGE
+
+
+@pytest.fixture
+def changes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The nodes of graphs that are given other arguments from here on."""
+    found: list[Any] = []
+    change = EmulatedRecording.change
+
+    def noted(recording: EmulatedRecording, node: int, *launch: Any) -> None:
+        found.append(node)
+        change(recording, node, *launch)
+
+    monkeypatch.setattr(EmulatedRecording, "change", noted)
+    return found
+
+
+@pytest.mark.usefixtures("repeating")
+def test_addresses_that_come_back_have_graphs_of_their_own(changes: list[Any]) -> None:
+    given = [wg.tensor(np.float32(k), device="cuda") for k in range(2)]
+    for tensor in given:
+        tensor.numpy()
+    result, counts = None, []
+    for k in range(7):
+        result = added(given[k % 2])  # while the last result is held
+        np.testing.assert_array_equal(result.numpy(), np.arange(SIZE, dtype=np.float32) + k % 2)
+        counts.append(len(changes))
+    assert 0 < counts[1] == counts[-1]
+
+
+@pytest.mark.usefixtures("repeating")
+def test_addresses_that_do_not_come_back_change_the_graph_that_there_is() -> None:
+    given = [wg.tensor(np.float32(k), device="cuda") for k in range(7)]
+    results = [added(tensor) for tensor in given]
+    for k, result in enumerate(results):
+        np.testing.assert_array_equal(result.numpy(), np.arange(SIZE, dtype=np.float32) + k)
+    assert not added._newest("a test").repetition.repeat.aside
 
 
 HOLDS: dict[str, Callable[[wg.Tensor], Any]] = {

@@ -114,13 +114,14 @@ class Compiled:
         """The function's result, as a method of `instance` if that is not None."""
         latest = self._latest
         if latest is not None and not kwargs and not self._check and recording.trace is None:
-            lock = self._lock
+            last, lock = latest[1], self._lock
             lock.acquire()  # a third of the time of a with statement
             try:
-                result = latest[1].again(instance, args)
-                if result is not MOVED:
-                    self._clock = latest[1].used = self._clock + 1
-                    return result
+                if last.repetition is not None:
+                    result = last.repetition.again(last, instance, args)
+                    if result is not MOVED:
+                        self._clock = last.used = self._clock + 1
+                        return result
             finally:
                 lock.release()
         call = None if recording.trace is not None else take_apart(instance, args, kwargs)

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from wengert import tree
-from wengert.graph import Node, recording
+from wengert.graph import recording
 from wengert.reference import is_checking_nans, watch
 from wengert.runtime.arguments import TENSOR, Call
 from wengert.runtime.capture import VALUE
@@ -47,7 +47,7 @@ class Repetition:
         returned = replay.captured.returned
         values = {what for how, what in returned if how == VALUE}
         self.made = len(values)  # nodes for what is returned
-        self.wraps: list[tuple[Callable[[Array], Node], int]] = []  # where nothing but fresh values is returned
+        self.wraps: list[tuple[Callable[[Array], Tensor], int]] = []  # where nothing but fresh values is returned
         if len(values) == len(returned):
             self.wraps = [(replay.wrapping(k), fresh.index(k)) for _, k in returned]
         self.is_single = replay.captured.structure is tree.LEAF and self.made == 1
@@ -94,19 +94,16 @@ class Repetition:
         for thing in replay.objects:
             if thing() is None:
                 return MOVED
-        if replay.guards.changed() is not None or not self.steady.holds():
+        if replay.guards.changed() is not None or not self.steady.holds(self.made):
             return MOVED
         replay.calls = calls + 1
         made = self.repeat(arrays)
         if self.is_single:
             wrap, place = self.wraps[0]
-            result = Tensor(wrap(made[place]))
-        elif self.wraps:
-            result = self.put_together([Tensor(wrap(made[place])) for wrap, place in self.wraps])
-        else:
-            result = self.put_together(replay.returned(leaves, dict(zip(self.fresh, made))))
-        self.steady.rest(self.made)
-        return result
+            return wrap(made[place])
+        if self.wraps:
+            return self.put_together([wrap(made[place]) for wrap, place in self.wraps])
+        return self.put_together(replay.returned(leaves, dict(zip(self.fresh, made))))
 
 
 def _plain_types(call: Call) -> list[tuple[Any, ...]] | None:

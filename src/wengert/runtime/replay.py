@@ -7,7 +7,6 @@ together. `objection` says whether the recording still stands for what the funct
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -30,7 +29,7 @@ from wengert.runtime.realize import value
 from wengert.runtime.repetition import MOVED, Repetition
 from wengert.runtime.signature import Recorded, frozen
 from wengert.runtime.steady import Steady
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, tensors_like
 
 Results = Mapping[int, Array] | list[Array]
 NO_HISTORIES: dict[int, Node] = {}
@@ -160,13 +159,8 @@ class Replay:
 
     # --- running ------------------------------------------------------------------------------------------------
 
-    def again(self, instance: Any, args: tuple[Any, ...]) -> Any:
-        """The result of a call that finds everything where the last one left it, else MOVED: nothing was done."""
-        repetition = self.repetition
-        return MOVED if repetition is None else repetition.again(self, instance, args)
-
     def repeated(self, leaves: Sequence[Any]) -> Any:
-        """As `again`, for the leaves of a call with this replay's key."""
+        """The result of a call with this replay's key that finds everything where the last one left it, else MOVED."""
         if self.repetition is None or not self.are_no_slots(leaves):
             return MOVED
         return self.repetition.run(self, leaves, self._computed(self._given, leaves)[1])
@@ -196,7 +190,6 @@ class Replay:
         self._tries -= 1
         if not (steady.owns and steady.holds()):
             return
-        steady.rest(0)
         c = self.captured
         replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
         fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
@@ -339,7 +332,8 @@ class Replay:
         for how, what in self.captured.returned:
             if how == VALUE:
                 if what not in made:
-                    made[what] = Tensor(self._value(what, results[what], histories))
+                    history = histories.get(what)
+                    made[what] = self.wrapping(what)(results[what]) if history is None else Tensor(history)
                 found.append(made[what])
             elif how == ARGUMENT:
                 found.append(leaves[what])
@@ -347,18 +341,12 @@ class Replay:
                 found.append(what() if how == SLOT else what)
         return found
 
-    def _value(self, k: int, array: Array, histories: dict[int, Node]) -> Node:
-        """A returned value: with its history, with one that is gone, or with none."""
-        return histories[k] if k in histories else self.wrapping(k)(array)
-
-    def wrapping(self, k: int) -> Callable[[Array], Node]:
-        """What makes a node of the array of a returned value that has no history, or one that is gone."""
+    def wrapping(self, k: int) -> Callable[[Array], Tensor]:
+        """What makes a tensor of the array of a returned value that has no history, or one that is gone."""
         if k in self._let_go:
             node = self.graph.outputs[k]
-            return partial(
-                Node, node.op, RELEASED, node.attrs, node.shape, node.dtype, node.device, True, node.location
-            )
-        return partial(Node, DATA, (), NO_ATTRS, *self._types_out[k], False, None)
+            return tensors_like(node.op, RELEASED, node.attrs, *self._types_out[k], True, node.location)
+        return tensors_like(DATA, (), NO_ATTRS, *self._types_out[k], False, None)
 
 
 def is_due(call: int) -> bool:

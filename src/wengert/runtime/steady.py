@@ -39,7 +39,7 @@ class Steady:
         self.graded = _picking(watched, graded)
         # How many references there are in `_look` if there are no others: each object's own, and those of the names.
         self.references = (4 + 3) * len(assigned) + (4 + 3 + 3) * len(graded)
-        self.looked = self.expected = _NEVER  # serial numbers: of the last look, and of the next if nothing happens
+        self.expected = _NEVER  # the serial number of the next time of asking, if nothing happens
         self.ids: list[int] = []
         self._note(list(map(call, slots)))
 
@@ -53,15 +53,15 @@ class Steady:
         forget = self.ids.clear
         self.lives = [ref(thing, lambda _: forget()) for thing in (*slots, *found) if thing is not None]
 
-    def holds(self) -> bool:
-        """Whether the slots still name the same, and nobody else refers to what is overwritten."""
-        self.looked = now()
-        return (self.looked == self.expected and bool(self.ids)) or self._look()
+    def holds(self, making: int = 0) -> bool:
+        """Whether the slots still name the same, and nobody else refers to what is overwritten.
 
-    def rest(self, made: int) -> None:
-        """Said when a replay is over that made so many nodes: if there are no others since `holds`, all is at rest."""
-        passed = now()
-        self.expected = passed + 1 if passed == self.looked + made + 1 else _NEVER
+        Who asks is about to make so many nodes: if there are no others until the next time of asking, all is at rest.
+        """
+        number = now()
+        is_at_rest = number == self.expected and bool(self.ids)
+        self.expected = number + making + 1
+        return is_at_rest or self._look()
 
     def _look(self) -> bool:
         try:

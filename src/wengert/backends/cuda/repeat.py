@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from sys import getrefcount
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
 
 SMALL = 1 << 12  # bytes
 MANY, MANY_LARGE = 4, 2  # small and large arrays that are kept for an output: the last result, and the next
+LEFT, ASIDE = 4, 3  # addresses that are remembered, graphs that are kept besides the program's
+Pointers = tuple[int, ...]
 
 
 class Repeat:
     """A call of a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
 
-    Whoever calls it sees to it that nobody else calls the program at the same time.
+    Addresses that come back, as those of results do that are held until the next call, get a graph each. Whoever calls
+    this sees to it that nobody else calls the program at the same time.
     """
 
     def __init__(self, program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -34,7 +38,9 @@ class Repeat:
         made = {k: (first + i, shape, dtype) for i, (k, shape, dtype) in enumerate(program.fresh)}
         self.fresh = [Fresh(*made[k][1:], program.device) for k in outputs]
         self.slots = [*(program.slots[program.graph.inputs[i]] for i in inputs), *(made[k][0] for k in outputs)]
-        self.pointers = [program.last[slot] for slot in self.slots]
+        self.pointers = tuple([program.last[slot] for slot in self.slots])  # those that the program has
+        self.left: deque[Pointers] = deque(maxlen=LEFT)  # those that it had before
+        self.aside: dict[Pointers, list[Any]] = {}  # graphs that have others
         self.noted: dict[str, None] | None = None  # where the checks of this program are noted already
 
     @staticmethod
@@ -57,18 +63,19 @@ class Repeat:
         made = [fresh() for fresh in self.fresh]
         table = [*arrays, *made]
         try:
-            pointers = [array.pointer for array in table]
+            pointers = tuple([array.pointer for array in table])
         except AttributeError:  # some are on the host
             table = [*map(program.staged, self.inputs, arrays), *made]
-            pointers = [array.pointer for array in table]
-        if pointers != self.pointers:
-            for slot, now, before in zip(self.slots, table, self.pointers):
-                if now.pointer != before:
-                    program.move(slot, now)
-            self.pointers = pointers
+            pointers = tuple([array.pointer for array in table])
         if program.checks and self.noted is not unchecked.get(program.device):
             self.noted = unchecked.setdefault(program.device, {})
             self.noted.update(program.checks)
+        if pointers in self.aside:
+            for recording in self.aside[pointers]:
+                recording.replay()
+            return made
+        if pointers != self.pointers:
+            self._move(table, pointers)
         if program.fixed:
             program.copy_in()
         for piece in program.pieces:
@@ -76,6 +83,19 @@ class Repeat:
         if program.fixed:
             program.copy_out()
         return made
+
+    def _move(self, table: Sequence[DeviceArray], pointers: Pointers) -> None:
+        """Have the program use other addresses; if it did so before, in a new graph, and the one it has is kept."""
+        program = self.program
+        if pointers in self.left and len(self.aside) < ASIDE and not program.fixed:
+            recordings = [piece.without_graph() for piece in program.pieces]
+            if None not in recordings:
+                self.aside[self.pointers] = recordings
+        self.left.append(self.pointers)
+        for slot, now, before in zip(self.slots, table, self.pointers):
+            if now.pointer != before:
+                program.move(slot, now)
+        self.pointers = pointers
 
 
 class Fresh:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,7 @@ class Recording:
         self.driver, self.cu = driver, driver.cu
         self.graph: Any = None
         self.executable: Any = None
+        self.launch: Callable[[], Any]
         self.parameters: dict[Arguments, Any] = {}  # of launches that were given other arguments
 
     def nodes(self) -> list[Any]:
@@ -103,6 +105,7 @@ class Recording:
         """Make the captured graph ready to replay."""
         self.graph = graph
         self.executable = check(self.cu.cuGraphInstantiate(graph, 0))
+        self.launch = partial(self.cu.cuGraphLaunch, self.executable, self.driver.stream)
 
     def change(self, node: Any, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
         """Give a kernel of the graph other arguments from the next replay on."""
@@ -122,7 +125,7 @@ class Recording:
 
     def replay(self) -> None:
         """Run the graph."""
-        status = self.cu.cuGraphLaunch(self.executable, self.driver.stream)
+        status = self.launch()
         if status[0]:
             check(status)
 
