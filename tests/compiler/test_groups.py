@@ -185,6 +185,22 @@ def test_loops_that_depend_on_each_other_are_no_region() -> None:
     assert sizes([step([a], [b]), step([b], [c])]) == [1, 1]
     assert sizes([step([a], [b]), step([c], [b])]) == [1, 1]
     assert sizes([step([a], [b]), step([c], [d])], {d: a}.items()) == [1, 1]  # d is written over a
+    assert sizes([step([a], [d]), step([d], [c])], {d: a}.items()) == [1, 1]
+
+
+@needs_compiler
+def test_who_reads_the_new_value_of_a_slot_waits_for_it() -> None:
+    old, g = (np.random.default_rng(seed).normal(size=(1000, 1000)).astype(np.float32) for seed in (0, 1))
+    slot = wg.tensor(old)
+
+    @wg.compile
+    def step(g: wg.Tensor) -> wg.Tensor:
+        slot.assign(wg.tanh(slot) * wg.sin(g) + slot)
+        return wg.flip(slot, axis=0)[:, ::2] * 2.0
+
+    for _ in range(3):
+        result = step(wg.tensor(g)).numpy()
+        np.testing.assert_array_equal(result, slot.numpy()[::-1, ::2] * 2)
 
 
 # --- what is stored -------------------------------------------------------------------------------------------------

@@ -18,23 +18,24 @@ if TYPE_CHECKING:
 def regions(steps: Sequence[Step], taken: Mapping[Node, Node], late: Container[Node]) -> list[list[Step]]:
     """The steps, those together that can run at once.
 
-    `taken` says which outputs are written over which inputs, `late` which are written after all that may fail.
+    `taken` says which outputs are written over which inputs, so that they are one place; `late` which are written after
+    all that may fail.
     """
     found: list[list[Step]] = []
     reads: set[Node] = set()
     writes: set[Node] = set()
     overwriting = False
     for step in steps:
-        own_writes = {taken.get(node, node) for node in step.writes}
+        own_reads, own_writes = ({taken.get(node, node) for node in nodes} for nodes in (step.reads, step.writes))
         begins = not overwriting and any(node in late for node in step.writes)  # all that may fail came before
         overwriting = overwriting or begins
-        free = own_writes.isdisjoint(reads) and own_writes.isdisjoint(writes) and writes.isdisjoint(step.reads)
+        free = own_writes.isdisjoint(reads) and own_writes.isdisjoint(writes) and writes.isdisjoint(own_reads)
         if found and free and not begins and _is_loop(step) and _is_loop(found[-1][-1]):
             found[-1].append(step)
         else:
             found.append([step])
             reads, writes = set(), set()
-        reads.update(step.reads)
+        reads |= own_reads
         writes |= own_writes
     return [part for region in found for part in _worth_a_region(region)]
 
