@@ -165,6 +165,20 @@ def test_launch_shapes_give_the_same_numbers(name: str) -> None:
                 np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=label)
 
 
+HELD_ROWS = {1024: (32, 8), 1600: (64, 7), 2048: (128, 4), 8192: (512, 4), 16384: (512, 8)}
+
+
+@pytest.mark.parametrize("length", HELD_ROWS)
+def test_long_rows_are_held_by_many_threads_of_blocks_that_fit_twice(length: int) -> None:
+    since = now()
+    x = placeholder((65536, length), wg.float32)
+    (kernel,) = CudaGraph(Graph([x], [_standardized(wg.Tensor(x), -1).node], since)).kernels
+    shape, _ = launch_shape(merge_loops(kernel), H200)
+    assert isinstance(shape, Rows)
+    assert (shape.lanes, shape.chunks) == HELD_ROWS[length]
+    assert H200.blocks_resident(shape.threads, 64) > 1
+
+
 def _written(kernel: Kernel, choice: int) -> Any:
     """A kernel in one of its shapes; -1: the one that is worked out."""
     shapes = shapes_of(kernel)

@@ -266,11 +266,16 @@ BESIDE_ROWS = 2048  # bytes of shared memory for a block's totals, and what the 
 def _held_rows(rows: int, vectors: int, words: float, device: Device) -> tuple[int, int]:
     """Threads to a row, and vectors a thread holds of it; 0 where it is too long to be held.
 
-    A row that no more threads could hold in a few registers each is held by fewer with many: one block on an SM, but
-    every element read once.
+    Up to eight vectors a thread let a warp load a row that needs no barrier. A longer row is held by more threads with
+    four each where two blocks of them fit on an SM (one loads while the other stores): the registers that are left take
+    what is loaded after the barrier ahead of it. A row that no more threads could hold in a few registers each is held
+    by fewer with many: one block on an SM, but every element read once.
     """
     most = max(1, int(HELD / max(words, 1)))
     lanes = _lanes(rows, vectors, min(most, 8), device)
+    more = _lanes(rows, vectors, min(most, 4), device)
+    if lanes > device.warp and device.blocks_resident(more, 64) > 1 and -vectors % more <= -vectors % lanes:
+        lanes = more
     for threads in (lanes, device.threads_per_block // 2):
         chunks = -(-vectors // threads)
         room = HELD if threads == lanes else device.registers_per_sm // threads - REGISTERS_BESIDE
