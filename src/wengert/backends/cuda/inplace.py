@@ -1,8 +1,8 @@
 """Results in the place of operands: where a program needs most memory, a kernel writes over what it is last to read.
 
 In: the steps, and when each value of the arena is needed. Out: the steps, some of them written anew, and whose place a
-result takes. Only the step at which most is alive is changed, then the one at which most is alive after that, and only
-for a good part of it: a kernel that writes over none of its operands can read further ahead.
+result takes. Only the step at which most is alive is changed, then the one at which most is alive after that: elsewhere
+it would save nothing, and a kernel that is not that of a model's equal layers any more is one more to compile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wengert.graph import Node
 from wengert.kernels.cuda import write_over
 from wengert.kernels.launch import Device
 
-WORTH = 1 / 50  # of what is alive: what a result must be at least
+WORTH = 1 / 50  # of what is alive: what a result must be at least for a kernel of its own
 
 
 class InPlace(NamedTuple):
