@@ -49,7 +49,7 @@ class Repetition:
         self.made = len(values)  # nodes for what is returned
         self.wraps: list[tuple[Callable[[Array], Tensor], int]] = []  # where nothing but fresh values is returned
         if len(values) == len(returned):
-            self.wraps = [(replay.wrapping(k), fresh.index(k)) for _, k in returned]
+            self.wraps = [(replay.binding.wrapping(k), fresh.index(k)) for _, k in returned]
         self.is_single = replay.captured.structure is tree.LEAF and self.made == 1
         self.put_together = tree.builder(replay.captured.structure)
 
@@ -103,7 +103,7 @@ class Repetition:
             return wrap(made[place])
         if self.wraps:
             return self.put_together([wrap(made[place]) for wrap, place in self.wraps])
-        return self.put_together(replay.returned(leaves, dict(zip(self.fresh, made))))
+        return self.put_together(replay.binding.returned(leaves, dict(zip(self.fresh, made))))
 
 
 def _plain_types(call: Call) -> list[tuple[Any, ...]] | None:
