@@ -24,7 +24,7 @@ from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.margins import with_margins
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
 from wengert.backends.cuda.order import Place, waits
-from wengert.backends.cuda.repeat import Repeat
+from wengert.backends.cuda.repeat import Fresh, Repeat
 from wengert.backends.cuda.stretch import ERROR_FLAG, Call, Stretch, VendorCall
 from wengert.backends.cuda.together import together
 from wengert.backends.cuda.tuning import tune
@@ -35,7 +35,7 @@ from wengert.compiler.groups import Plan, storage
 from wengert.compiler.memory import Life, lives, place
 from wengert.compiler.passes import Report
 from wengert.compiler.schedule import schedule
-from wengert.graph import Graph, Node, recorded_as
+from wengert.graph import Graph, Node, Shape, recorded_as
 from wengert.kernels import device_ops
 from wengert.kernels.launch import Device, TensorMap
 from wengert.location import describe
@@ -192,6 +192,7 @@ class Program:
                 self._bind(call, number, step, arena, self.pieces[-1])
         self.last = [0] * (len(self.external) + len(self.constants) + len(self.made))
         self.staging: dict[int, tuple[DeviceArray, bytes]] = {}
+        self.kept: dict[int, Fresh] = {}  # by output: of those that a repeat gives
         self.moved: Counter[int] = Counter()  # how often what a library uses was elsewhere, by slot
         self.fixed: dict[int, DeviceArray] = {}  # by slot: where a library finds what lies elsewhere at every call
 
@@ -279,7 +280,7 @@ class Program:
             for number in self.overwritten:
                 if number not in owned or given[number] is not arrays[number]:
                     given[number] = given[number].copy()
-            made = [spare.get(k) or DeviceArray(shape, dtype, self.device) for k, shape, dtype in self.fresh]
+            made = [spare.get(k) or self._made(k, shape, dtype) for k, shape, dtype in self.fresh]
             table = [*given, *self.held, *made]
             self._point_at(table)
             if self.checks:
@@ -336,6 +337,11 @@ class Program:
         self.last[slot] = array.pointer
         if slot in self.users and slot not in self.fixed:
             self._point_slot(slot, array, is_first=False)
+
+    def _made(self, k: int, shape: Shape, dtype: np.dtype[Any]) -> DeviceArray:
+        """An array for an output."""
+        kept = self.kept.get(k)
+        return DeviceArray(shape, dtype, self.device) if kept is None else kept()
 
     def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
         """This program on the memory of its last call, in which only these inputs and outputs may move."""

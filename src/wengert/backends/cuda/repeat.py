@@ -36,7 +36,8 @@ class Repeat:
         self.program, self.inputs, self.outputs = program, inputs, outputs
         first = len(program.external) + len(program.constants)
         made = {k: (first + i, shape, dtype) for i, (k, shape, dtype) in enumerate(program.fresh)}
-        self.fresh = [Fresh(*made[k][1:], program.device) for k in outputs]
+        program.kept |= {k: Fresh(*made[k][1:], program.device) for k in outputs if k not in program.kept}
+        self.fresh = [program.kept[k] for k in outputs]
         self.slots = [*(program.slots[program.graph.inputs[i]] for i in inputs), *(made[k][0] for k in outputs)]
         self.pointers = tuple([program.last[slot] for slot in self.slots])  # those that the program has
         self.left: deque[Pointers] = deque(maxlen=LEFT)  # those that it had before
