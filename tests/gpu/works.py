@@ -161,13 +161,15 @@ def of_convolutions(device: Device) -> Iterator[Item]:
             given = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
             for work in convolution_cuda.works(found, "a", "b", "c", device)[:4]:
                 yield Item(f"{node.op.name} {form}", work, given, {"c": node.size * node.dtype.itemsize})
-    for form, which, _ in (*BY_ROWS, *LARGER_BY_ROWS):
+    for form, which, rung in (*BY_ROWS, *LARGER_BY_ROWS):
         node = channels_last(nodes(form, float32)[which])
         found = convolution_cuda.convolution(node, tf32=True)
         assert found is not None
         given = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
-        work = convolution_cuda.works(found, "a", "b", "c", device)[0]
-        yield Item(f"{node.op.name} {form} by rows", work, given, {"c": node.size * node.dtype.itemsize})
+        for tile in convolution_cuda.tiles(found, device):
+            if tile is not None and tile.rung == rung:
+                work = convolution_cuda.work(found, "a", "b", "c", device, tile)
+                yield Item(f"{node.op.name} {form} by {tile}", work, given, {"c": node.size * node.dtype.itemsize})
 
 
 def of_attention(device: Device) -> Iterator[Item]:

@@ -22,9 +22,8 @@ STEM = (2, 12, 64, 1, (3, 16), (4, 4), (1, 1), TWO, (1, 1))  # batch, channels, 
 FEW = (2, 16, 64, 1, (4, 8), (3, 3), (1, 1), ONE, (1, 1))
 SQUARE = (2, 64, 64, 1, (4, 7), (3, 3), (1, 1), ONE, (1, 1))
 CASES = [
-    (STEM, 0, "held"),
-    (FEW, 0, "chain"),
-    ((2, 64, 16, *FEW[3:]), 1, "chain"),
+    (STEM, 0, "chain"),  # one link
+    ((2, 64, 64, *FEW[3:]), 1, "chain"),  # three
     (FEW, 2, "slide"),
     (SQUARE, 2, "sweep"),
 ]
@@ -38,7 +37,8 @@ FORMS = [
 LARGER = [
     *((form, 2, rung) for form in FORMS for rung in ("slide", "sweep")),
     ((3, 12, 64, 1, (5, 112), (4, 4), (1, 1), TWO, (1, 1)), 2, "slide"),  # two parts of a row
-    ((2, 64, 64, 1, (4, 16), (3, 3), (1, 1), ONE, (1, 1)), 1, "chain"),
+    ((3, 64, 64, 1, (4, 16), (3, 3), (1, 1), ONE, (1, 1)), 0, "chain"),
+    ((3, 64, 16, *FEW[3:]), 1, "chain"),
 ]
 
 

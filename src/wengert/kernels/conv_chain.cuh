@@ -1,45 +1,52 @@
-// Convolutions of few rows and 64 channels on Hopper's tensor cores in tf32 (wgmma), channels last, stride 1.
+// Convolutions on Hopper's tensor cores in tf32 (wgmma) with the weight in registers, channels last, stride 1.
 //
-// A warpgroup for each line of the kernel holds that line's weight for 64 channels of y in its registers, rounded once, and
-// multiplies it with rows of x in shared memory: the product is 64 channels x a row of y. The sums of a row of y are passed
-// on from one warpgroup to the next, which adds its own line, and the last one stores them; so each warpgroup works on other
-// rows at the same time, and x comes from memory once. A row of x lies as chunks of 4 channels of all its places, one after
-// the other: the operand of the next tap begins 16 bytes further. The tensor cores read 32 bytes of shared memory for each
-// place and step of 8 channels, half of what they could; a product with x on the left and the weight on the right would read
-// twice as much.
+// A warpgroup holds lines of the weight of 64 channels of y, rounded once, and multiplies them with rows of x in shared
+// memory: the product is 64 channels x a row of y. Where all lines are too much for its registers, each has one (LINES = 1)
+// and the sums of a row of y are passed on from one warpgroup to the next, which adds its own line; the last one stores them.
+// So each warpgroup works on another row at the same time, and x comes from memory once. A row of x lies as chunks of 4
+// channels of all its places, one after the other: the operand of the next tap begins 16 bytes further. The tensor cores read
+// 32 bytes of shared memory for each place and step of 8 channels, half of what they could; with x on the left and the
+// weight on the right it would be twice as much.
 //
-// A turn is a row of x, numbered as rows of y in conv_slide.cuh are: the warpgroup of line l has the row of y that the first
-// one had l turns ago. On an H200 256 images of 56 x 56 places take 0.15 ms, cuDNN 0.28.
+// A turn is a row of x, numbered as rows of y in conv_slide.cuh are. On an H200 256 images of 56 x 56 places and 64 channels
+// take 0.15 ms, cuDNN 0.28.
 #pragma once
 #include "conv_rows.cuh"
 #include "wgmma.cuh"
 
 // FLIPPED: by the input. The weight is (channels of x, lines, taps, channels of y) then, lines and taps from the last one on.
-template <int PERIOD, bool FLIPPED> struct wg_chain {
+template <int LINES, int PERIOD, bool FLIPPED> struct wg_chain {
     typedef wg_shape s;
-    static const int lines = s::kernel1, taps = s::kernel2, threads = lines * 128, steps = s::ins / 8;
+    static const int lines = s::kernel1, taps = s::kernel2, links = lines / LINES, threads = links * 128, slots = LINES + 1;
     static const int places = s::count2 + taps - 1, chunks = s::ins / 4, apart = (places | 1) * 16, line_bytes = chunks * apart;
-    static const int passes = (places * chunks + threads - 1) / threads, sums = s::count2 / 2, handed = s::count2 * 64 * 4;
+    static const bool even = chunks % 2 == 0;  // a step of depth is two chunks of a tap, or else one of two taps
+    static const int steps = taps * chunks / 2, sums = s::count2 / 2, handed = s::count2 * 64 * 4;
+    static const int passes = (places * chunks + threads - 1) / threads;
+    static_assert(even || taps % 2 == 0, "a step is two chunks");
 
     const float *x;
     int images;
     char *room;
-    wg_u32 weight[taps][steps][4];
+    wg_u32 weight[LINES][steps][4];
     float4 coming[passes];
 
-    __device__ __forceinline__ void take_weight(const float *from, int line, int first)
+    __device__ __forceinline__ static int tap_of(int step) { return even ? step / (chunks / 2) : step / chunks * 2; }
+    __device__ __forceinline__ static int chunk_of(int step) { return even ? step % (chunks / 2) * 2 : step % chunks; }
+
+    __device__ __forceinline__ void take_weight(const float *from, int link, int first)
     {
         int thread = threadIdx.x & 127, out = first + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
-        for (int tap = 0; tap < taps; tap++)
+        for (int l = 0; l < LINES; l++)
 #pragma unroll
             for (int k = 0; k < steps; k++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    int in = k * 8 + i / 2 * 4 + thread % 4, to = out + i % 2 * 8;
+                    int line = link * LINES + l, tap = tap_of(k) + (even ? 0 : i / 2);
+                    int in = (chunk_of(k) + (even ? i / 2 : 0)) * 4 + thread % 4, to = out + i % 2 * 8;
                     int at = FLIPPED ? ((in * lines + lines - 1 - line) * taps + taps - 1 - tap) * s::outs + to
                                      : ((to * lines + line) * taps + tap) * s::ins + in;
-                    weight[tap][k][i] = wg_tf32(from[at]);
+                    weight[l][k][i] = wg_tf32(from[at]);
                 }
     }
     // A row of x from memory, and into its slot.
@@ -62,23 +69,26 @@ template <int PERIOD, bool FLIPPED> struct wg_chain {
             int e = threadIdx.x + i * threads;
             uint4 rounded = {wg_tf32(coming[i].x), wg_tf32(coming[i].y), wg_tf32(coming[i].z), wg_tf32(coming[i].w)};
             if (e < places * chunks)
-                *(uint4 *)(room + row % 2 * line_bytes + e % chunks * apart + e / chunks * 16) = rounded;
+                *(uint4 *)(room + row % slots * line_bytes + e % chunks * apart + e / chunks * 16) = rounded;
         }
     }
-    // Where the sums of a line lie that are passed on.
-    __device__ __forceinline__ float4 *handed_over(int line, int turn) const
+    // Where the sums of a link lie that are passed on.
+    __device__ __forceinline__ float4 *handed_over(int link, int turn) const
     {
-        return (float4 *)(room + 2 * line_bytes + (line * 2 + turn % 2) * handed) + (threadIdx.x & 127);
+        return (float4 *)(room + slots * line_bytes + (link * 2 + turn % 2) * handed) + (threadIdx.x & 127);
     }
-    // Add the products with a row of x to the sums.
-    __device__ __forceinline__ void multiply(float (&total)[sums], wg_u32 base, int row) const
+    // Add the products with the rows of x up to this turn's to the sums.
+    __device__ __forceinline__ void multiply(float (&total)[sums], wg_u32 base, int turn) const
     {
-        wg_u64 right = wg_described_chunks(base + row % 2 * line_bytes, apart);
         wg_products_begin();
 #pragma unroll
-        for (int tap = 0; tap < taps; tap++)
+        for (int l = 0; l < LINES; l++) {
+            int slot = (turn + l + 2) % slots;  // of row turn - LINES + 1 + l
+            wg_u64 right = wg_described_chunks(base + slot * line_bytes, even ? apart : 16);
 #pragma unroll
-            for (int k = 0; k < steps; k++) wg_multiply(total, weight[tap][k], right + tap + k * 2 * (apart >> 4), 1);
+            for (int k = 0; k < steps; k++)
+                wg_multiply(total, weight[l][k], right + tap_of(k) + chunk_of(k) * (apart >> 4), 1);
+        }
         wg_products_commit();
     }
     __device__ __forceinline__ void store(const float (&total)[sums], float *y, int row, int first) const
@@ -91,17 +101,17 @@ template <int PERIOD, bool FLIPPED> struct wg_chain {
     }
 };
 
-// The rows of y from `first` to `last` by a block.
-template <int PERIOD, bool FLIPPED>
+// The rows of y from `first` to `last` by a block: a link is its lines behind the one before it.
+template <int LINES, int PERIOD, bool FLIPPED>
 __device__ __forceinline__ void wg_convolve_chain(const float *x, const float *weight, float *to, int images, int out, int first,
                                                   int last)
 {
-    typedef wg_chain<PERIOD, FLIPPED> Chain;
+    typedef wg_chain<LINES, PERIOD, FLIPPED> Chain;
     extern __shared__ __align__(128) char shared[];
     wg_u32 base = wg_shared_address(shared);
-    int line = threadIdx.x / 128;
+    int link = threadIdx.x / 128;
     Chain chain = {x, images, shared};
-    chain.take_weight(weight, line, out);
+    chain.take_weight(weight, link, out);
     chain.load(first);
     chain.keep(first);
     chain.load(first + 1);
@@ -109,10 +119,10 @@ __device__ __forceinline__ void wg_convolve_chain(const float *x, const float *w
     __syncthreads();
     for (int turn = first; turn < last + Chain::lines - 1; turn++) {
         float total[Chain::sums];
-        const float4 *before = chain.handed_over(line - 1, turn + 1);
+        const float4 *before = chain.handed_over(link - 1, turn + 1);
 #pragma unroll
         for (int i = 0; i < Chain::sums / 4; i++) {
-            float4 four = line ? before[i * 128] : make_float4(0, 0, 0, 0);
+            float4 four = link ? before[i * 128] : make_float4(0, 0, 0, 0);
             total[i * 4] = four.x, total[i * 4 + 1] = four.y, total[i * 4 + 2] = four.z, total[i * 4 + 3] = four.w;
         }
         chain.multiply(total, base, turn);
@@ -120,13 +130,13 @@ __device__ __forceinline__ void wg_convolve_chain(const float *x, const float *w
         chain.load(turn + 2);
         wg_products_wait<0>();
         wg_products_settled(total);
-        if (line < Chain::lines - 1) {
-            float4 *next = chain.handed_over(line, turn);
+        if (link < Chain::links - 1) {
+            float4 *next = chain.handed_over(link, turn);
 #pragma unroll
             for (int i = 0; i < Chain::sums / 4; i++)
                 next[i * 128] = make_float4(total[i * 4], total[i * 4 + 1], total[i * 4 + 2], total[i * 4 + 3]);
-        } else if (turn - line >= first) {
-            chain.store(total, to, turn - line, out);
+        } else if (turn - Chain::lines + 1 >= first) {
+            chain.store(total, to, turn - Chain::lines + 1, out);
         }
         wg_show_tensor_cores();
         __syncthreads();

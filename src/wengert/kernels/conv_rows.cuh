@@ -1,4 +1,4 @@
-// What the convolutions share that keep rows of images in shared memory (conv_slide.cuh, conv_sweep.cuh, conv_held.cuh,
+// What the convolutions share that keep rows of images in shared memory (conv_slide.cuh, conv_sweep.cuh and
 // conv_chain.cuh): how rows come there, and how wgmma is told of chunks.
 #pragma once
 #include "mma.cuh"

@@ -1,7 +1,7 @@
 """Convolutions on a CUDA device by our own kernels: implicit matrix products over channels-last images.
 
 The three primitives of `ops.convolve` on the tiles of `gemm`, and by kernels that keep rows of images where they can
-(`convolution_slide`, `convolution_held`). Values that come channels first, and channels that do not
+(`convolution_slide`, `convolution_chain`). Values that come channels first, and channels that do not
 fill chunks of 16 bytes, are rearranged into temporaries before, and back after. Few channels under a stride of 2 along
 the last axis are folded: two neighbouring columns count as one with twice the channels, so that a kernel of 7x7 over 3
 channels becomes one of 7x4 over 8, and chunks stay whole.
@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from wengert.dtypes import float32
-from wengert.kernels import convolution_held, convolution_slide
+from wengert.kernels import convolution_chain, convolution_slide
 from wengert.kernels.arrange import Arrangement, swap
 from wengert.kernels.convolution_form import Convolution, Form, convolution
 from wengert.kernels.gemm import candidates, expected
@@ -39,7 +39,7 @@ def tiles(c: Convolution, device: Device) -> Sequence[Tile | None]:
         return []
     if c.direct:
         return [None]
-    by_rows = [*convolution_slide.tiles(c, device), *convolution_held.tiles(c, device)]
+    by_rows = [*convolution_slide.tiles(c, device), *convolution_chain.tiles(c, device)]
     return [*by_rows, *Plan(c, device).tiles()]
 
 
@@ -49,8 +49,8 @@ def work(c: Convolution, first: str, second: str, result: str, device: Device, t
         return Work((_directly(c, first, second, result),))
     if tile.rung in ("slide", "sweep"):
         return convolution_slide.work(c, tile, first, second, result, device)
-    if tile.rung in ("held", "chain"):
-        return convolution_held.work(c, tile, first, second, result, device)
+    if tile.rung == "chain":
+        return convolution_chain.work(c, tile, first, second, result, device)
     return Plan(c, device).work(tile, first, second, result)
 
 
@@ -74,7 +74,7 @@ def outdoes_libraries(c: Convolution, device: Device) -> bool:
     return (c.form.ins <= _FEW and takes) or _is_one_wave(c, device)
 
 
-_BY_ROWS = ("slide", "sweep", "held", "chain")
+_BY_ROWS = ("slide", "sweep", "chain")
 _USED = 0.8  # of the positions that are multiplied: those that exist
 _POSITIONS = 512  # for each SM to begin with
 
