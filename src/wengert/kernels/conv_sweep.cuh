@@ -60,7 +60,8 @@ struct wg_sweep {
 #pragma unroll
             for (int i = 0; i < 4; i++) to[place % kept][i] = wg_tf32(from[i / 2][place * c::x_pitch + i % 2 * 8]);
     }
-    __device__ __forceinline__ void multiply(int turn, wg_u32 base)
+    // Add up a turn's products; `between` is called after those of each position of a span were started.
+    template <class Between> __device__ __forceinline__ void multiply(int turn, wg_u32 base, const Between &between)
     {
         int line = threadIdx.x / 128, lane = threadIdx.x & 31, start = turn * (c::rows * s::stride1) % c::slots;
         wg_u64 right = wg_described_chunks(base + y_start + turn % 3 * y_bytes, 1024);
@@ -80,6 +81,7 @@ struct wg_sweep {
             for (int tap = 0; tap < taps; tap++)
                 wg_multiply(sums[tap], left[(p * step + tap) % kept], right + p * (2048 >> 4), 1);
             wg_products_commit();
+            between(p);
             if (p + 1 < c::span) {
                 wg_products_wait<1>();
                 read(left, x, p * step + taps, (p + 1) * step + taps);
@@ -134,11 +136,14 @@ __device__ __forceinline__ void wg_convolve_weight_sweep(const float *x, const f
         wg_wait<c::stages - 2>();
         wg_show_tensor_cores();
         __syncthreads();
-        bring(c::rows * s::stride1);
-        wg_commit();
-        sweep.keep(turn + 1);
-        sweep.load(turn + 2);
-        sweep.multiply(turn, base);
+        sweep.multiply(turn, base, [&](int position) {
+            if (position == 0) {
+                bring(c::rows * s::stride1);
+                wg_commit();
+            }
+            if (position == 1) sweep.keep(turn + 1);
+            if (position == 2) sweep.load(turn + 2);
+        });
     }
     sweep.store(to + (((long long)part * s::outs + out) * s::kernel1 * s::kernel2) * s::ins + in);
     wg_wait<0>();
