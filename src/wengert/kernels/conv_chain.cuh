@@ -127,6 +127,7 @@ __device__ __forceinline__ void wg_convolve_chain(const float *x, const float *w
         }
         chain.multiply(total, base, turn);
         chain.keep(turn + 1);
+        wg_show_tensor_cores();
         chain.load(turn + 2);
         wg_products_wait<0>();
         wg_products_settled(total);
@@ -135,10 +136,8 @@ __device__ __forceinline__ void wg_convolve_chain(const float *x, const float *w
 #pragma unroll
             for (int i = 0; i < Chain::sums / 4; i++)
                 next[i * 128] = make_float4(total[i * 4], total[i * 4 + 1], total[i * 4 + 2], total[i * 4 + 3]);
-        } else if (turn - Chain::lines + 1 >= first) {
-            chain.store(total, to, turn - Chain::lines + 1, out);
         }
-        wg_show_tensor_cores();
-        __syncthreads();
+        __syncthreads();  // the last link stores while the others multiply
+        if (link == Chain::links - 1 && turn - Chain::lines + 1 >= first) chain.store(total, to, turn - Chain::lines + 1, out);
     }
 }

@@ -87,7 +87,6 @@ struct wg_sweep {
                 read(left, x, p * step + taps, (p + 1) * step + taps);
             }
         }
-        wg_products_wait<0>();
     }
     // The sums into (outs, lines, taps, ins).
     __device__ __forceinline__ void store(float *to)
@@ -131,19 +130,27 @@ __device__ __forceinline__ void wg_convolve_weight_sweep(const float *x, const f
     }
     sweep.load(first);
     sweep.keep(first);
+    wg_show_tensor_cores();
     sweep.load(first + 1);
-    for (int turn = first; turn < last; turn++) {
+    auto arrived = [&] {
         wg_wait<c::stages - 2>();
-        wg_show_tensor_cores();
         __syncthreads();
+    };
+    arrived();
+    for (int turn = first; turn < last; turn++) {
         sweep.multiply(turn, base, [&](int position) {
             if (position == 0) {
                 bring(c::rows * s::stride1);
                 wg_commit();
             }
-            if (position == 1) sweep.keep(turn + 1);
+            if (position == 1) {
+                sweep.keep(turn + 1);
+                wg_show_tensor_cores();
+            }
             if (position == 2) sweep.load(turn + 2);
         });
+        arrived();
+        wg_products_wait<0>();
     }
     sweep.store(to + (((long long)part * s::outs + out) * s::kernel1 * s::kernel2) * s::ins + in);
     wg_wait<0>();
