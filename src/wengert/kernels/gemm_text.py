@@ -244,6 +244,7 @@ extern "C" __global__ void __launch_bounds__(256) add_up(
     {_BATCH}
     {result.made}
     {kind} sum = 0;
+#pragma unroll {16 if split >= 32 else 4}
     for (int i = 0; i < count; i++) sum += parts[i * all + e];
     out(row, column, &sum);
 }}
