@@ -9,7 +9,7 @@
 // weight on the right it would be twice as much.
 //
 // A turn is a row of x, numbered as rows of y in conv_slide.cuh are. On an H200 256 images of 56 x 56 places and 64 channels
-// take 0.15 ms, cuDNN 0.28.
+// take 0.21 ms, cuDNN 0.28.
 #pragma once
 #include "conv_rows.cuh"
 #include "wgmma.cuh"
