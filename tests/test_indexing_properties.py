@@ -67,7 +67,7 @@ def filled(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(shapes_and_keys())
 def test_reading_equals_numpys(shape_and_key: tuple[tuple[int, ...], Any]) -> None:
     shape, key = shape_and_key
@@ -77,7 +77,7 @@ def test_reading_equals_numpys(shape_and_key: tuple[tuple[int, ...], Any]) -> No
     np.testing.assert_array_equal(found, array[key])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(shapes_and_keys(), st.data())
 def test_writing_equals_numpys(shape_and_key: tuple[tuple[int, ...], Any], data: st.DataObject) -> None:
     shape, key = shape_and_key
@@ -96,7 +96,7 @@ def _ones_in_front(shape: tuple[int, ...]) -> int:
     return next((i for i, n in enumerate(shape) if n != 1), len(shape))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(shapes_and_keys())
 def test_gradient_of_reading_equals_numpys_scatter(shape_and_key: tuple[tuple[int, ...], Any]) -> None:
     shape, key = shape_and_key

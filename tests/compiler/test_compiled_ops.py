@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,22 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compil
 
 CASES = collect()
 UNIT = 60  # graphs to a C unit
+
+
+def every_second(cases: Sequence[Any], first: int) -> list[Any]:
+    """Every second case of each function, from the first or from the second one on."""
+    functions: dict[str, list[Any]] = {}
+    for case in cases:
+        functions.setdefault(case.name, []).append(case)
+    return [case for same in functions.values() for case in same[first::2]]
+
+
+def units() -> Iterator[Any]:
+    """All cases in lists of UNIT: of each function one half is always run, the other by `make test-all`."""
+    for first, marks in ((0, ()), (1, pytest.mark.slow)):
+        cases = every_second(CASES, first)
+        for start in range(0, len(cases), UNIT):
+            yield pytest.param(cases[start : start + UNIT], marks=marks, id=f"{first}-{start}")
 
 
 def outputs_of(call: Call, inputs: list[Node]) -> list[Node]:
@@ -62,11 +79,11 @@ def record(case: Any, dtype: Any = wg.float64) -> tuple[list[Node], list[np.ndar
     return inputs, arrays, outputs
 
 
-@pytest.mark.parametrize("start", range(0, len(CASES), UNIT))
-def test_compiled_equals_reference(start: int) -> None:
+@pytest.mark.parametrize("cases", units())
+def test_compiled_equals_reference(cases: list[Any]) -> None:
     wg.synchronize()  # a generator's counter is read as a constant: it must have a value
     since = now()
-    recorded = [(case, record(case)) for case in CASES[start : start + UNIT]]
+    recorded = [(case, record(case)) for case in cases]
     kept = [(case, parts) for case, parts in recorded if parts is not None]
     inputs = [node for _, (nodes, _, _) in kept for node in nodes]
     arrays = [array for _, (_, values, _) in kept for array in values]

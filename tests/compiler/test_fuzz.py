@@ -20,7 +20,7 @@ from wengert.ops.core import cast, data, literal, placeholder
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
 
-BLOCKS = 15
+BLOCKS = 10
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

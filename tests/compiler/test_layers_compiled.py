@@ -27,13 +27,18 @@ GROUPS = {
         *("TRANSFORMERS", "LOSSES"),
     )
 }
-FEW_SECONDS = ("LINEAR", "POOLING", "ACTIVATIONS")  # dynamically a group is two programs
+FEW_SECONDS = ("LINEAR", "POOLING", "ACTIVATIONS")
+MANY_SECONDS = ("TRANSFORMERS",)  # made of layers in other groups; a GPT is compiled with the models
+
+
+def _marks(slow: bool) -> list[Any]:
+    return [pytest.mark.slow] if slow else []
 
 
 @pytest.mark.parametrize(
     "group, dtype",
     [
-        pytest.param(name, dtype, marks=[pytest.mark.slow] * (name not in FEW_SECONDS and dtype == "float32"))
+        pytest.param(name, dtype, marks=_marks(name not in FEW_SECONDS if dtype == "float32" else name in MANY_SECONDS))
         for name in GROUPS
         for dtype in ("float64", "float32")
     ],
@@ -44,7 +49,8 @@ def test_a_group_of_layers_replayed(group: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "group", [pytest.param(name, marks=[] if name in FEW_SECONDS else pytest.mark.slow) for name in GROUPS]
+    "group",
+    [pytest.param(name, marks=_marks(name not in ("LINEAR", "POOLING"))) for name in GROUPS],  # two programs each
 )
 def test_a_group_of_layers_dynamically(group: str, dtype: str) -> None:
     assert_compiled_as_interpreted(dynamic, partial(training, GROUPS[group]), dtype)

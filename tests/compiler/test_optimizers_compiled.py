@@ -22,7 +22,7 @@ OURS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 def test_all_optimizers_replayed(dtype: str) -> None:
     assert_compiled_as_interpreted(replayed, training, dtype)
 

@@ -259,7 +259,8 @@ def unit(works: Iterable[Work]) -> str:
 @pytest.mark.parametrize("device", [RTX_2080, H200], ids=lambda device: f"sm_{device.arch}")
 def test_kernels_compile(device: Device) -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
-    kinds = [(name, dtype) for name in KERNELS for dtype in (wg.float32, wg.bfloat16) if name not in ("entropy",)]
+    first = device is H200  # each kernel in one of the dtypes for one device, in the other for the other
+    kinds = [(name, (wg.float32, wg.bfloat16)[(first + i) % 2]) for i, name in enumerate(KERNELS) if name != "entropy"]
     programs = [CudaGraph(graph_of(*kind), lambda kernel: write(kernel, device)) for kind in kinds]
     x = [placeholder((n,), wg.bfloat16) for n in (100, 7)]
     many = write_many(CudaGraph(Graph(x, [x[0] * 2.0, x[1] * 2.0])).kernels, device)

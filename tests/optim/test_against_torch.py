@@ -145,8 +145,18 @@ def test_a_parameter_without_a_gradient_sits_the_step_out(case: tuple[str, dict[
     assert [int(state["step"]) for state in optimizer.state_dict()["state"].values()] == [19, 10, 19, 20]
 
 
-@pytest.mark.parametrize("tier", ["interpret", "compile"])
-@pytest.mark.parametrize("case", ONE_EACH, ids=identifier)
+COMPILED = ("SGD", "AdamW")  # the others' programs are built by `make test-all`
+
+
+@pytest.mark.parametrize(
+    "case, tier",
+    [
+        pytest.param(case, tier, marks=[pytest.mark.slow] * (tier == "compile" and case[0] not in COMPILED))
+        for case in ONE_EACH
+        for tier in ("interpret", "compile")
+    ],
+    ids=str,
+)
 def test_saved_and_loaded_in_the_middle(
     case: tuple[str, dict[str, Any]], tier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
