@@ -27,9 +27,9 @@ def page(report: Report) -> str:
         _introduction(report),
         _ceilings(report),
         _costs(report) if has_gpu else "",
-        _crossovers(shown) if has_gpu else "",
-        _speedups(shown) if has_gpu else "",
-        _times(shown),
+        _crossovers(shown) if shown["crossovers"] else "",
+        _speedups(shown) if shown["crossovers"] else "",
+        _times(shown) if shown["points"] else "",
         _roofline(shown),
         _every(report) if has_gpu else "",
         _table(report),
@@ -81,9 +81,9 @@ def _ceilings(report: Report) -> str:
     rows = [
         (
             DEVICES[device],
-            f"{short(found['bandwidth'])}B/s",
-            f"{short(found['float32'])}FLOP/s",
-            f"{short(found['bfloat16'])}FLOP/s" if "bfloat16" in found else "",
+            short(found["bandwidth"], "B/s"),
+            short(found["float32"], "FLOP/s"),
+            short(found["bfloat16"], "FLOP/s") if "bfloat16" in found else "",
         )
         for device, found in report["ceilings"].items()
     ]
@@ -97,11 +97,11 @@ def _costs(report: Report) -> str:
     cost = report["launch"]
     rows = [
         (
-            f"{short(c['bytes'])}B",
+            short(c["bytes"], "B"),
             seconds(c["upload"]),
-            f"{short(c['bytes'] / c['upload'])}B/s",
+            short(c["bytes"] / c["upload"], "B/s"),
             seconds(c["download"]),
-            f"{short(c['bytes'] / c['download'])}B/s",
+            short(c["bytes"] / c["download"], "B/s"),
         )
         for c in report["copies"]
     ]
@@ -115,7 +115,9 @@ def _costs(report: Report) -> str:
 
 
 def _crossovers(report: Report) -> str:
-    rows = [(c["case"], c["pass"], c["unit"], _start(c, "staying"), _start(c, "copied")) for c in report["crossovers"]]
+    rows = [
+        (c["case"], c["pass"], c["unit"], start_of(c, "staying"), start_of(c, "copied")) for c in report["crossovers"]
+    ]
     head = ["", "pass", "size counts", "GPU is faster from", "copied there and back every time"]
     return (
         "<h2>Where the GPU starts to pay</h2><p>The size from which on the GPU is faster, read off between the sizes "
@@ -124,7 +126,7 @@ def _crossovers(report: Report) -> str:
     )
 
 
-def _start(c: dict[str, Any], name: str) -> str:
+def start_of(c: dict[str, Any], name: str) -> str:
     """The size from which on the GPU pays, in words."""
     if name not in c:
         return ""
@@ -138,7 +140,7 @@ def _speedups(report: Report) -> str:
         (f"{c['case']}, {c['pass']}", c["speedup"], f"{c['case']}, {c['pass']}, at {short(c['at'])} {c['unit']}")
         for c in found
     ]
-    return f"<h2>How much faster, at the largest size that both did</h2>{bars(rows)}" if rows else ""
+    return f'<h2>How much faster, at the largest size that both did</h2><div class="scroll">{bars(rows)}</div>'
 
 
 # --- plots ----------------------------------------------------------------------------------------------------------
@@ -185,7 +187,8 @@ def _said(p: Point) -> str:
     if p.get("copies"):
         said += f", copies {seconds(p['copies'])}"
     if p.get("bytes"):
-        said += f"; {short(p['bytes'] / p['seconds'])}B/s, {short(p['flops'] / p['seconds'])}FLOP/s"
+        rates = short(p["bytes"] / p["seconds"], "B/s"), short(p["flops"] / p["seconds"], "FLOP/s")
+        said += f"; {rates[0]}, {rates[1]}"
     return said
 
 
@@ -218,7 +221,7 @@ def _roofline(report: Report) -> str:
     return (
         "<h2>Against the ceilings</h2><p>Forward passes at the largest size. What is below the slope waits for memory, "
         "what is below the flat for arithmetic; the distance to the line is what is left to win. Ops that the caches "
-        f"serve can be above it.</p>{axes.svg()}"
+        f'serve can be above it.</p><div class="scroll">{axes.svg()}</div>'
     )
 
 
@@ -247,7 +250,7 @@ def _every(report: Report) -> str:
 
 
 def _gain(c: dict[str, Any]) -> list[str]:
-    return [f"{c['speedup']:.3g} x at {short(c['at'])}", _start(c, "staying"), _start(c, "copied")]
+    return [f"{c['speedup']:.3g} x at {short(c['at'])}", start_of(c, "staying"), start_of(c, "copied")]
 
 
 def _rate(number: float) -> str:
@@ -268,9 +271,9 @@ def _table(report: Report) -> str:
             seconds(p["seconds"]),
             seconds(p["host"]) if p.get("host") else "",
             seconds(p["copies"]) if p.get("copies") else "",
-            f"{short(moved)}B/s" if moved else "",
+            short(moved, "B/s") if moved else "",
             f"{moved / ceiling['bandwidth']:.0%}" if moved and ceiling else "",
-            f"{short(done)}FLOP/s" if done else "",
+            short(done, "FLOP/s") if done else "",
             f"{done / top:.0%}" if done and top else "",
         ]
 

@@ -117,16 +117,17 @@ def bars(rows: Sequence[tuple[str, float, str]], width: int = 760) -> str:
     return f'<svg viewBox="0 0 {width} {len(rows) * row + 10}" width="{width}" role="img">\n{"".join(parts)}\n</svg>'
 
 
-def short(number: float) -> str:
-    """A number in few characters.
+def short(number: float, unit: str = "") -> str:
+    """A number in few characters, perhaps with its unit.
 
-    >>> [short(n) for n in (1, 64, 4096, 1e6, 2.5e9)]
-    ['1', '64', '4.1k', '1M', '2.5G']
+    >>> [short(n) for n in (1, 64, 4096, 1e6, 2.5e9)], short(2.5e9, "B/s")
+    (['1', '64', '4.1k', '1M', '2.5G'], '2.5 GB/s')
     """
-    for unit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= unit:
-            return f"{number / unit:.3g}{letter}" if number / unit >= 10 else f"{number / unit:.2g}{letter}"
-    return f"{number:.3g}"
+    scale, letter = next(
+        (found for found in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")) if number >= found[0]), (1.0, "")
+    )
+    digits = 2 if letter and number < 10 * scale else 3
+    return f"{number / scale:.{digits}g}{' ' if unit else ''}{letter}{unit}"
 
 
 def seconds(number: float) -> str:
