@@ -15,19 +15,22 @@ SEED   ?= 0
 comma := ,
 VENV  := .venv
 BIN   := $(VENV)/bin
-PIP   := $(BIN)/python -m pip install -qq --disable-pip-version-check
+PIP   := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
 
 CORE_STAMP := $(VENV)/stamp-core
 TRAIN_STAMP := $(VENV)/stamp-train
 TEST_STAMP := $(VENV)/stamp-test$(if $(EXTRAS),-$(EXTRAS))
+WHOLE_STAMP := $(VENV)/stamp-whole$(if $(EXTRAS),-$(EXTRAS))
 LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes fuzz clean
+.PHONY: help environment demo test test-all lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes fuzz clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+environment: $(WHOLE_STAMP)  ## install at once what the commands below would install one by one
 
 demo: $(TRAIN_STAMP)  ## train a small network on handwritten digits
 	@$(BIN)/wengert train digits --model mlp
@@ -107,6 +110,11 @@ $(TEST_STAMP): pyproject.toml | $(BIN)/python
 	@echo "installing wengert[test$(if $(EXTRAS),$(comma)$(EXTRAS))]"
 	@$(PIP) -e ".[test$(if $(EXTRAS),$(comma)$(EXTRAS))]"
 	@touch $@
+
+$(WHOLE_STAMP): pyproject.toml | $(BIN)/python
+	@echo "installing wengert[test,lint,docs$(if $(EXTRAS),$(comma)$(EXTRAS))]"
+	@$(PIP) -e ".[test,lint,docs$(if $(EXTRAS),$(comma)$(EXTRAS))]"
+	@touch $(CORE_STAMP) $(TRAIN_STAMP) $(TEST_STAMP) $(LINT_STAMP) $(DOCS_STAMP) $@
 
 $(LINT_STAMP): pyproject.toml | $(BIN)/python
 	@echo "installing wengert[lint]"

@@ -79,7 +79,7 @@ def record(case: Any, dtype: Any = wg.float64) -> tuple[list[Node], list[np.ndar
     return inputs, arrays, outputs
 
 
-@pytest.mark.parametrize("cases", units())
+@pytest.mark.parametrize("cases", list(units()))
 def test_compiled_equals_reference(cases: list[Any]) -> None:
     wg.synchronize()  # a generator's counter is read as a constant: it must have a value
     since = now()
