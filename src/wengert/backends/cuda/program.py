@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.backends.cuda import told
 from wengert.backends.cuda.biases import biases
 from wengert.backends.cuda.candidates import Candidates, Step, adds_bias, is_hosted
 from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.graphs import device_of, on_host_alone, with_own_outputs
 from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.margins import with_margins
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
@@ -35,11 +37,10 @@ from wengert.compiler.groups import Plan, storage
 from wengert.compiler.memory import Life, lives, place
 from wengert.compiler.passes import Report
 from wengert.compiler.schedule import schedule
-from wengert.graph import Graph, Node, Shape, recorded_as
+from wengert.graph import Graph, Node, Shape
 from wengert.kernels import device_ops
 from wengert.kernels.launch import Device, TensorMap
 from wengert.location import describe
-from wengert.ops.core import CAST
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
@@ -228,42 +229,17 @@ class Program:
         """The CUDA C++ of all kernels."""
         return "\n".join(self.sources)
 
-    def text_of(self, number: int) -> str:
-        """The CUDA C++ of a step, each kernel after how its launch's shape was worked out."""
-        work = self.steps[number].work
-        launches = {} if work is None else {launch.entry: launch for launch in work.launches}
-        return "\n".join(f"// {x.grid} blocks of {x.block} threads: {x.why}\n{x.source}" for x in launches.values())
-
     def described(self) -> str:
         """What is launched, in order: how each launch's shape was worked out, which library or host op takes part."""
-        launches = sum(len(step.work.launches) for step in self.steps if step.work)
-        libraries = sum(step.vendor is not None for step in self.steps)
-        on_host = [step.node.op.name for step in self.steps if step.node is not None]
-        lines = [
-            f"{self.driver.name} ({self.device}): {launches} launches of our kernels, {libraries} calls of libraries, "
-            f"{len(on_host)} ops on the host{': ' + ', '.join(sorted(set(on_host))) if on_host else ''}; "
-            f"{self.arena_size / 1e6:.1f} MB of arena"
-        ]
-        lines += [f"  {self.tuned}"] if self.tuned is not None else []
-        for step in self.steps:
-            where = next((describe(node.location) for node in step.writes if node.location), "")
-            if step.node is not None:
-                lines.append(f"  {step.node.op.name}: on the host, by its reference  {where}")
-            if step.vendor is not None:
-                lines.append(f"  {step.writes[0].op.name}: {step.vendor.name}  {where}")
-            lines += [
-                f"  {launch.entry} {launch.grid} x {launch.block}: {launch.why}  {where}"
-                for launch in (step.work.launches if step.work else ())
-            ]
-            lines += [f"    {step.choice}"] if step.choice is not None else []
-        return "\n".join(lines)
+        return told.described(self)
+
+    def text_of(self, number: int) -> str:
+        """The CUDA C++ of a step, each kernel after how its launch's shape was worked out."""
+        return told.text_of(self.steps[number])
 
     def tuning(self) -> str:
         """Which candidates won: the time of each, against what would have run untimed."""
-        chosen = [step for step in self.steps if step.choice is not None]
-        head = str(self.tuned) if self.tuned is not None else f"{len(chosen)} of {len(self.steps)} steps chosen by time"
-        lines = [f"  {step.writes[0].op.name}: {step.choice.winner}: {step.choice}" for step in chosen if step.choice]
-        return "\n".join([head, *(f"{n} x{line}" for line, n in Counter(lines).items())])
+        return told.tuning(self)
 
     # --- running --------------------------------------------------------------------------------------------------
 
@@ -453,38 +429,6 @@ def _fills(step: Step, device: Device) -> bool:
     """Whether a step keeps all of a device busy, so that another beside it would only be in its way."""
     values = {node for node in (*step.reads, *step.writes) if not isinstance(node.dtype, tuple)}
     return sum(node.size * node.dtype.itemsize for node in values) >= FILLING * device.sms
-
-
-def device_of(graph: Graph) -> str:
-    """The GPU that a graph's values are on."""
-    for node in (*graph.nodes, *graph.inputs, *graph.outputs):
-        if node.device != "cpu":
-            return node.device
-    raise ValueError("no value of this graph is on a GPU")
-
-
-def with_own_outputs(graph: Graph) -> Graph:
-    """The graph with a copy for each output that lies where another does, as equal gradients do: none may alias."""
-    made, seen = set(graph.nodes), set[Node]()
-    outputs: list[Node] = []
-    for node in graph.outputs:
-        owner = storage(node)
-        if owner in seen and owner in made and node.device == owner.device:
-            with recorded_as(node.location, False):
-                node = CAST(node, dtype=node.dtype)
-        seen.add(owner)
-        outputs.append(node)
-    copies = [node for node in outputs if node not in made and node.op is CAST]
-    return Graph(graph.inputs, outputs, nodes=[*graph.nodes, *copies]) if copies else graph
-
-
-def on_host_alone(graph: Graph) -> set[Node]:
-    """What is on the host and made only from what is: the host can compute it while the device works."""
-    found = {node for node in (*graph.inputs, *graph.captured()) if node.device == "cpu"}
-    for node in graph.nodes:
-        if node.device == "cpu" and found.issuperset(node.sources):
-            found.add(node)
-    return found
 
 
 def _constant(node: Node, device: str) -> DeviceArray:
