@@ -144,7 +144,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_bench(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("only", nargs="*", help="families of ops, or models; all if none are named")
+    some = "families of ops, such as contract, reduce or normalize, or models; all if none are named"
+    parser.add_argument("only", metavar="family", nargs="*", help=some)
     parser.add_argument("--out", metavar="FILE", default="bench.html", help="the page's file (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=280.0, help="about how long (default: %(default)s)")
 

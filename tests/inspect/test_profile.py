@@ -156,6 +156,13 @@ def test_the_command_profiles_a_script(script, capsys, tmp_path):
     assert trace.exists()
 
 
+def test_several_tables_have_one_head_and_one_ceiling(script, capsys):
+    assert cli.main(["profile", "--by", "op", "--by", "line", str(script), "a", "--b"]) == 0
+    text = capsys.readouterr().out
+    assert text.count(" share ") == 2
+    assert text.count("building programs") == text.count("ceiling: ") == text.count("memory: ") == 1
+
+
 def test_the_commands_options_may_follow_the_script(script, capsys, tmp_path):
     trace = tmp_path / "trace.json"
     assert cli.main(["profile", str(script), "a", "--trace", str(trace), "--b", "1", "--", "--top", "x"]) == 0

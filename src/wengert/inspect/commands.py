@@ -51,7 +51,7 @@ def profile(script: str, arguments: Sequence[str], by: Sequence[str], top: int, 
     except SystemExit as error:
         if error.code not in (None, 0):
             print(f"wengert: the script ended with {error.code}", file=sys.stderr)
-    print("\n\n".join(found.table(each, top) for each in by))
+    print(found.table(by, top))
     if trace is not None:
         print(f"trace: {found.trace(trace)}")
     return found

@@ -26,7 +26,7 @@ from wengert.inspect.marks import Marks
 from wengert.inspect.memory import Memory
 from wengert.inspect.modules import Modules
 from wengert.inspect.passes import inside
-from wengert.inspect.table import Row, table
+from wengert.inspect.table import Row, ceilings, table
 from wengert.location import Location, describe
 from wengert.nn.hooks import calls
 from wengert.reference import watch
@@ -219,12 +219,17 @@ class Profile:
             found.setdefault(names[by](key), Row()).add(row)
         return dict(sorted(found.items(), key=lambda item: -item[1].seconds))
 
-    def table(self, by: str = "kernel", top: int = 10) -> str:
-        """The rows that took longest, as text: times, rates, the share of what the machine can do, and memory."""
+    def table(self, by: str | Sequence[str] = "kernel", top: int = 10) -> str:
+        """The rows that took longest, as text: times, rates, the share of what the machine can do, and memory.
+
+        `by` names a kind of rows, or several: there is a table for each.
+        """
         rest = max(self.seconds - self.computing - self.building, 0.0)
         parts = {"computing": self.computing, "building programs": self.building, "Python": rest}
         head = f"{self.seconds:.4g} s: " + ", ".join(f"{name} {seconds:.4g}" for name, seconds in parts.items())
-        return "\n".join([head, table(self.rows(by), by, self.seconds, top), self.memory.text()])
+        kinds = [by] if isinstance(by, str) else by
+        tables = "\n\n".join(table(self.rows(kind), kind, self.seconds, top) for kind in kinds)
+        return "\n".join([head, tables, ceilings(self.rows()), self.memory.text()])
 
     def __str__(self) -> str:
         return self.table()

@@ -103,15 +103,18 @@ def _least(run: Callable[[], Any], repeats: int = 5) -> float:
 
 def table(rows: Mapping[str, Row], by: str, total: float, top: int) -> str:
     """The first rows with their share of the time, rates, and the share of the ceiling that they reached."""
-    ceilings = {row.device: ceiling(row.device) for row in rows.values()} or {"cpu": ceiling()}
     lines = [f"{'ms':>10} {'share':>6} {'calls':>7} {'moved':>10} {'GFLOP':>8} {'ceiling':>8}  {by}"]
     for name, row in list(rows.items())[:top]:
         lines.append(
             f"{row.seconds * 1e3:>10.3f} {row.seconds / total:>6.1%} {row.count:>7} {bytes_text(row.moved):>10} "
-            f"{row.flops / 1e9:>8.3f} {ceilings[row.device].share(row):>8.0%}  {name}"
+            f"{row.flops / 1e9:>8.3f} {ceiling(row.device).share(row):>8.0%}  {name}"
         )
     if len(rows) > top:
         lines.append(f"           and {len(rows) - top} more")
-    several = len(ceilings) > 1
-    lines += [f"ceiling{' of ' + device if several else ''}: {each}" for device, each in ceilings.items()]
     return "\n".join(lines)
+
+
+def ceilings(rows: Mapping[str, Row]) -> str:
+    """The ceilings of the devices that rows were counted on."""
+    devices = list(dict.fromkeys(row.device for row in rows.values())) or ["cpu"]
+    return "\n".join(f"ceiling{' of ' + each if len(devices) > 1 else ''}: {ceiling(each)}" for each in devices)
