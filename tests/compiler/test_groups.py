@@ -314,6 +314,18 @@ def test_what_reads_more_than_it_is_large_is_stored_on_a_gpu(device: str, stored
     assert len(found.intersection(sums)) == stored
 
 
+@pytest.mark.parametrize(("dtype", "stored"), [(wg.bfloat16, True), (wg.float32, False)])
+def test_a_stream_to_which_halves_are_added_is_stored_where_reading_them_again_is_as_long(
+    dtype: Any, stored: bool
+) -> None:
+    x, part = placeholder((512, 512), wg.float32, "cuda:0"), placeholder((512, 512), dtype, "cuda:0")
+    stream = x + cast(part, wg.float32)
+    uses = 3 if dtype is wg.bfloat16 else 2  # reading both again is then as long as storing the sum
+    graph = Graph([x, part], [SUM(stream * k, axes=(0,), keepdims=False) for k in range(2, 2 + uses)])
+    inlined = {node for node in graph.nodes if node.op is not SUM}
+    assert (stream in stored_values(graph, inlined, lambda node: node.sources)) == stored
+
+
 def test_what_is_no_larger_than_what_it_is_read_from_is_computed_again_on_a_gpu() -> None:
     """An activation in float32 of a product in bfloat16 takes twice its memory."""
     product = placeholder((512, 512), wg.bfloat16, "cuda:0")

@@ -124,9 +124,13 @@ def _large_leaves(node: Node, leaves: Mapping[Node, tuple[Node, ...]]) -> tuple[
 
 
 def reads_too_much(node: Node, leaves: Collection[Node], uses: int) -> bool:
-    """Whether computing a large value wherever it is used reads more from a GPU's memory than storing it would move."""
+    """Whether computing a large value wherever it is used reads more from a GPU's memory than storing it would move.
+
+    Where that is the same it is stored if halves take part: the two passes of a normalization, and a stream to which
+    products are added, which is shorter to read than all that was added.
+    """
     if node.size < LARGE or len(leaves) < 2:
         return False
     together = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     again, stored = together * (uses - 1), node.size * node.dtype.itemsize * uses
-    return again > stored or (again == stored and node.dtype in HALF)  # two passes of a normalization
+    return again > stored or (again == stored and any(x.dtype in HALF for x in (node, *leaves)))

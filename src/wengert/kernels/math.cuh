@@ -180,11 +180,18 @@ WG uint16_t wg_to_bf16(float x) {
     uint32_t b = wg_bits_f32(x), up = b + 0x7fffu + ((b >> 16) & 1);
     return (uint16_t)(((b & 0x7fffffffu) > 0x7f800000u ? b | 0x400000u : up) >> 16);
 }
+WG float wg_round_bf16(float x) { return wg_from_bf16(wg_to_bf16(x)); }
 #else
 WG uint16_t wg_to_bf16(float x) {
     uint16_t h;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
     return h;
+}
+/* As the upper of two, a rounded number lies where its float32 does. The instruction for two is the quick one. */
+WG float wg_round_bf16(float x) {
+    uint32_t b;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(b) : "f"(x), "f"(0.0f));
+    return wg_of_bits_f32(b);
 }
 #endif
 #ifdef WG_EMULATED

@@ -1001,8 +1001,8 @@ WG uint16_t wg_to_f16(float x) {
     uint32_t large = size > 0x7f800000u ? 0x7e00u | ((size >> 13) & 0x3ffu) : 0x7c00u;
     return (uint16_t)(sign | (size < 0x38800000u ? small : size < 0x477ff000u ? normal : large));
 }
-#endif
 WG float wg_round_bf16(float x) { return wg_from_bf16(wg_to_bf16(x)); }
+#endif
 WG float wg_round_f16(float x) { return wg_from_f16(wg_to_f16(x)); }
 /* from float64: first to float32 with the last bit set if anything was dropped ("to odd"), and so rounded once */
 WG float wg_round_f16_f64(double x) {
