@@ -143,17 +143,21 @@ class EmulatedDriver:
         ctypes.memmove(pointer, source, size)
         return start, self.mark()
 
+    def prepared(self, work: Work) -> Work:
+        """A work as the emulator takes it."""
+        return pasted(work) if re.search(_BY_TEXT, work.launches[0].source) else work
+
     def kernels(self, launches: Iterable[Launch]) -> dict[tuple[str, str], Any]:
         """Those that are new are compiled together."""
         new = [x for x in launches if (x.source, x.entry) not in self.functions]
         if new:
             works = [Work((launch,)) for launch in new]
-            works = [pasted(work) if re.search(_BY_TEXT, work.launches[0].source) else work for work in works]
+            works = list(map(self.prepared, works))
             emulator = Emulator(works)
             for launch, work in zip(new, works):
                 function = emulator.library[emulator.names[work.launches[0].source, launch.entry]]
                 function.restype = ctypes.c_char_p
-                barriers = bool(re.search(r"__sync|__shfl|_sync\(", _with_headers(launch.source)))
+                barriers = bool(re.search(r"__sync|__shfl|_sync\(", _with_headers(work.launches[0].source)))
                 self.functions[launch.source, launch.entry] = function, barriers
         return self.functions
 

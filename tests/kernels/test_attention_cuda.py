@@ -13,7 +13,7 @@ from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.dtypes import bfloat16, float32, float64
 from wengert.graph import Node
-from wengert.kernels.attention_cuda import backward, forward, outdoes_libraries
+from wengert.kernels.attention_cuda import backward, forward, outdoes_libraries, parts_of_totals
 from wengert.kernels.attention_form import View, place_for_logarithms, view
 from wengert.kernels.launch import H200, RTX_2080
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
@@ -119,6 +119,36 @@ def test_tensor_cores_equal_the_reference(device: Any, shapes: Any, mask: Any, c
     for node, want in zip((y, *results), (exact(y), *exact(back))):
         got = np.asarray(arrays[f"n{node.serial}"], float)
         assert np.linalg.norm(got - want) < 5e-3 * np.linalg.norm(want), node
+
+
+@needs_compiler
+@pytest.mark.parametrize("device", [H200, pytest.param(AMPERE, marks=slow)], ids=lambda device: device.arch)
+def test_blocks_leave_the_totals_of_columns(device: Any) -> None:
+    """Two batches of 128 rows, each with the cotangents of query, key and value side by side."""
+    rng = np.random.default_rng(0)
+    g, *operands = (as_node(rng.normal(size=(2, 1, 128, 64)).astype(bfloat16)) for _ in range(4))
+    back = ATTENTION_BACKWARD(g, *operands, causal=True, scale=0.1, joined=True)
+    (result,), arrays = picks(back), dict[str, Any]()
+    work = backward(back, names_of(back, arrays), device, {0: result}, parts="parts")
+    assert work is not None and parts_of_totals(back, device) == (4, 192)
+    work = emulated(replace(work, workspace={name: n for name, n in work.workspace.items() if name != "parts"}))
+    arrays[f"n{result.serial}"] = np.full(result.shape, 99, bfloat16)
+    arrays["parts"] = np.full((4, 192), np.nan, np.float32)
+    Emulator([work]).run(work, arrays)
+    (want,) = exact(back)
+    got = arrays["parts"].sum(0)
+    assert np.abs(got - want.sum((0, 1)).reshape(-1)).max() < 2e-2 * np.abs(want).max()
+    assert np.linalg.norm(np.asarray(arrays[f"n{result.serial}"], float) - want) < 5e-3 * np.linalg.norm(want)
+
+
+def test_only_whole_tiles_of_joined_cotangents_have_totals() -> None:
+    def left(length: int, joined: bool, device: Any = H200) -> Any:
+        g, *operands = (as_node(np.zeros((2, 3, length, 64), bfloat16)) for _ in range(4))
+        attributes = {"joined": True} if joined else {}
+        return parts_of_totals(ATTENTION_BACKWARD(g, *operands, causal=True, scale=0.1, **attributes), device)
+
+    assert left(256, joined=True) == (2 * 256 // 64, 3 * 3 * 64)
+    assert left(200, joined=True) is left(256, joined=False) is left(256, True, RTX_2080) is None
 
 
 def exact(node: Node) -> Any:

@@ -209,12 +209,43 @@ template <class Shape, class T> __device__ __forceinline__ float wg_share_of(con
     return wg_quad_sum(share);
 }
 
+// The totals of a block's columns, put together through shared memory in the order of the warps.
+template <int WARPS, int N, int M>
+__device__ __forceinline__ void wg_leave_totals(const float (&sums)[N][M][4], float *room, float *to, int row, int rows,
+                                                int columns)
+{
+    int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < M; j++) {
+        float total[2] = {};
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (row + i * 16 + e / 2 * 8 < rows) total[e % 2] += sums[i][j][e];
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+#pragma unroll
+            for (int apart = 4; apart < 32; apart *= 2) total[e] += __shfl_xor_sync(0xffffffff, total[e], apart);
+            if (lane < 4) room[(warp * M + j) * 8 + lane * 2 + e] = total[e];
+        }
+    }
+    __syncthreads();
+    for (int c = threadIdx.x; c < columns; c += WARPS * 32) {
+        float total = 0;
+        for (int w = 0; w < WARPS; w++) total += room[w * M * 8 + c];
+        to[c] = total;
+    }
+}
+
 // Cotangents. A block owns keys (BY_KEY: their and their values' cotangents) or queries and walks over the others. Blocks of
-// queries come first, and leave the shares to those of keys.
+// queries come first, and leave the shares to those of keys. Where the three cotangents lie side by side in rows of
+// Shape::totals, `parts` gets the totals of each block's columns: a row for each block of a batch.
 template <class Shape, class Cores, int E, int V, int WARPS, int OTHER, bool BY_KEY, class T, class Mask>
 __device__ __forceinline__ void wg_attention_back_cores(const T *query, const T *key, const T *value, const Mask *mask,
-                                                        const T *g, const float *logarithms, float *shares, const T *y, T *to,
-                                                        T *to_value, char *shared)
+                                                        const T *g, const float *logarithms, float *shares, const T *y,
+                                                        float *parts, T *to, T *to_value, char *shared)
 {
     const int TALL = Cores::tall, owned = TALL * WARPS, threads = WARPS * 32, stage = OTHER * (E + V) * 2;
     const int own_rows = BY_KEY ? Shape::keys : Shape::queries, other_rows = BY_KEY ? Shape::queries : Shape::keys;
@@ -333,6 +364,17 @@ __device__ __forceinline__ void wg_attention_back_cores(const T *query, const T 
         for (int j = 0; j < E / 8; j++)
 #pragma unroll
             for (int e = 0; e < 4; e++) sums[i][j][e] *= (float)Shape::scale;
+    if constexpr (Shape::totals > 0) {
+        auto part = [&](long long at) {
+            long long block = at / ((long long)Shape::totals * own_rows) * (own_rows / owned) + first / owned;
+            return parts + block * Shape::totals + at % Shape::totals;
+        };
+        float *to_part = part(BY_KEY ? Shape::to_key_at(head) : Shape::to_query_at(head));
+        wg_leave_totals<WARPS>(sums, (float *)shared, to_part, row, own_rows, Shape::features);
+        if constexpr (BY_KEY)
+            wg_leave_totals<WARPS>(sums_v, (float *)shared, part(Shape::to_value_at(head)), row, own_rows, Shape::values);
+        __syncthreads();
+    }
     to += BY_KEY ? Shape::to_key_at(head) : Shape::to_query_at(head);
     wg_plain<T, Shape::features % 8 ? 1 : 8> out = {to, BY_KEY ? Shape::to_key_row : Shape::to_query_row, own_rows,
                                                     Shape::features};

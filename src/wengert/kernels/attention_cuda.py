@@ -39,7 +39,7 @@ def _shape(a: Attention) -> str:
     """The sizes and steps as constants for attention.cuh."""
     early = a.scale <= 0 or (a.mask is not None and a.mask.dtype != bool_)
     numbers = {name: getattr(a, name) for name in ("queries", "keys", "features", "values", "pitch")}
-    numbers |= {"causal": int(a.causal), "scaled_early": int(early)}
+    numbers |= {"causal": int(a.causal), "scaled_early": int(early), "totals": a.totals}
     numbers["free"] = int(not all(v.aligned(16 // a.dtype.itemsize) for v in a.views.values()))
     text = ""
     places = [(name, v.offset, v.steps, v.row) for name, v in a.views.items()]
@@ -114,7 +114,7 @@ def _launch(
 ) -> Launch:
     """A launch whose kernel takes these buffers, named as its text does."""
     mask = "unsigned char" if a.mask is None or a.mask.dtype == bool_ else "wg_element"
-    kinds = {"mask": mask, "logarithms": "wg_sum", "shares": "wg_sum"}
+    kinds = {"mask": mask, "logarithms": "wg_sum", "shares": "wg_sum", "parts": "float"}
     parameters = [f"{kinds.get(x, 'wg_element')} *{x}" for x in buffers]
     why = f"{tile.rung} {tile.own} x {tile.other} scores at a time, {tile.warps} warps"
     grid, block = (a.heads, -(-rows // tile.own), 1), (tile.warps * 32, 1, 1)
@@ -210,7 +210,7 @@ def _back(a: Attention, tile: Tile, given: Mapping[str, str], to: str, to_value:
     flag, results = ("true", "to, to_value") if by_key else ("false", "to, (wg_element *)0")
     operands = "query, key, value, mask, g, logarithms, shares"
     if tile.rung != "fma":
-        operands += ", y"
+        operands += ", y, parts" if a.totals else ", y, (float *)0"
         e, v = a.padded
         sizes = f"wg_shape, {tile.cores}, {e}, {v}, {tile.warps}, {tile.other}, {flag}"
         call = f"wg_attention_back_cores<{sizes}>({operands}, {results}, shared);"
@@ -225,13 +225,34 @@ def _back(a: Attention, tile: Tile, given: Mapping[str, str], to: str, to_value:
     return _launch(name, a, tile, call, buffers, rows, shared)
 
 
+def parts_of_totals(node: Node, device: Device) -> tuple[int, int] | None:
+    """How many parts of the totals of how many columns a backward by tensor cores can leave.
+
+    Its cotangents lie side by side in rows, as many as there are queries, and blocks have whole tiles of them.
+    """
+    a = attention(node)
+    tile = None if a is None or len(node.shape) != 1 else _back_tile(a, device)
+    if a is None or tile is None or tile.rung == "fma" or a.queries != a.keys or a.queries % a.pitch:
+        return None
+    size, columns = math.prod(node.shape[0]), a.results["to_query"][2]
+    batches = size // (columns * a.queries)
+    fills = size == a.heads * a.queries * (2 * a.features + a.values) == batches * columns * a.queries
+    same = all(row == columns for _, _, row in a.results.values())
+    return (batches * (a.queries // tile.own), columns) if fills and same else None
+
+
 def backward(
-    node: Node, named: Named, device: Device, results: Mapping[int, Node], kept: Sequence[Node] = ()
+    node: Node,
+    named: Named,
+    device: Device,
+    results: Mapping[int, Node],
+    kept: Sequence[Node] = (),
+    parts: str | None = None,
 ) -> Work | None:
     """The work of an attention's backward: shares and the cotangents of queries, then those of keys and values.
 
     `kept` is forward's result and what it kept; without them forward runs again. What nobody picks goes into a
-    temporary.
+    temporary. `parts` is a temporary in which blocks leave the totals of their columns: see `parts_of_totals`.
     """
     a = attention(node)
     walk, back = (None, None) if a is None else (_forward_tile(a, device), _back_tile(a, device))
@@ -254,6 +275,11 @@ def backward(
         workspace |= {y: a.heads * a.queries * a.values * a.dtype.itemsize, logarithms: statistics}
         launches.append(_walk(a, walk, given, y, logarithms))
     given |= {"logarithms": logarithms, "shares": "shares"}
+    left = parts_of_totals(node, device) if parts is not None else None
+    if parts is not None and left is not None:
+        a = replace(a, totals=left[1])
+        given["parts"] = parts
+        workspace[parts] = left[0] * left[1] * 4
     if back.rung == "fma":
         shares = {"y": y, "g": given["g"], "shares": "shares"}
         call = "wg_attention_shares<wg_shape>(y, g, shares);"

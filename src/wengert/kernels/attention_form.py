@@ -89,6 +89,7 @@ class Attention:
     views: Mapping[str, View]  # query, key, value; g backward
     results: Mapping[str, Layout]  # y; or to_query, to_key, to_value
     mask: Node | None
+    totals: int = 0  # the columns of joined cotangents that backward leaves totals of, if it does
 
     @property
     def heads(self) -> int:

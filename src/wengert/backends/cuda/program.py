@@ -29,6 +29,7 @@ from wengert.backends.cuda.order import Place, waits
 from wengert.backends.cuda.repeat import Fresh, Repeat
 from wengert.backends.cuda.stretch import ERROR_FLAG, Call, Stretch, VendorCall
 from wengert.backends.cuda.together import together
+from wengert.backends.cuda.totals import with_totals
 from wengert.backends.cuda.tuning import tune
 from wengert.backends.plan import buffers, inlines, picks
 from wengert.compiler.donate import donations
@@ -87,7 +88,8 @@ class Program:
         candidates = Candidates(self.plan, self.taken, self.picks, self.device, self.figures)
         self.tuned = tune(candidates, self.plan.groups, tuning) if tuning else None
         steps = [candidates.step(group) for group in self.plan.groups]
-        self.steps = together(with_margins(steps, self.taken, self.figures), self.taken, self.figures)
+        steps = with_totals(with_margins(steps, self.taken, self.figures), self.taken, candidates)
+        self.steps = together(steps, self.taken, self.figures)
         start = perf_counter()
         self._place_memory()
         self.seconds["memory"] = perf_counter() - start

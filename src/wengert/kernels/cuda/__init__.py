@@ -13,6 +13,6 @@ inplace     whether a result may lie where an operand does
 
 from wengert.kernels.cuda.many import signature, write_many
 from wengert.kernels.cuda.margins import takes_in
-from wengert.kernels.cuda.write import write, write_margins, write_over
+from wengert.kernels.cuda.write import write, write_margins, write_over, write_totals
 
-__all__ = ["signature", "takes_in", "write", "write_many", "write_margins", "write_over"]
+__all__ = ["signature", "takes_in", "write", "write_many", "write_margins", "write_over", "write_totals"]

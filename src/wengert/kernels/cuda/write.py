@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from wengert.kernels.cuda.columns import columns
+from wengert.kernels.cuda.columns import columns, totals_of_parts
 from wengert.kernels.cuda.elements import elements
 from wengert.kernels.cuda.halves import with_quick_exponentials
 from wengert.kernels.cuda.inplace import reads_first
@@ -20,7 +20,7 @@ from wengert.kernels.cuda.rows import rows
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
 from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.tiles import tiles
-from wengert.kernels.launch import Argument, Device, Work
+from wengert.kernels.launch import Argument, Device, Launch, Work
 from wengert.kernels.loops import Accumulate, Kernel, Load, Stage, Statement, Store
 from wengert.kernels.nest import crosses, merge_loops, statements_of
 
@@ -44,6 +44,11 @@ def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> Wo
     alike = [_with_buffers(kernel, names) for kernel in (rows, *columns)]
     work = _remembered((*map(_content, alike), device), lambda: _written_margins(alike[0], alike[1:], device))
     return _with_arguments(work, {name: own for own, name in names.items()}) if work is not None else None
+
+
+def write_totals(columns: Kernel, parts: int) -> Launch:
+    """The launch of a kernel over columns whose totals something else has left in so many parts."""
+    return totals_of_parts(merge_loops(columns), parts)
 
 
 def write_over(
