@@ -13,8 +13,13 @@ import wengert as wg
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas
+from wengert.backends.cuda.biases import biases, with_biases_first
+from wengert.backends.plan import inlines
 from wengert.dtypes import bfloat16
+from wengert.graph import Graph
 from wengert.kernels import device_ops
+from wengert.ops.contract import matmul
+from wengert.ops.core import placeholder
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -110,15 +115,16 @@ class HalfLibrary(FakeLibrary):
 
 
 @pytest.mark.parametrize(
-    ("then", "biases"),
+    ("then", "count"),
     [
         (lambda product, sum, w: sum @ w, 1),
         (lambda product, sum, w: (sum @ w, sum * 2), 0),  # one loop makes both
         (lambda product, sum, w: wg.relu(sum) @ w, 0),  # a loop reads the sum, and adds on its way
         (lambda product, sum, w: (sum @ w, product), 0),  # the product is wanted, too
+        (lambda product, sum, w: (w[:1, :1] @ w[:1, :1] + w[1:2, :1] @ w[:1, :1]) @ w[:1], 0),  # two products
     ],
 )
-def test_it_adds_the_bias_to_a_product_that_is_stored(then: Any, biases: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_adds_the_bias_to_a_product_that_is_stored(then: Any, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas, "candidates", lambda s, device: [HalfLibrary(s)])
     rng = np.random.default_rng(0)
     x, w, b = (rng.normal(size=shape).astype(np.float32) for shape in ((6, N), (N, N), (N,)))
@@ -135,4 +141,17 @@ def test_it_adds_the_bias_to_a_product_that_is_stored(then: Any, biases: int, mo
     for one, other in zip(wg.tree.flatten(found)[0], wg.tree.flatten(want)[0]):
         np.testing.assert_allclose(one.to(wg.float32).numpy(), other.to(wg.float32).numpy(), rtol=0.02, atol=0.1)
     program = on_gpu._newest("a test").program
-    assert sum(step.vendor is not None and step.vendor.bias for step in program.steps) == biases
+    assert sum(step.vendor is not None and step.vendor.bias for step in program.steps) == count
+
+
+def test_a_bias_that_is_made_after_its_product_comes_first() -> None:
+    x, w, given = (placeholder(shape, bfloat16, "cuda:0") for shape in ((6, N), (N, N), (N,)))
+    product = matmul(x, w)
+    bias = given * 2
+    total = product + bias
+    graph = Graph([x, w, given], [matmul(total, w)])
+    found = biases(graph, inlines, lambda node: node.sources)
+    assert found == {product: bias}
+    nodes = with_biases_first(graph, found).nodes
+    assert sorted(nodes, key=graph.nodes.index) == graph.nodes
+    assert nodes.index(bias) < nodes.index(product) < nodes.index(total)

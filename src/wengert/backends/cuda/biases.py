@@ -7,7 +7,7 @@ one that another op reads from memory: what reads it in a loop adds the bias on 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from wengert.compiler.groups import storage
 from wengert.dtypes import HALF
@@ -19,6 +19,8 @@ def bias_of(added: Node, product: Node) -> Node | None:
     if added.op.name != "add" or product.op.name != "matmul" or added.sources.count(product) != 1:
         return None
     bias = next(source for source in added.sources if source is not product)
+    if bias.op.name == "matmul":  # each would be the other's
+        return None
     is_a_row = bias.shape[-1:] == product.shape[-1:] == (bias.size,)
     same = bias.dtype is product.dtype is added.dtype and added.shape == product.shape
     return bias if is_a_row and same and product.dtype in HALF else None
@@ -33,3 +35,19 @@ def biases(
     read = {storage(x) for node in graph.nodes if not is_loop(node) for x in operands(node)}
     pairs = ((product, bias_of(node, product)) for node in graph.nodes if node in read for product in node.sources)
     return {product: storage(bias) for product, bias in pairs if bias is not None and uses[product] == 1}
+
+
+def with_biases_first(graph: Graph, found: Mapping[Node, Node]) -> Graph:
+    """The graph in an order in which the bias of each product comes before it."""
+    place = {node: k for k, node in enumerate(graph.nodes)}
+    order: dict[Node, None] = {}
+    for node in graph.nodes:
+        before: set[Node] = set()
+        agenda = [found[node]] if node in found else []
+        while agenda:
+            other = agenda.pop()
+            if other in place and other not in order and other not in before:
+                before.add(other)
+                agenda.extend(other.sources)
+        order.update(dict.fromkeys([*sorted(before, key=place.__getitem__), node]))
+    return Graph(graph.inputs, graph.outputs, nodes=list(order)) if found else graph

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.cuda import told
-from wengert.backends.cuda.biases import biases
+from wengert.backends.cuda.biases import biases, with_biases_first
 from wengert.backends.cuda.candidates import Candidates, Step, adds_bias, is_hosted
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.graphs import device_of, on_host_alone, with_own_outputs
@@ -80,6 +80,7 @@ class Program:
             for node, bias in biases(graph, inlines, self._operands).items()
             if adds_bias(node, self.device, self.figures)
         }
+        self.graph = graph = with_biases_first(graph, self.biases)
         self.plan: Plan = fuse(graph, inlines, self._operands, self._absorbs, launches=True)
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
