@@ -121,6 +121,22 @@ def test_memory_that_torch_still_reads_is_not_given_to_another(torch: Any) -> No
         assert total.item() == SIZE * (turn + 1)
 
 
+def test_a_result_that_torch_still_reads_is_not_overwritten_by_the_next(torch: Any) -> None:
+    double = wg.compile(lambda x: x * 2)
+    small, large = (wg.full((SIZE,), k, device="cuda") * 1.0 for k in (1.0, 3.0))
+    for _ in range(9):  # its results lie in one place from here on
+        double(small)
+    stream = torch.cuda.Stream()
+    for _ in range(3):
+        with torch.cuda.stream(stream):
+            there = torch.from_dlpack(double(small))
+            torch.cuda._sleep(SLEEP)
+            total = there.sum()
+            del there
+        double(large)
+        assert total.item() == SIZE * 2
+
+
 def test_cupy_on_its_own_stream(cupy: Any) -> None:
     x = wg.ones(SIZE, device="cuda")
     for _ in range(20):
