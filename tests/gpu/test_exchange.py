@@ -134,6 +134,7 @@ def test_a_result_that_torch_still_reads_is_not_overwritten_by_the_next(torch: A
             total = there.sum()
             del there
         double(large)
+        stream.synchronize()
         assert total.item() == SIZE * 2
 
 

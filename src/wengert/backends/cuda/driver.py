@@ -19,6 +19,7 @@ import numpy as np
 
 from wengert.backends.cuda.bindings import bindings, check, count
 from wengert.backends.cuda.compile import compiled
+from wengert.backends.cuda.fills import filled_by_kernels
 from wengert.backends.cuda.stream import Arguments, Mark, Recording
 from wengert.errors import DeviceError
 from wengert.kernels.launch import Device, Launch, TensorMap
@@ -339,7 +340,7 @@ class Driver:
             self.cu.cuStreamEndCapture(self.stream)
             raise
         else:
-            recording.finish(check(self.cu.cuStreamEndCapture(self.stream)))
+            recording.finish(filled_by_kernels(self, check(self.cu.cuStreamEndCapture(self.stream))))
         finally:
             self.postponed = None
             for action in postponed:
