@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from tests.backends.test_cuda_totals import trained
 from tests.gpu.harness import run, this_device
 from tests.kernels.test_attention_cuda import CASES, exact, names_of, node_of
 from wengert.backends.cuda import dnn
@@ -73,3 +74,10 @@ def test_programs_read_heads_out_of_one_product(library: str, monkeypatch: pytes
     found = gradient("cuda", wg.bfloat16, True)
     assert error(found[0], want) < 2e-2
     assert all((other == found[0]).all() for other in found)
+
+
+@pytest.mark.parametrize("length", [128, 100])
+def test_the_bias_before_it_and_its_gradient(length: int) -> None:
+    """cuBLASLt adds the one, and of whole tiles attention's backward leaves the other."""
+    for one, other in zip(trained(length, "cuda")[0], trained(length, "cpu")[0]):
+        np.testing.assert_allclose(one, other, rtol=0.02, atol=0.02)
