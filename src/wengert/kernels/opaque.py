@@ -54,23 +54,9 @@ def _multiplies(node: Node) -> bool:
 
 
 def is_even(node: Node) -> bool:
-    """Whether the matrices of a product's batches lie evenly apart."""
-    return all(_batch_step(s, node) is not None for s in node.sources)
-
-
-def _batch_step(source: Node, node: Node) -> int | None:
-    """How far apart the matrices of an operand's batches lie; None if not evenly."""
-    batch = node.shape[:-2]
-    own = source.shape[:-2]
-    count = 1
-    for n in own:
-        count *= n
-    if count == 1:
-        return 0
-    total = 1
-    for n in batch:
-        total *= n
-    return source.shape[-1] * source.shape[-2] if count == total else None
+    """Whether the matrices of a product's batches lie evenly apart: as many as there are results, or one for all."""
+    batch = math.prod(node.shape[:-2])
+    return all(math.prod(source.shape[:-2]) in (1, batch) for source in node.sources)
 
 
 class Product(NamedTuple):
