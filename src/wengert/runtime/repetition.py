@@ -41,9 +41,7 @@ class Repetition:
         _, _, self.grad, owner, self.autocast = call.key
         self.owner = id(None) if owner is None else owner
         self.types = _plain_types(call)
-        self.seen: list[tuple[int, int]] | None = (
-            None  # identities and values' numbers of the last arguments that fitted
-        )
+        self.seen: list[tuple[int, int]] | None = None  # identities and serial numbers of arguments that fitted
         returned = replay.captured.returned
         values = {what for how, what in returned if how == VALUE}
         self.made = len(values)  # nodes for what is returned
@@ -60,27 +58,29 @@ class Repetition:
         """
         if id(instance) != self.owner or recording.grad is not self.grad or recording.autocast is not self.autocast:
             return MOVED
+        seen, arrays = [], []
         try:
-            seen = [(id(arg), arg.node.serial) for arg in args]
+            for arg in args:
+                node = arg.node
+                seen.append((id(arg), node.serial))
+                arrays.append(node.buffer)
         except AttributeError:  # they are not all tensors
             return MOVED
         if seen != self.seen:
-            if not self._fits(args) or not replay.are_no_slots(args):
+            if not self._fits(args, arrays) or not replay.are_no_slots(args):
                 return MOVED
             self.seen = seen
-        return self.run(replay, args, [arg.node.buffer for arg in args])
+        return self.run(replay, args, arrays)
 
-    def _fits(self, args: tuple[Any, ...]) -> bool:
-        """Whether arguments are different tensors of the types that there were, and are computed."""
+    def _fits(self, args: tuple[Any, ...], arrays: list[Any]) -> bool:
+        """Whether arguments are different tensors of the types that there were, and these are their arrays."""
         if self.types is None or len(args) != len(self.types) or len({*map(id, args)}) != len(args):
             return False
-        for arg, (shape, dtype, device, tracked, kind) in zip(args, self.types):
-            if type(arg) is not Tensor:
+        for arg, array, (shape, dtype, device, tracked, kind) in zip(args, arrays, self.types):
+            if type(arg) is not Tensor or type(array) is not kind:  # abstract while another thread records, or pending
                 return False
             node = arg.node
             if node.shape != shape or node.dtype is not dtype or node.device != device or node.tracked is not tracked:
-                return False
-            if type(node.buffer) is not kind:  # not computed yet, or abstract while another thread records
                 return False
         return True
 
