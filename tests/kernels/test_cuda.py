@@ -165,18 +165,47 @@ def test_launch_shapes_give_the_same_numbers(name: str) -> None:
                 np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=label)
 
 
-HELD_ROWS = {1024: (32, 8), 1600: (64, 7), 2048: (128, 4), 8192: (512, 4), 16384: (512, 8)}
+HELD_ROWS = {
+    (65536, 1024): (32, 8),
+    (65536, 1600): (64, 7),
+    (65536, 2048): (128, 4),
+    (8192, 8192): (512, 4),
+    (512, 8192): (256, 8),
+    (4096, 16384): (512, 8),
+}
 
 
-@pytest.mark.parametrize("length", HELD_ROWS)
-def test_long_rows_are_held_by_many_threads_of_blocks_that_fit_twice(length: int) -> None:
+@pytest.mark.parametrize("sizes", HELD_ROWS, ids=str)
+@pytest.mark.parametrize("dtype", [wg.float32, wg.bfloat16], ids=str)
+def test_rows_that_are_held_leave_room_for_two_blocks(sizes: tuple[int, int], dtype: Any) -> None:
     since = now()
-    x = placeholder((65536, length), wg.float32)
-    (kernel,) = CudaGraph(Graph([x], [_standardized(wg.Tensor(x), -1).node], since)).kernels
+    x, weight = placeholder(sizes, dtype), placeholder(sizes[1:], dtype)
+    result = wg.layer_norm(wg.Tensor(x), sizes[1:], wg.Tensor(weight))
+    (kernel,) = CudaGraph(optimize(Graph([x, weight], [result.node], since))[0]).kernels
     shape, _ = launch_shape(merge_loops(kernel), H200)
     assert isinstance(shape, Rows)
-    assert (shape.lanes, shape.chunks) == HELD_ROWS[length]
-    assert H200.blocks_resident(shape.threads, 64) > 1
+    if dtype is wg.float32:
+        assert (shape.lanes, shape.chunks) == HELD_ROWS[sizes]
+    (launch,) = write(kernel, H200).launches
+    bounds = re.search(r"__launch_bounds__\(\d+, (\d+)\)", launch.source)
+    assert bounds is not None and int(bounds[1]) > 1
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "expected"),
+    [
+        (lambda x: x * 2.0, wg.float32, Elements(4, 1, 128)),
+        (wg.exp, wg.float32, Elements(4, 1, 128)),
+        (lambda x: wg.gelu(x) * wg.sigmoid(x), wg.float32, Elements(8, 1, 128)),
+        (wg.gelu, wg.bfloat16, Elements(8, 2, 128)),
+    ],
+    ids=["copy", "exp", "gelu chain", "gelu"],
+)
+def test_elements_of_much_arithmetic_are_computed_more_at_once(function: Any, dtype: Any, expected: Elements) -> None:
+    since = now()
+    x = placeholder((8192, 8192), dtype)
+    (kernel,) = CudaGraph(optimize(Graph([x], [function(wg.Tensor(x)).node], since))[0]).kernels
+    assert launch_shape(merge_loops(kernel), H200)[0] == expected
 
 
 def _written(kernel: Kernel, choice: int) -> Any:

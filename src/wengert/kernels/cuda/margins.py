@@ -15,7 +15,7 @@ from dataclasses import replace
 from wengert.kernels.cuda.columns import totals_of_parts
 from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import WholeRows
-from wengert.kernels.cuda.shapes import Rows, same_for_all_rows
+from wengert.kernels.cuda.shapes import Rows, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.text import Pass, access, is_vector, start, state_bytes, state_type, totals_in
 from wengert.kernels.launch import Device, Work
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
@@ -158,6 +158,10 @@ class _Margins(WholeRows):
         self.turns = self.count // shape.rows  # of one block that had to do it all
         self.grid = min(self.turns, device.sms * self.resident)
         self.names.workspace = {f"{total.total}_partial": state_type(total) for total in totals}
+
+    def registers(self) -> int:
+        """Registers that a thread needs: what it adds up is widened to float32."""
+        return self.held_registers() + registers_beside(self.kernel, self.shape.vector, least=4)
 
     @property
     def _held(self) -> int:

@@ -169,9 +169,16 @@ class WholeRows(RowsText):
         """Blocks for an SM to hold that their rows leave registers for: else the compiler takes more than it gains."""
         if not self.shape.chunks:
             return 0
-        held = kept_words(self.kernel) * self.shape.chunks * self.shape.vector
-        registers = -(-int(held + registers_beside(self.kernel, self.shape.vector)) // 8) * 8
+        registers = -(-self.registers() // 8) * 8
         return min(self.device.blocks_resident(self.shape.threads, registers), 1024 // self.shape.threads)
+
+    def registers(self) -> int:
+        """Registers that a thread needs."""
+        return self.held_registers() + registers_beside(self.kernel, self.shape.vector)
+
+    def held_registers(self) -> int:
+        """Those of them that hold its part of a row."""
+        return int(kept_words(self.kernel) * self.shape.chunks * self.shape.vector)
 
     def _declare_scratch(self) -> None:
         page, shape = self.page, self.shape

@@ -15,7 +15,7 @@ from typing import TypeGuard
 from wengert.compiler.index import Loop
 from wengert.kernels.cuda.text import access, is_vector, state_bytes, totals_in
 from wengert.kernels.launch import Device
-from wengert.kernels.loops import Kernel, Let, Load, Statement, Store
+from wengert.kernels.loops import Kernel, Let, Load, Stage, Statement, Store
 from wengert.kernels.nest import crosses, statements_of
 
 LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
@@ -143,14 +143,14 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     vector = vector_width(statements, loop)
     vectors = math.prod(loop.extent for loop in kernel.outer) // vector
     doubles = loop is not None and 1 < vector < 8 and loop.extent % (2 * vector) == 0
-    if doubles and _is_long(statements) and vectors >= 4 * device.threads:
+    is_long = _is_long(statements)
+    if doubles and is_long and vectors >= 4 * device.threads:
         vector, vectors = 2 * vector, vectors // 2
-    threads = 256 if vectors >= 512 * device.sms else 128
-    threads = max(device.warp, min(threads, 1 << (vectors - 1).bit_length()))
+    threads = max(device.warp, min(128, 1 << (vectors - 1).bit_length()))
     moving = max(1, sum(s.dtype.itemsize for s in accesses(statements, loop) if isinstance(s, Load))) * vector
-    needed = device.bandwidth * LATENCY / device.sms  # bytes on their way to one SM
+    needed = device.bandwidth * LATENCY / device.sms * (2 if is_long else 1)  # bytes on their way to one SM
     steps = 1
-    while steps < 4 and steps * moving * device.threads_per_sm < 2 * needed and vectors >= steps * device.threads:
+    while steps < 4 and steps * moving * device.threads_per_sm < needed and vectors >= steps * device.threads:
         steps *= 2
     why = f"{vector} elements an access, {steps} a thread"
     return Elements(vector, steps, threads), why
@@ -158,7 +158,8 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
 
 def _is_long(statements: Iterable[Statement]) -> bool:
     """Whether an element takes so much arithmetic that more of them side by side, to be computed at once, pay."""
-    return sum(isinstance(s, Let) and "wg_" in s.text for s in statements) > 1
+    texts = [s.text for s in statements if isinstance(s, Let) and "wg_" in s.text]
+    return len(texts) > 1 or any("wg_erfc" in text for text in texts)
 
 
 # --- rows and columns -----------------------------------------------------------------------------------------------
@@ -209,14 +210,19 @@ def _loaded_words(kernel: Kernel) -> float:
     return max([sum(map(_words, loads.values())) for loads in passes], default=0.0)
 
 
-def registers_beside(kernel: Kernel, vector: int) -> int:
+def registers_beside(kernel: Kernel, vector: int, least: int = 0) -> int:
     """Registers that a thread needs besides what it holds of a row: addresses, numbers of the row, and in the pass that
-    has most of them what is loaded where it is used and what is stored."""
+    has most of them what is loaded where it is used and what is stored, of `least` bytes an element or more."""
     passing = [
-        {(s.buffer, s.index) for s in stage.inside if isinstance(s, Load | Store) and not _stays(s, kernel)}
+        {(s.buffer, s.index): max(s.dtype.itemsize, least) for s in _accessed(stage) if not _stays(s, kernel)}
         for stage in kernel.stages
     ]
-    return 12 + 2 * len(kernel.buffers) + vector * max(map(len, passing), default=0)
+    most = max((sum(sizes.values()) for sizes in passing), default=0)
+    return 12 + 2 * len(kernel.buffers) + vector * most // 4
+
+
+def _accessed(stage: Stage) -> list[Load | Store]:
+    return [s for s in stage.inside if isinstance(s, Load | Store)]
 
 
 def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
@@ -274,7 +280,8 @@ def _held_rows(rows: int, vectors: int, words: float, device: Device) -> tuple[i
     most = max(1, int(HELD / max(words, 1)))
     lanes = _lanes(rows, vectors, min(most, 8), device)
     more = _lanes(rows, vectors, min(most, 4), device)
-    if lanes > device.warp and device.blocks_resident(more, 64) > 1 and -vectors % more <= -vectors % lanes:
+    several = device.blocks_resident(more, 64) > 1 and rows > device.sms * device.blocks_resident(lanes, 64)
+    if lanes > device.warp and several and -vectors % more <= -vectors % lanes:
         lanes = more
     for threads in (lanes, device.threads_per_block // 2):
         chunks = -(-vectors // threads)
@@ -294,7 +301,7 @@ def _lanes(rows: int, vectors: int, wanted: int, device: Device) -> int:
         lanes //= 2  # of a short row, half as many threads have less to leave out
     while lanes < device.threads_per_block and lanes * wanted < vectors:
         lanes *= 2
-    while lanes < min(device.threads_per_block, 512) and lanes < vectors and rows * lanes < device.threads // 2:
+    while lanes < min(device.threads_per_block, 512) and lanes < vectors and rows * lanes < FULL * device.threads / 2:
         lanes *= 2
     return lanes
 
