@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,17 @@ def test_the_page_needs_nothing_else_and_its_words_are_safe(gpu: bool) -> None:
     assert ("Where the GPU starts to pay" in text) is gpu
     assert ("<td>acos</td><td>50 x at 100k</td>" in text) is gpu
     assert text.count('<text class="title"') == 3  # the sum, the model, the rooflines
+
+
+def test_the_documentation_shows_the_figures_of_a_report(tmp_path: Path) -> None:
+    hooks = runpy.run_path(str(Path(__file__).parents[2] / "docs/hooks.py"))
+    fill, path = hooks["on_page_markdown"], tmp_path / "cpu-gpu-report.json"
+    fill.__globals__["REPORT"] = path
+    assert fill("before <!-- the report of bench -->") == "before "
+    path.write_text(json.dumps(report(True)))
+    text = fill("<!-- the report of bench -->")
+    assert "(cpu-gpu-report.html)" in text and "a GPU beside a CPU with 2 cores" in text and "acos" not in text
+    assert "| sum <all> (elements) | forward | 1k | 11.5k | 50 at 100k |" in text
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")
