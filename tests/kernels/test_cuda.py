@@ -197,9 +197,10 @@ def test_rows_that_are_held_leave_room_for_two_blocks(sizes: tuple[int, int], dt
         (lambda x: x * 2.0, wg.float32, Elements(4, 1, 128)),
         (wg.exp, wg.float32, Elements(4, 1, 128)),
         (lambda x: wg.gelu(x) * wg.sigmoid(x), wg.float32, Elements(8, 1, 128)),
+        (wg.gelu, wg.float32, Elements(4, 2, 128)),
         (wg.gelu, wg.bfloat16, Elements(8, 2, 128)),
     ],
-    ids=["copy", "exp", "gelu chain", "gelu"],
+    ids=["copy", "exp", "gelu chain", "gelu", "gelu in half precision"],
 )
 def test_elements_of_much_arithmetic_are_computed_more_at_once(function: Any, dtype: Any, expected: Elements) -> None:
     since = now()

@@ -8,6 +8,7 @@ registers; and there must be enough blocks for all SMs, in whole waves or so man
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -143,12 +144,14 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     vector = vector_width(statements, loop)
     vectors = math.prod(loop.extent for loop in kernel.outer) // vector
     doubles = loop is not None and 1 < vector < 8 and loop.extent % (2 * vector) == 0
-    is_long = _is_long(statements)
-    if doubles and is_long and vectors >= 4 * device.threads:
+    functions = _functions(statements)
+    if doubles and len(functions) > 1 and vectors >= 4 * device.threads:
         vector, vectors = 2 * vector, vectors // 2
     threads = max(device.warp, min(128, 1 << (vectors - 1).bit_length()))
     moving = max(1, sum(s.dtype.itemsize for s in accesses(statements, loop) if isinstance(s, Load))) * vector
-    needed = device.bandwidth * LATENCY / device.sms * (2 if is_long else 1)  # bytes on their way to one SM
+    needed = device.bandwidth * LATENCY / device.sms  # bytes on their way to one SM
+    if len(functions) > 1 or any(map(_LONG.search, functions)):
+        needed *= 2  # more elements to compute at once
     steps = 1
     while steps < 4 and steps * moving * device.threads_per_sm < needed and vectors >= steps * device.threads:
         steps *= 2
@@ -156,10 +159,12 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     return Elements(vector, steps, threads), why
 
 
-def _is_long(statements: Iterable[Statement]) -> bool:
-    """Whether an element takes so much arithmetic that more of them side by side, to be computed at once, pay."""
-    texts = [s.text for s in statements if isinstance(s, Let) and "wg_" in s.text]
-    return len(texts) > 1 or any("wg_erfc" in text for text in texts)
+_LONG = re.compile(r"\bwg_(erf|gelu|tanh|log|pow|sin|cos|tan|lgamma|digamma)")  # tens of instructions
+
+
+def _functions(statements: Iterable[Statement]) -> list[str]:
+    """The calls of functions that an element takes."""
+    return [s.text for s in statements if isinstance(s, Let) and "wg_" in s.text]
 
 
 # --- rows and columns -----------------------------------------------------------------------------------------------
