@@ -46,9 +46,10 @@ _kernels = Driver.kernels
 
 def _kernels_joined(driver: Driver, launches: Iterable[Launch]) -> dict[tuple[str, str], Any]:
     """As the driver's."""
-    new = [launch for launch in launches if (launch.source, launch.entry) not in driver.functions]
+    wanted = list(launches)
+    new = [launch for launch in wanted if (launch.source, launch.entry) not in driver.functions]
     places = joined(new) if len(new) >= MANY else new
-    found = _kernels(driver, places)
+    found = _kernels(driver, [*places, *(launch for launch in wanted if launch not in new)])
     for launch, place in zip(new, places):
         found[launch.source, launch.entry] = found[place.source, place.entry]
     return found

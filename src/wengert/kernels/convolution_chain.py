@@ -52,9 +52,14 @@ def _cut(f: Form, device: Device) -> _Cut | None:
 
 
 def _shared(f: Form, cut: _Cut) -> int:
-    """Bytes of shared memory: rows of x, and the sums that are passed on, twice."""
+    """Bytes of shared memory: rows of x, and the sums that are passed on, twice.
+
+    An operand of a chunk of two taps overlaps itself. Memory checkers take it for as long as one that does not: there
+    is room behind the last.
+    """
     places = f.count[2] + f.kernel[2] - 1
-    return (cut.lines + 1) * f.ins * (places | 1) * 4 + (cut.links - 1) * 2 * f.count[2] * OUTS * 4
+    overlap = 32 * f.count[2] if f.ins % 8 else 0
+    return (cut.lines + 1) * f.ins * (places | 1) * 4 + (cut.links - 1) * 2 * f.count[2] * OUTS * 4 + overlap
 
 
 def work(c: Convolution, tile: Tile, values: str, weight: str, result: str, device: Device) -> Work:
