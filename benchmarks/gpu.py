@@ -137,10 +137,11 @@ def span(step: Step, wait: Callable[[], Any], seconds: float) -> float:
 def host_time(step: Step, wait: Callable[[], Any], steps: int = 4, rounds: int = 25) -> tuple[float, float]:
     """Seconds of asking for a step: a few in a row, too few to fill the device's queue, which is empty before.
 
-    The best of many times, and their median.
+    The best of many times, at least so many rounds and half a second of them, and their median.
     """
-    times = []
-    for _ in range(rounds):
+    times: list[float] = []
+    end = time.perf_counter() + 0.5
+    while len(times) < rounds or time.perf_counter() < end:
         wait()
         start = time.perf_counter()
         for _ in range(steps):

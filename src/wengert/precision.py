@@ -6,8 +6,8 @@ autocast is off. The table is PyTorch's for CUDA; docs/mixed-precision.md has it
 
 The casts are nodes like others. So a parameter in float32 gets its gradient in float32: the gradient of a lowered
 matrix product is computed in the low dtype, added up in float32 within the product, and cast back. On a device that
-cast belongs to the product's kernel, which writes its float32 sums without rounding them: that is what "weight
-gradients leave the GEMM in float32" means.
+cast belongs to the product where its kernel is ours, which then writes its float32 sums without rounding them; a
+library's product rounds them first.
 
 What is recorded from nodes that are there already (derivatives, vmap's lanes, the bodies of scan, cond and checkpoint,
 rewriting) is recorded with autocast off, since its operands have the right dtypes. So it makes no difference whether
