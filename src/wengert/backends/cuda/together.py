@@ -1,4 +1,5 @@
-"""Steps of one text as one launch: the updates of all parameters of a model, the casts of its weights.
+"""Steps of one text as one launch: the updates of all parameters of a model, the casts of its weights, the
+weights of convolutions with their channels last.
 
 A kernel over a few million elements hardly gets going before it ends. `together` makes one step of those whose texts
 are the same but for their sizes, where nothing in between keeps them apart: at the place of the last, if nobody needs
@@ -9,46 +10,52 @@ which is done elsewhere does nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from wengert.backends.cuda.candidates import Step
 from wengert.graph import Node
-from wengert.kernels.cuda import signature, write_many
+from wengert.kernels.cuda import signature, turned_signature, write_many, write_turned
 from wengert.kernels.launch import Device, Work
+from wengert.kernels.loops import Kernel
+
+Writer = Callable[[Sequence[Kernel], Device], Work]
 
 LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
 
 
 def together(steps: Sequence[Step], taken: Mapping[Node, Node], device: Device) -> list[Step]:
     """The steps, those of one text as one where that may be; `taken` says which input an output is written over."""
-    found, alike = list(steps), dict[Hashable, list[int]]()
+    found, alike = list(steps), dict[tuple[Writer, Hashable], list[int]]()
     for number, step in enumerate(steps):
         kind = _kind(step)
         if kind is not None:
             alike.setdefault(kind, []).append(number)
     order = Order(steps, taken)
-    for numbers in alike.values():
+    for (write, _), numbers in alike.items():
         at = order.place(numbers)
         if at is not None:
             order.move(numbers, at)
             for number in numbers:
                 found[number] = Step(Work(()), None, {}, [], [])
-            found[at] = _joined([steps[number] for number in numbers], device)
+            found[at] = _joined([steps[number] for number in numbers], write, device)
     return found
 
 
-def _kind(step: Step) -> Hashable | None:
-    """What steps must have in common to be one; None for one that stays by itself."""
+def _kind(step: Step) -> tuple[Writer, Hashable] | None:
+    """Who writes steps as one, and what they must have in common for that; None for one that stays by itself."""
     if step.kernel is None or not 0 < math.prod(loop.extent for loop in step.kernel.outer) <= LARGE:
         return None
-    return signature(step.kernel)
+    for write, common in ((write_many, signature(step.kernel)), (write_turned, turned_signature(step.kernel))):
+        if common is not None:
+            return write, common
+    return None
 
 
-def _joined(steps: Sequence[Step], device: Device) -> Step:
+def _joined(steps: Sequence[Step], write: Writer, device: Device) -> Step:
     kernels = [step.kernel for step in steps if step.kernel is not None]
     buffers = {name: node for step in steps for name, node in step.buffers.items()}
     reads = list(dict.fromkeys(node for step in steps for node in step.reads))
-    return Step(write_many(kernels, device), None, buffers, reads, [node for step in steps for node in step.writes])
+    return Step(write(kernels, device), None, buffers, reads, [node for step in steps for node in step.writes])
 
 
 class Order:

@@ -25,10 +25,11 @@ THREADS, STEPS = 256, 2  # a piece is small, so that small segments do not leave
 def signature(kernel: Kernel) -> Hashable | None:
     """What kernels must have in common to be segments of one launch; None for one that cannot be."""
     plain = _plain(kernel)
-    return None if plain is None else _signature(plain)
+    return None if plain is None else signature_of_plain(plain)
 
 
-def _signature(plain: Kernel) -> Hashable:
+def signature_of_plain(plain: Kernel) -> Hashable:
+    """The statements of a kernel, whatever its buffers are called."""
     numbers = {buffer: i for i, buffer in enumerate(plain.buffers)}
     renamed = tuple(_renamed(statement, numbers) for statement in statements_of(plain))
     return renamed, tuple(plain.buffers.values())
@@ -37,7 +38,7 @@ def _signature(plain: Kernel) -> Hashable:
 def write_many(kernels: Sequence[Kernel], device: Device) -> Work:
     """One launch for kernels of one signature (more where the table of their buffers would be too long)."""
     segments = [kernel for kernel in map(_plain, kernels) if kernel is not None]
-    if len(segments) != len(kernels) or len(set(map(_signature, segments))) > 1:
+    if len(segments) != len(kernels) or len(set(map(signature_of_plain, segments))) > 1:
         raise ValueError("kernels of different texts cannot be one launch")
     size = max(1, ADDRESSES // max(1, len(segments[0].buffers)))
     sizes = [math.prod(loop.extent for loop in kernel.outer) for kernel in kernels]
@@ -81,13 +82,40 @@ def _renamed(statement: Statement, numbers: dict[str, int]) -> Hashable:
     return statement
 
 
-class _Many:
-    def __init__(self, segments: Sequence[Kernel], sizes: Sequence[int]) -> None:
-        self.segments, self.sizes, self.kernel = segments, sizes, segments[0]
+class Segments:
+    """Kernels of one signature as the segments of a launch: which of them a block works on, and its buffers."""
+
+    def __init__(self, segments: Sequence[Kernel]) -> None:
+        self.segments, self.kernel = segments, segments[0]
         buffers = [list(segment.buffers) for segment in segments]
         self.common = [k for k, names in enumerate(zip(*buffers)) if len(set(names)) == 1]
         self.own = [k for k in range(len(buffers[0])) if k not in self.common]
         self.table = tuple(names[k] for names in buffers for k in self.own)
+
+    def find(self, page: Page, before: Sequence[int]) -> None:
+        """Declare `segment`, that of a block; `before` has the number of blocks before each."""
+        count = len(self.segments)
+        page.line(f"static const int before[] = {{{', '.join(map(str, before))}}};")
+        page.line("int segment = 0;")
+        page.open(f"for (int step = {1 << max(count - 1, 0).bit_length()}; step > 0; step /= 2)")
+        page.line(f"if (segment + step < {count} && before[segment + step] <= (int)blockIdx.x) segment += step;")
+        page.close()
+
+    def bind(self, page: Page, names: Names) -> None:
+        """Declare the buffers of the segment that a block works on."""
+        names.table = self.table
+        for number, k in enumerate(self.own):
+            buffer, (dtype, written) = list(self.kernel.buffers.items())[k]
+            kind = f"{'' if written else 'const '}{stored_type(dtype)} *"
+            names.declared.add(buffer)
+            at = f"table.at[segment * {len(self.own)} + {number}]"
+            page.line(f"{kind}__restrict__ {names.buffers[buffer]} = ({kind}){at};")
+
+
+class _Many(Segments):
+    def __init__(self, segments: Sequence[Kernel], sizes: Sequence[int]) -> None:
+        super().__init__(segments)
+        self.sizes = sizes
 
     def work(self) -> Work:
         kernel, page = self.kernel, Page()
@@ -100,13 +128,9 @@ class _Many:
         names = Names(kernel)
         names.index = "int" if max(self.sizes) < (1 << 31) - piece else "long long"
         count = len(self.segments)
-        page.line(f"static const int before[] = {{{', '.join(map(str, before[:-1]))}}};")
         page.line(f"static const {names.index} sizes[] = {{{', '.join(map(str, self.sizes))}}};")
-        page.line("int segment = 0;")
-        page.open(f"for (int step = {1 << max(count - 1, 0).bit_length()}; step > 0; step /= 2)")
-        page.line(f"if (segment + step < {count} && before[segment + step] <= (int)blockIdx.x) segment += step;")
-        page.close()
-        self._bind_buffers(page, names)
+        self.find(page, before[:-1])
+        self.bind(page, names)
         page.line(f"const {names.index} size = sizes[segment];")
         page.line(f"const {names.index} first = ({names.index})(blockIdx.x - before[segment]) * {piece};")
         page.unrolled("u", STEPS)
@@ -125,16 +149,6 @@ class _Many:
             page.close()
         why = f"{count} kernels of one text, {sum(self.sizes)} elements: {piece} a block"
         return Work((names.launch(page, before[-1], THREADS, why=why),))
-
-    def _bind_buffers(self, page: Page, names: Names) -> None:
-        """The buffers of the segment that a block works on."""
-        names.table = self.table
-        for number, k in enumerate(self.own):
-            buffer, (dtype, written) = list(self.kernel.buffers.items())[k]
-            kind = f"{'' if written else 'const '}{stored_type(dtype)} *"
-            names.declared.add(buffer)
-            at = f"table.at[segment * {len(self.own)} + {number}]"
-            page.line(f"{kind}__restrict__ {names.buffers[buffer]} = ({kind}){at};")
 
     def _elements(self, page: Page, names: Names, statements: Sequence[Statement], vector: int) -> None:
         work = Pass(statements, ALONG, vector, names)
