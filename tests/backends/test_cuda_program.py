@@ -590,3 +590,25 @@ def test_updates_and_casts_of_one_text_are_one_launch() -> None:
     assert min(tables) == 10, "five casts, each with what is cast and its copy, are one launch"
     assert len(tables) >= 2
     assert len(program.steps) == len(program.plan.groups)
+
+
+def test_weights_turned_to_channels_last_are_one_launch_before_all_that_read_them() -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((16, 8, 3, 3), (8, 16, 3, 3), (8, 8, 3, 3))]
+
+    def chained(x: wg.Tensor, *weights: wg.Tensor) -> wg.Tensor:
+        for weight in weights:
+            rows = wg.permute_dims(weight, (0, 2, 3, 1)).reshape(-1, weight.shape[1])
+            x = wg.tanh(rows @ x)[: weight.shape[0]]
+        return x
+
+    def run(device: str) -> tuple[np.ndarray, object]:
+        compiled = wg.compile(chained)
+        given = [wg.tensor(array, device=device) for array in (np.ones((8, 4), np.float32), *arrays)]
+        for _ in range(3):
+            found = compiled(*given)
+        return found.numpy(), compiled._newest("x").program
+
+    (found, program), (expected, _) = run("cuda"), run("cpu")
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    assert program.described().count("3 transpositions of one text") == 1

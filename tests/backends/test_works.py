@@ -23,14 +23,17 @@ def test_every_kind_of_kernel_is_there_with_its_buffers(monkeypatch: pytest.Monk
     monkeypatch.setattr(driver, "_open", {"cuda:0": idle})
     monkeypatch.setattr(devices, "_opened", {"cuda:0"})
     headers: set[str] = set()
+    reasons: list[str] = []
     for item in every_work(graphs=10, every=60):
         known = {*item.given, *item.empty, *item.work.workspace}
         for launch in item.work.launches:
+            reasons.append(launch.why)
             assert known >= set(launch.buffers), item.name
             headers |= {line.split('"')[1] for line in launch.source.splitlines() if line.startswith('#include "')}
     expected = {f"{name}.cuh" for name in ("block", "prebuilt", "gemm_mma", "gemm_wgmma")}
     expected |= {f"attention{rung}.cuh" for rung in ("", "_mma", "_wgmma")}
     assert expected <= headers, headers
+    assert sum("transpositions of one text" in why for why in reasons) == 2
 
 
 TEXT = """#include "math.cuh"

@@ -25,6 +25,8 @@ from tests.kernels.test_convolution_rows import CASES as BY_ROWS
 from tests.kernels.test_convolution_rows import LARGER as LARGER_BY_ROWS
 from tests.kernels.test_gemm import product
 from tests.kernels.test_prebuilt import FAMILIES, value
+from tests.kernels.test_turned import SHAPES
+from tests.kernels.test_turned import channels_last as weights_turned
 from wengert.backends.cuda import candidates, margins
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.program import ERROR_FLAG, Program
@@ -61,6 +63,7 @@ def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
         of_attention(device),
         of_prebuilt(device),
         of_norms(),
+        of_turned_weights(),
         of_ops(CASES[::every], float64),
         of_ops(CASES[::every], float32),
         of_random_graphs(range(graphs)),
@@ -107,6 +110,12 @@ def of_norms() -> Iterator[Item]:
         graph, _ = optimize(Graph([x.node for x in (*inputs, cotangent)], [x.node for x in results], since))
         with patch.object(margins, "LARGE", 1):
             yield from of_program(Planned(graph))
+
+
+def of_turned_weights() -> Iterator[Item]:
+    """Weights with their channels last, in one launch."""
+    for stored in (float32, bfloat16):
+        yield from of_program(Planned(weights_turned(SHAPES, stored, bfloat16, "cuda:0")))
 
 
 def of_program(program: Program) -> Iterator[Item]:

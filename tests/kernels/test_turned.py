@@ -20,9 +20,10 @@ from wengert.ops.core import placeholder
 SHAPES = [(3, 8, 3, 3), (40, 64, 3, 3), (1, 264, 3, 3), (7, 16, 1, 9)]
 
 
-def channels_last(shapes: list[tuple[int, ...]], stored: Any, wanted: Any) -> Graph:
+def channels_last(shapes: list[tuple[int, ...]], stored: Any, wanted: Any, device: str = "cpu") -> Graph:
+    """Weights in one dtype, and with their channels last in another."""
     since = now()
-    weights = [placeholder(shape, stored) for shape in shapes]
+    weights = [placeholder(shape, stored, device) for shape in shapes]
     turned = [wg.permute_dims(wg.Tensor(node), (0, 2, 3, 1)).to(wanted).node for node in weights]
     return Graph(weights, turned, since)
 
