@@ -45,7 +45,6 @@ from wengert.location import describe
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
-NO_BIASES: Mapping[Node, Node] = {}
 APART = 64 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
 FILLING = 32 << 10  # bytes for each SM: a step that moves so many leaves nothing of the device to others
 ARENA = -1  # the memory that is no slot's
@@ -74,12 +73,8 @@ class Program:
         self.picks = picks(graph)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
-        self.biases: Mapping[Node, Node] = NO_BIASES
-        self.biases = {
-            node: bias
-            for node, bias in biases(graph, inlines, self._operands).items()
-            if adds_bias(node, self.device, self.figures)
-        }
+        found = biases(graph, inlines, self._read)
+        self.biases = {node: bias for node, bias in found.items() if adds_bias(node, self.device, self.figures)}
         self.graph = graph = with_biases_first(graph, self.biases)
         self.plan: Plan = fuse(graph, inlines, self._operands, self._absorbs, launches=True)
         self.seconds["fuse"] = perf_counter() - start
@@ -125,11 +120,14 @@ class Program:
         return [k for k, node in made if self._is_hosted(node.sources[0] if node.op.name == "pick" else node)]
 
     def _operands(self, node: Node) -> Sequence[Node]:
-        if node in self.biases:
-            return *device_ops.operands(node), self.biases[node]
+        return (*self._read(node), self.biases[node]) if node in self.biases else self._read(node)
+
+    def _read(self, node: Node) -> Sequence[Node]:
+        """What an op reads from memory, but for a bias that is added to it."""
         return node.sources if self._is_hosted(node) else device_ops.operands(node)
 
     def _absorbs(self, node: Node) -> bool:
+        """Whether the op after a node may be part of its kernel."""
         return device_ops.is_small(node) or node in self.biases
 
     def _is_hosted(self, node: Node) -> bool:
