@@ -11,7 +11,7 @@ from typing import Any
 from wengert.bench.cases import OPS
 from wengert.bench.every import EVERY
 from wengert.bench.page import page
-from wengert.bench.run import measured
+from wengert.bench.run import TIME_WAS_UP, measured
 from wengert.errors import ArgumentError
 
 OFTEN = 10.0  # seconds after which what is known is written again
@@ -37,6 +37,9 @@ def bench(out: str, seconds: float, only: Sequence[str]) -> Path:
     _write(path, report)
     if not report["machine"]["gpu"]:
         print("there is no GPU here: only the CPU was measured")
+    hurried = sum(point["why"] == TIME_WAS_UP for point in report["left out"])
+    if hurried:
+        print(f"the time was up before {hurried} measurements: more --seconds, or some families, give them")
     print(f"{path} and {path.with_suffix('.json')}")
     return path
 

@@ -149,15 +149,19 @@ def _speedups(report: Report) -> str:
 def _times(report: Report) -> str:
     names = list(dict.fromkeys(point["case"] for point in report["points"]))
     marks = {(c["case"], c["pass"]): c["staying"] for c in report["crossovers"]}
-    key = (
-        '<p class="key"><b class="cpu">CPU</b>, <b class="gpu">GPU</b>, <b class="python">plain Python</b>: forward, '
-        "a full line; forward and backward, or a step of training, a dashed one; forward on the GPU with its copies, a "
-        "dotted one. The faint upright line is where the GPU starts to pay. Hover over a point for its figures.</p>"
-    )
+    key = "forward, a full line; forward and backward, or a step of training, a dashed one"
+    if report["crossovers"]:
+        key += "; forward on the GPU with its copies, dotted. The faint upright line is where the GPU starts to pay"
+    drawn = dict.fromkeys(point["device"] for point in report["points"])
+    devices = ", ".join(f'<b class="{device}">{DEVICES[device]}</b>' for device in drawn)
     panels = [
         _panel([p for p in report["points"] if p["case"] == name], marks.get((name, "forward"))) for name in names
     ]
-    return f'<h2>Times over sizes</h2>{key}<div class="panels">{"".join(panels)}</div>'
+    return (
+        f'<h2>Times over sizes</h2><p class="key">The time of a call on {devices}: {key}. '
+        "Both axes are logarithmic. Hover over a point for its figures.</p>"
+        f'<div class="panels">{"".join(panels)}</div>'
+    )
 
 
 def _panel(points: Sequence[Point], crossing: float | None) -> str:
@@ -170,7 +174,7 @@ def _panel(points: Sequence[Point], crossing: float | None) -> str:
     moved = [p for p in points if p.get("copies") and p["pass"] == "forward"]
     curves.append(Curve("gpu copied", [(p["size"], p["seconds"] + p["copies"], _said(p)) for p in moved]))
     drawn = [(x, y) for curve in curves for x, y, _ in curve.points]
-    axes = Axes(points[0]["case"], points[0]["unit"], drawn, seconds)
+    axes = Axes(points[0]["case"], points[0]["unit"], "time", drawn, seconds)
     if crossing is not None:
         axes.mark(crossing, "gpu", f"the GPU is faster from {short(crossing)} on")
     for curve in curves:
@@ -211,7 +215,7 @@ def _roofline(report: Report) -> str:
                 roof = [(x, min(found[kind], x * found["bandwidth"]), "") for x in xs]
                 roofs.append((f"{device} roof", f"{DEVICES[device]}, {kind}", roof))
     around = [(x, y) for x, y, _ in dots] + [(x, y) for _, _, roof in roofs for x, y, _ in roof]
-    axes = Axes("", "floating-point operations for a byte of operands and results", around, _rate, 1060, 480)
+    axes = Axes("", "floating-point operations for a byte of operands and results", "FLOP/s", around, short, 1060, 480)
     for kind, words, roof in roofs:
         axes.add(Curve(kind, roof))
         axes.text(roof[-1][0], roof[-1][1] * 1.25, words, kind.split()[0])
@@ -251,10 +255,6 @@ def _every(report: Report) -> str:
 
 def _gain(c: dict[str, Any]) -> list[str]:
     return [f"{c['speedup']:.3g} x at {short(c['at'])}", start_of(c, "staying"), start_of(c, "copied")]
-
-
-def _rate(number: float) -> str:
-    return f"{short(number)}"
 
 
 def _table(report: Report) -> str:

@@ -25,6 +25,7 @@ class Axes:
         self,
         title: str,
         x: str,
+        y: str,
         points: Sequence[tuple[float, float]],
         unit: Callable[[float], str],
         width: int = 370,
@@ -34,15 +35,16 @@ class Axes:
         self.left, self.right = _span([x for x, _ in points])
         self.low, self.high = _span([y for _, y in points])
         self.parts = [f'<text class="title" x="{LEFT}" y="17">{escape(title)}</text>']
-        for decade in _decades(self.low, self.high):
-            _, at = self.place(10**self.left, 10.0**decade)
+        for number in _ticks(self.low, self.high):
+            _, at = self.place(10**self.left, number)
             self.parts.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{width - RIGHT}"/>')
-            self.parts.append(f'<text x="{LEFT - 5}" y="{at + 4:.1f}" text-anchor="end">{unit(10.0**decade)}</text>')
-        for decade in _decades(self.left, self.right, 6):
-            at, _ = self.place(10.0**decade, 10**self.low)
+            self.parts.append(f'<text x="{LEFT - 5}" y="{at + 4:.1f}" text-anchor="end">{unit(number)}</text>')
+        for number in _ticks(self.left, self.right, 6):
+            at, _ = self.place(number, 10**self.low)
             self.parts.append(f'<path class="grid" d="M{at:.1f} {TOP}V{height - BOTTOM}"/>')
-            text = short(10.0**decade)
+            text = short(number)
             self.parts.append(f'<text x="{at:.1f}" y="{height - BOTTOM + 14}" text-anchor="middle">{text}</text>')
+        self.parts.append(f'<text x="{LEFT - 5}" y="17" text-anchor="end">{escape(y)}</text>')
         self.parts.append(f'<text x="{width - RIGHT}" y="{height - 6}" text-anchor="end">{escape(x)}</text>')
 
     def place(self, x: float, y: float) -> tuple[float, float]:
@@ -91,11 +93,18 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _decades(low: float, high: float, most: int = 8) -> list[int]:
-    """Whole powers of ten within, not too many."""
-    found = list(range(math.ceil(low), math.floor(high) + 1))
-    step = -(-len(found) // most) or 1
-    return found[::step]
+def _ticks(low: float, high: float, most: int = 8) -> list[float]:
+    """Numbers to write at an axis from 10^low to 10^high: powers of ten, not too many; 1, 2 and 5 of a short one.
+
+    >>> _ticks(-0.5, 3.5), _ticks(-0.2, 1.2), _ticks(0, 9, 5)
+    ([1.0, 10.0, 100.0, 1000.0], [1.0, 2.0, 5.0, 10.0], [1.0, 100.0, 10000.0, 1000000.0, 100000000.0])
+    """
+    decades = range(math.ceil(low), math.floor(high) + 1)
+    if len(decades) > 2:
+        return [10.0**decade for decade in decades[:: -(-len(decades) // most)]]
+    inside = range(math.floor(low), math.ceil(high) + 1)
+    found = [digit * 10.0**decade for decade in inside for digit in (1, 2, 5)]
+    return [number for number in found if low <= math.log10(number) <= high]
 
 
 def bars(rows: Sequence[tuple[str, float, str]], width: int = 760) -> str:

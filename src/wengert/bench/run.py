@@ -25,6 +25,7 @@ from wengert.runtime.compile import Compiled
 from wengert.runtime.explain import flops, size_of
 
 BUILDING = 0.25  # of the time, at most, goes to compiling before anything is measured
+TIME_WAS_UP = "the time was up"
 Point = dict[str, Any]
 
 
@@ -54,6 +55,7 @@ def measured(
     tell(f"{perf_counter() - start:6.1f} s  built")
     cases: list[Op | Model] = [*[model for model in MODELS if not only or "models" in only], *ops]
     for number, case in enumerate(cases):
+        before = len(report["points"])
         devices = [device for device in case.devices if device != "gpu" or has_gpu]
         for turn, device in enumerate(devices):
             left = seconds - (perf_counter() - start)
@@ -64,7 +66,8 @@ def measured(
             report["left out"] += [point for point in found if "seconds" not in point]
         report["crossovers"] = crossovers(report["points"])
         report["seconds"] = perf_counter() - start
-        tell(f"{report['seconds']:6.1f} s  {case.name}")
+        if len(report["points"]) > before:
+            tell(f"{report['seconds']:6.1f} s  {case.name}")
         keep(report)
     return report
 
@@ -83,7 +86,7 @@ def _until(
             yield {**about, "why": "a call would take too long"}
             times.append(math.inf)
         elif perf_counter() > deadlines[number > 0]:
-            yield {**about, "why": "the time was up"}
+            yield {**about, "why": TIME_WAS_UP}
             times.append(times[-1] if times else 0.0)
         else:
             try:
