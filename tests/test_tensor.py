@@ -172,7 +172,7 @@ def test_casting_and_moving():
     assert x.to("cpu") is x and x.to(wg.float32) is x
     with pytest.raises(wg.errors.DeviceError, match="cuda"):
         x.to("cuda")
-    with pytest.raises(wg.errors.DTypeError, match="not a dtype"):
+    with pytest.raises(wg.errors.DTypeError, match="neither a dtype"):
         x.to("float31")
     with pytest.raises(wg.errors.DTypeError, match="imaginary"):
         wg.tensor(1j).astype(wg.float32)
@@ -309,6 +309,9 @@ def test_torch_habits_work_or_name_the_spelling():
         wg.sofmax(x)
     for module, name, spelling in [
         (wg, "jit", "wg.compile"),
+        (wg, "vstack", "wg.concat"),
+        (x, "trace", "write wg.trace, a function"),
+        (x, "is_cuda", "x.device"),
         (wg.nn, "functional", "wg.relu"),
         (wg.nn, "Lineer", "'Linear'"),
         (wg.optim, "Adan", "'Adam'"),
@@ -319,6 +322,12 @@ def test_torch_habits_work_or_name_the_spelling():
     ]:
         with pytest.raises(AttributeError, match=spelling):
             getattr(module, name)
+
+
+def test_a_target_that_is_neither_dtype_nor_device_says_what_there_is():
+    for moved in (wg.ones(2), wg.nn.Linear(2, 2)):
+        with pytest.raises(wg.errors.DTypeError, match=r"'gpu' is neither a dtype.* nor a device: 'cpu', or 'cuda'"):
+            moved.to("gpu")
 
 
 def test_completion_offers_what_is_public():

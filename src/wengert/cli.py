@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 import wengert
-from wengert import info
 from wengert.errors import WengertError
 
 DESCRIPTION = "Automatic differentiation for Python. Train, evaluate and look around from the command line."
@@ -91,6 +90,8 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _info(options: argparse.Namespace) -> None:
+    from wengert import info
+
     print(info.text())
 
 
@@ -175,7 +176,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lr", type=float, help="the learning rate")
     parser.add_argument("--patience", type=int, help="stop after so many epochs without a better result")
     parser.add_argument("--validation", type=float, help="hold back this share of the training examples to choose by")
-    parser.add_argument("--limit", type=int, help="use so many training examples")
+    parser.add_argument("--limit", type=int, help="use so many training examples; 0 is all")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--dtype", help="float32, float64, bfloat16 or float16")
     parser.add_argument("--save-every", type=int, help="updates between checkpoints, besides that of every epoch")

@@ -189,7 +189,7 @@ def _library() -> Any:
         import safetensors
         import safetensors.numpy
     except ImportError:
-        raise ImportError("loading needs safetensors: pip install wengert[files]") from None
+        raise ImportError("loading needs safetensors: pip install 'wengert[files]'") from None
     return safetensors
 
 

@@ -6,6 +6,7 @@ The last section makes some of them methods. Names and argument names are the Ar
 from __future__ import annotations
 
 from wengert import datadependent as _datadependent
+from wengert import habits as _habits
 from wengert import stateful as _stateful
 from wengert.lift import lift, lift_binary, lift_unary
 from wengert.lift import lift_creation as _lift_creation
@@ -314,3 +315,4 @@ for _name in METHODS:
 
 _OTHERS = {"annotations", "lift", "lift_binary", "lift_unary", "Tensor", "METHODS"}
 __all__ = sorted(_name for _name in globals() if not _name.startswith("_") and _name not in _OTHERS)
+_habits.functions = __all__

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import wengert
 from wengert.backends import toolchain
+from wengert.backends.cuda import bindings, blas, compile, dnn
+from wengert.errors import DeviceError
 
 OPTIONAL = {
     "safetensors": ("files", "reading checkpoints and weights"),
@@ -21,7 +23,7 @@ OPTIONAL = {
 
 def text() -> str:
     """All of it, a line each."""
-    return "\n".join([*_versions(), *_machine(), *_optional()])
+    return "\n".join([*_versions(), *_machine(), *_cuda(), *_optional()])
 
 
 def _version(package: str) -> str | None:
@@ -50,7 +52,23 @@ def _machine() -> Iterator[str]:
     yield f"cache        {toolchain.cache_folder()}"
 
 
+def _cuda() -> Iterator[str]:
+    try:
+        bindings.bindings()
+        version = compile.bindings().nvrtcVersion()
+    except DeviceError as error:
+        yield f"cuda         {error.message}"
+        return
+    yield f"cuda         NVRTC {'.'.join(map(str, version[1:]))}"
+    for name, library in {"cuBLASLt": blas.library(), "cuDNN": dnn.library()}.items():
+        yield f"{name:<12} {'found' if library else _missing('cuda-math', 'larger products and convolutions')}"
+
+
+def _missing(extra: str, purpose: str) -> str:
+    return f"missing, for {purpose}: pip install 'wengert[{extra}]'"
+
+
 def _optional() -> Iterator[str]:
     for package, (extra, purpose) in OPTIONAL.items():
         version = _version(package)
-        yield f"{package:<12} {version or f'missing, for {purpose}: pip install wengert[{extra}]'}"
+        yield f"{package:<12} {version or _missing(extra, purpose)}"

@@ -37,6 +37,15 @@ class Engine:
 engine = Engine()
 
 
+def _dtype_named(target: Any) -> np.dtype[Any]:
+    """What `to` casts to, where it was not given a device."""
+    try:
+        return as_dtype(target)
+    except DTypeError:
+        places = "'cpu', or 'cuda' where there is an NVIDIA GPU"
+        raise DTypeError(f"to: {target!r} is neither a dtype, such as wg.float64, nor a device: {places}") from None
+
+
 def _operator(record: Callable[[Any, Any], Node]) -> Callable[..., Any]:
     """The method for an operator with a Tensor on its left.
 
@@ -304,10 +313,7 @@ class Tensor:
         """
         node = self.node
         for target in targets:
-            if is_device(target):
-                node = to_device(node, named(target, "to"))
-            else:
-                node = cast(node, as_dtype(target))
+            node = to_device(node, named(target, "to")) if is_device(target) else cast(node, _dtype_named(target))
         return self if node is self.node else Tensor(node)
 
     def to_(self, *targets: Any) -> Tensor:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -137,7 +138,24 @@ def test_info_tells_what_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(info.toolchain, "compiler", lambda: None)
     monkeypatch.setattr(info, "_version", lambda package: None)
     text = told(capsys, "info")
-    assert "Install gcc or clang" in text and "pip install wengert[train]" in text
+    assert "Install gcc or clang" in text and "pip install 'wengert[train]'" in text
+
+
+def test_info_tells_what_a_gpu_would_need(monkeypatch, capsys):
+    from wengert import info
+
+    def none():
+        raise wg.errors.DeviceError("there is no NVIDIA driver here")
+
+    monkeypatch.setattr(info.bindings, "bindings", none)
+    assert "\ncuda         there is no NVIDIA driver here\n" in told(capsys, "info")
+    monkeypatch.setattr(info.bindings, "bindings", lambda: SimpleNamespace(cuDeviceGetCount=lambda: (0, 1)))
+    monkeypatch.setattr(info.compile, "bindings", lambda: SimpleNamespace(nvrtcVersion=lambda: (0, 13, 4)))
+    monkeypatch.setattr(info.blas, "library", lambda: None)
+    monkeypatch.setattr(info.dnn, "library", object)
+    text = told(capsys, "info")
+    assert "devices      cpu, cuda:0" in text and "cuda         NVRTC 13.4" in text
+    assert "cuBLASLt     missing" in text and "cuDNN        found" in text
 
 
 # --- mistakes -------------------------------------------------------------------------------------------------------
@@ -153,7 +171,7 @@ def test_info_tells_what_is_missing(monkeypatch, capsys):
         (["digits", "--epochs", "-1"], "epochs is -1; it is from 1 on"),
         (["digits", "--lr", "0"], "lr is 0.0; it is above 0"),
         (["digits", "--dtype", "float31"], "there is no dtype 'float31'; did you mean 'float32'?"),
-        (["digits", "--device", "tpu"], "'tpu'"),
+        (["digits", "--device", "tpu"], "'tpu' is neither a dtype, such as wg.float64, nor a device: 'cpu', or 'cuda'"),
         (["missing.toml"], "missing.toml: No such file or directory"),
         (["missing.py"], "there is no file 'missing.py'"),
         ([], "train takes a data set, a recipe or a Python file"),

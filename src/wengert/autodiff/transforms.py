@@ -187,6 +187,8 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     >>> pullback(wg.ones(2))[0].tolist()[0]
     1.0
     """
+    if not primals:
+        raise ArgumentError("vjp: it takes the function's arguments too, such as wg.vjp(f, x)")
     at = _Linearized("vjp", function, range(len(primals)), primals, {}, has_aux)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
@@ -220,7 +222,9 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
 
 def _as_tuple(values: Any, what: str, name: str = "jvp") -> tuple[Any, ...]:
     if not isinstance(values, (tuple, list)):
-        raise ArgumentError(f"{name}: {what} is a tuple with one entry for each argument, not {values!r}")
+        raise ArgumentError(
+            f"{name}: {what} is a tuple with one entry for each argument, such as (x,), not a {type(values).__name__}"
+        )
     return tuple(values)
 
 

@@ -35,6 +35,8 @@ def compare(function: Function, x: float | Sequence[float], seconds: float = 10.
     point = np.ravel(np.asarray(x, float64)).tolist()
     if not point:
         raise ArgumentError("compare: x is empty; give a number for each argument of the function")
+    if not seconds > 0:
+        raise ArgumentError(f"compare: a measurement takes some seconds, not {seconds:g}")
     return Comparison(function, point, seconds)
 
 
