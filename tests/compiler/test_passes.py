@@ -345,21 +345,7 @@ def test_passes_are_switched_off_by_name_and_report():
     graph = recorded(lambda x: [x * 1.0 + x * 1.0], X)
     after, reports = optimize(graph, off={"simplify"})
     assert names(after) == ["multiply", "add"]
-    ran = [
-        "inline",
-        "cse",
-        "merge",
-        "turn",
-        "thin",
-        "heads",
-        "factor",
-        "cse",
-        "onehot",
-        "layout",
-        "align",
-        "dce",
-        "remat",
-    ]
+    ran = [one.__name__ for one in PASSES if one.__name__ != "simplify"]
     assert [report.name for report in reports] == ran
     assert reports[1].before > reports[1].after and reports[1].rewrites > 0 and "cse" in str(reports[1])
     assert names(optimize(graph, off=["cse"])[0]) == ["add"]
