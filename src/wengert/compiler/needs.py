@@ -18,7 +18,7 @@ class Needs:
     """The groups, by number, that each group needs."""
 
     def __init__(self, count: int) -> None:
-        self.rows: Bits = np.zeros((count, -(-count // 64)), np.uint64)
+        self.rows: Bits = np.zeros((count, -(-count // 64)), np.uint64, order="F")  # a merge reads two columns of all
 
     def __call__(self, group: int, other: int) -> bool:
         """Whether a group needs another."""

@@ -27,7 +27,8 @@ def with_margins(steps: Sequence[Step], taken: Mapping[Node, Node], device: Devi
     rows = [number for number, step in enumerate(steps) if _is_large(step.kernel)]
     members: dict[int, list[int]] = {}
     for number in rows:
-        at = next((k for k in rows if k < number and _may_take(steps, k, number, order)), None)
+        near = order.beside(number)
+        at = next((k for k in rows if k < number and k in near and _may_take(steps, k, number, order)), None)
         if at is None:
             continue
         joined = _joined([steps[k] for k in (at, *members.get(at, ()), number)], device)

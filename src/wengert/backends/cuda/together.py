@@ -88,6 +88,11 @@ class Order:
         for number in numbers:
             self.at[number] = to
 
+    def beside(self, number: int) -> set[int]:
+        """The steps that read or write something of what a step reads."""
+        read = self.steps[number].reads
+        return {k for node in read for k in (*self.readers.get(node, ()), *self.writers.get(node, ()))}
+
     def can_move(self, number: int, to: int, after: int | None = None) -> bool:
         """Whether no step on the way (those that move along are, too) reads what it writes or writes what it reads.
 
