@@ -12,9 +12,9 @@ from wengert.compiler.groups import Group, Plan, storage
 from wengert.compiler.places import MOVEMENT
 from wengert.dtypes import COMPLEX
 from wengert.graph import Graph, Node
+from wengert.kernels.alike import lower_alike
 from wengert.kernels.expressions import c_expression
 from wengert.kernels.loops import Kernel
-from wengert.kernels.lower import lower
 
 
 def inlines(node: Node) -> bool:
@@ -80,7 +80,7 @@ def naming(names: dict[str, Node], taken: Mapping[Node, Node]) -> Callable[[Node
 def lowered(group: Group, plan: Plan, taken: Mapping[Node, Node]) -> tuple[Kernel, dict[str, Node]]:
     """The kernel of a loop group that is one nest, and what its buffers are."""
     names: dict[str, Node] = {}
-    return lower(group, "kernel", plan.inlined, naming(names, taken)), names
+    return lower_alike(group, "kernel", plan.inlined, naming(names, taken)), names
 
 
 def loops(group: Group, plan: Plan, taken: Mapping[Node, Node]) -> tuple[list[Kernel], dict[str, Node]]:

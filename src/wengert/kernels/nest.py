@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -50,6 +50,27 @@ def indices_of(statement: Statement) -> list[Index]:
     if isinstance(statement, Accumulate):
         return [] if statement.position is None else [statement.position]
     return [statement.index]
+
+
+def with_buffers(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
+    """A kernel with other names for its buffers."""
+
+    def renamed(statements: list[Statement]) -> list[Statement]:
+        return [_on(s, names.get(s.buffer, s.buffer)) if isinstance(s, Load | Store) else s for s in statements]
+
+    return replace(
+        kernel,
+        stages=[Stage(renamed(stage.before), renamed(stage.inside)) for stage in kernel.stages],
+        after=renamed(kernel.after),
+        buffers={names[name]: kind for name, kind in kernel.buffers.items()},
+    )
+
+
+def _on(access: Load | Store, buffer: str) -> Load | Store:
+    """An access to another buffer."""
+    if isinstance(access, Load):
+        return Load(access.name, buffer, access.dtype, access.index, access.guards)
+    return Store(buffer, access.dtype, access.index, access.name)
 
 
 def _mergeable(kernel: Kernel, a: Loop, b: Loop) -> bool:

@@ -21,8 +21,8 @@ from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, e
 from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.tiles import tiles
 from wengert.kernels.launch import Argument, Device, Launch, Work
-from wengert.kernels.loops import Accumulate, Kernel, Load, Stage, Statement, Store
-from wengert.kernels.nest import crosses, merge_loops, statements_of
+from wengert.kernels.loops import Accumulate, Kernel
+from wengert.kernels.nest import crosses, merge_loops, statements_of, with_buffers
 
 _REMEMBERED = 2048  # works: those of several large models
 _works: dict[Hashable, Work | None] = {}
@@ -31,7 +31,7 @@ _works: dict[Hashable, Work | None] = {}
 def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
     """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
     names = {name: f"buffer{number}" for number, name in enumerate(kernel.buffers)}
-    alike = _with_buffers(kernel, names)
+    alike = with_buffers(kernel, names)
     work = _remembered((_content(alike), device, shape), lambda: _written(alike, device, shape))
     assert work is not None
     return _with_arguments(work, {name: own for own, name in names.items()})
@@ -41,7 +41,7 @@ def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> Wo
     """The launches of a kernel over rows with some over its columns; None where one launch for each is better."""
     buffers = dict.fromkeys(name for kernel in (rows, *columns) for name in kernel.buffers)
     names = {name: f"buffer{number}" for number, name in enumerate(buffers)}
-    alike = [_with_buffers(kernel, names) for kernel in (rows, *columns)]
+    alike = [with_buffers(kernel, names) for kernel in (rows, *columns)]
     work = _remembered((*map(_content, alike), device), lambda: _written_margins(alike[0], alike[1:], device))
     return _with_arguments(work, {name: own for own, name in names.items()}) if work is not None else None
 
@@ -62,7 +62,7 @@ def write_over(
 
 def joined_buffers(kernel: Kernel, result: str, operand: str) -> Kernel:
     """A kernel with one buffer for a result and an operand."""
-    joined = _with_buffers(kernel, {name: operand if name == result else name for name in kernel.buffers})
+    joined = with_buffers(kernel, {name: operand if name == result else name for name in kernel.buffers})
     joined.buffers[operand] = kernel.buffers[result]
     return joined
 
@@ -79,23 +79,6 @@ def _written_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) ->
     rows = with_quick_exponentials(rows)
     shape, why = launch_shape(merge_loops(rows), device)
     return margins(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
-
-
-def _with_buffers(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
-    """A kernel with other names for its buffers."""
-
-    def renamed(statements: list[Statement]) -> list[Statement]:
-        return [
-            replace(s, buffer=names[s.buffer]) if isinstance(s, Load | Store) and s.buffer in names else s
-            for s in statements
-        ]
-
-    return replace(
-        kernel,
-        stages=[Stage(renamed(stage.before), renamed(stage.inside)) for stage in kernel.stages],
-        after=renamed(kernel.after),
-        buffers={names[name]: kind for name, kind in kernel.buffers.items()},
-    )
 
 
 def _content(kernel: Kernel) -> Hashable:

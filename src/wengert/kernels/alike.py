@@ -1,0 +1,57 @@
+"""Groups that are alike: those of a model's equal layers are lowered once.
+
+In: a group of loops. Out: its kernel, from another group's where the two differ in nothing but their buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Hashable
+
+from wengert.compiler.cse import frozen
+from wengert.compiler.groups import Group, storage
+from wengert.graph import Node
+from wengert.kernels.loops import Kernel
+from wengert.kernels.lower import lower
+from wengert.kernels.nest import with_buffers
+
+_REMEMBERED = 2048  # kernels: those of several large models
+_kernels: dict[Hashable, Kernel] = {}
+
+
+def lower_alike(group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> Kernel:
+    """The kernel of a loop group, as `lower` gives it."""
+    buffers: dict[str, str] = {}  # those of the group, to what they are called in every group that is alike
+
+    def called(node: Node) -> str:
+        return buffers.setdefault(buffer_of(node), f"buffer{len(buffers)}")
+
+    key = (name, _content(group, inlined, called))
+    if key not in _kernels:
+        if len(_kernels) >= _REMEMBERED:
+            _kernels.clear()
+        _kernels[key] = lower(group, name, inlined, called)
+    return with_buffers(_kernels[key], {common: own for own, common in buffers.items()})
+
+
+def _content(group: Group, inlined: Container[Node], called: Callable[[Node], str]) -> Hashable:
+    """All that a group's kernel depends on: what is computed from what, down to the values that lie in memory."""
+    own, stored = set(group.roots), set(group.stored)
+    nodes = sorted(group.roots, key=lambda node: node.serial)
+    numbers = {node: number for number, node in enumerate(nodes)}
+    owners: dict[Node, int] = {}
+    entries: list[Hashable] = []
+    for node in nodes:  # which grow
+        kind = (node.shape, node.dtype)
+        if node not in own and node not in inlined and node.op.name != "literal":
+            entries.append((*kind, called(node), owners.setdefault(storage(node), len(owners))))
+            continue
+        for source in node.sources:
+            if source not in numbers:
+                numbers[source] = len(nodes)
+                nodes.append(source)
+        sources = tuple([numbers[source] for source in node.sources])
+        place = called(node) if node in stored else None
+        attributes = tuple([(key, frozen(value)) for key, value in node.attrs.items()]) if node.attrs else None
+        entries.append((*kind, node.op, attributes, sources, place))
+    order = tuple([numbers[root] for root in group.roots]), tuple([numbers[root] for root in group.stored])
+    return group.space, group.axes, order, tuple(entries)
