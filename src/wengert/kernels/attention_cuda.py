@@ -125,6 +125,14 @@ def _by_tensor_cores(a: Attention, device: Device) -> bool:
     return a.dtype in HALVES and max(a.features, a.values) <= 128 and int(device.arch.rstrip("a")) >= 80
 
 
+def has_work(node: Node, device: Device) -> bool:
+    """Whether our kernels carry out an attention: some tile of theirs fits shared memory."""
+    a = attention(node)
+    if a is None:
+        return not isinstance(node.dtype, tuple) and not node.size
+    return _forward_tile(a, device) is not None and (node.op.name == "attention" or _back_tile(a, device) is not None)
+
+
 def outdoes_libraries(node: Node, device: Device) -> bool:
     """Whether our kernels are faster than cuDNN's: on Hopper, for heads of 64 features; of 128 cuDNN's are."""
     a = attention(node)

@@ -189,6 +189,8 @@ def has_work(node: Node) -> bool:
         return convolution(node) is not None and all(n.size for n in (node, *node.sources))
     if node.op.name in _POOLS:
         return _windows(node) is not None
+    if node.op.name in ("attention", "attention_backward"):
+        return attention_cuda.has_work(node, H200)
     return multiplies(node) or work(node, lambda _: "", H200, {}) is not None
 
 

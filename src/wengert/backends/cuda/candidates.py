@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -127,6 +127,7 @@ class Candidates:
         self.plan, self.taken, self.picks = plan, taken, picks
         self.device, self.figures, self.driver = device, figures, opened(device)
         self.choices = choices_of(self.driver)
+        self._is_hosted = cache(partial(is_hosted, device=device, figures=figures))
         self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
         self._pair_attentions()
 
@@ -180,9 +181,6 @@ class Candidates:
             return iter([Candidate("host", partial(Step, None, node, {}, reads, [node]))])
         return self._opaque(node, reads)
 
-    def _is_hosted(self, node: Node) -> bool:
-        return is_hosted(node, self.device, self.figures)
-
     # --- one way --------------------------------------------------------------------------------------------------
 
     def _loops(self, group: Group, reads: list[Node]) -> Step:
@@ -211,12 +209,14 @@ class Candidates:
         by_library = bool(kept) and self._by_library(node, keeper)
         vendors = _vendors(node, self.device, self.figures.tf32, keeper) if results and (by_library or not kept) else ()
         theirs = [Candidate(vendor.name, partial(self._called, vendor, node, reads, results)) for vendor in vendors]
-        ours = []
-        if device_ops.has_work(node) and not by_library:
-            tiles = device_ops.tiles(node, self.figures)[: BESIDE if vendors else OWN]
-            ours = [Candidate(_named(tile), partial(self._ours, node, reads, tile)) for tile in tiles]
+        ours = self._by_tiles(node, reads, BESIDE if vendors else OWN) if not by_library else ()
         ours_first = device_ops.is_small(node) or device_ops.outdoes_libraries(node, self.figures)
-        return iter(ours + theirs if ours_first else theirs + ours)
+        return chain(ours, theirs) if ours_first else chain(theirs, ours)
+
+    def _by_tiles(self, node: Node, reads: list[Node], most: int) -> Iterator[Candidate]:
+        """An op by our kernels, if they can do it."""
+        for tile in device_ops.tiles(node, self.figures)[:most] if device_ops.has_work(node) else ():
+            yield Candidate(_named(tile), partial(self._ours, node, reads, tile))
 
     def _results(self, node: Node) -> list[Node]:
         """The values that an op makes, in order; none where nobody wants one of several."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -70,6 +71,8 @@ class Program:
         self.graph = graph
         self.driver = opened(self.device)
         self.figures = replace(self.driver.figures, tf32=tf32)
+        self._is_hosted = cache(partial(is_hosted, device=self.device, figures=self.figures))
+        self._read = cache(partial(_read_by, is_hosted=self._is_hosted))
         self.picks = picks(graph)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
@@ -122,16 +125,9 @@ class Program:
     def _operands(self, node: Node) -> Sequence[Node]:
         return (*self._read(node), self.biases[node]) if node in self.biases else self._read(node)
 
-    def _read(self, node: Node) -> Sequence[Node]:
-        """What an op reads from memory, but for a bias that is added to it."""
-        return node.sources if self._is_hosted(node) else device_ops.operands(node)
-
     def _absorbs(self, node: Node) -> bool:
         """Whether the op after a node may be part of its kernel."""
         return device_ops.is_small(node) or node in self.biases
-
-    def _is_hosted(self, node: Node) -> bool:
-        return is_hosted(node, self.device, self.figures)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -424,6 +420,11 @@ class _Stretch(NamedTuple):
 
     pointer: int
     device: str
+
+
+def _read_by(node: Node, is_hosted: Callable[[Node], bool]) -> Sequence[Node]:
+    """What an op reads from memory, but for a bias that is added to it."""
+    return node.sources if is_hosted(node) else device_ops.operands(node)
 
 
 def _fills(step: Step, device: Device) -> bool:

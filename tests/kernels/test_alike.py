@@ -1,0 +1,91 @@
+"""Groups that are alike share a kernel, and others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import wengert as wg
+from wengert.backends.plan import inlines
+from wengert.compiler.fuse import fuse
+from wengert.compiler.groups import Group, Plan
+from wengert.graph import Graph, Node, now
+from wengert.kernels import alike
+from wengert.kernels.loops import Kernel
+from wengert.kernels.lower import lower
+from wengert.ops.core import placeholder
+
+SHAPE = (4, 6)
+
+
+def planned(function: Callable[..., Any], count: int = 2) -> tuple[Plan, Callable[[Node], str]]:
+    """The groups of a function of some matrices, and what names their buffers."""
+    since = now()
+    inputs = [placeholder(SHAPE, wg.float32) for _ in range(count)]
+    graph = Graph(inputs, [out.node for out in function(*map(wg.Tensor, inputs))], since)
+    plan = fuse(graph, inlines, lambda node: node.sources)
+    return plan, lambda node: f"n{node.serial}"
+
+
+def kernel_of(group: Group, plan: Plan, named: Callable[[Node], str]) -> Kernel:
+    return alike.lower_alike(group, "kernel", plan.inlined, named)
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alike, "_kernels", {})
+
+
+def test_equal_layers_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[Any] = []
+
+    def counted(*args: Any) -> Kernel:
+        lowered.append(args)
+        return lower(*args)
+
+    monkeypatch.setattr(alike, "lower", counted)
+
+    def layers(x: Any, *weights: Any) -> list[Any]:
+        for weight in weights:
+            x = wg.softmax(x * weight, axis=1) @ x.mT @ x
+        return [x]
+
+    plan, named = planned(layers, 5)
+    loops = [group for group in plan.groups if group.reduces]
+    kernels = [kernel_of(group, plan, named) for group in loops]
+    assert len(loops) == 4 and len(lowered) == 1
+    assert kernels == [lower(group, "kernel", plan.inlined, named) for group in loops]
+
+
+def test_names_of_one_buffer_are_one() -> None:
+    """A result that is written over an operand, as an update of a slot is, makes another kernel than one apart."""
+    plan, named = planned(lambda x, y: [x * y])
+    (group,) = plan.groups
+
+    def over(node: Node) -> str:
+        return named(group.reads[0].leaf if node in group.stored else node)
+
+    apart, joined = (kernel_of(group, plan, names) for names in (named, over))
+    assert (len(apart.buffers), len(joined.buffers)) == (3, 2)
+    assert joined == lower(group, "kernel", plan.inlined, over)
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        (lambda x: wg.Tensor(x.node * 0.0), lambda x: wg.Tensor(x.node * -0.0)),
+        (lambda x: wg.Tensor(x.node * 2.0), lambda x: wg.Tensor(x.node * 3.0)),
+        (lambda x: x.sum(axis=1), lambda x: x.sum(axis=0)),
+        (lambda x: x.sum(axis=1), lambda x: x.max(axis=1)),
+        (lambda x: x[:, ::-1] + 1.0, lambda x: x[::-1] + 1.0),
+        (lambda x: x.astype(wg.float64), lambda x: x.astype(wg.float16)),
+    ],
+)
+def test_what_differs_in_more_than_buffers_is_lowered_by_itself(functions: tuple[Any, Any]) -> None:
+    for function in functions:
+        plan, named = planned(lambda x, f=function: [f(x)], 1)
+        (group,) = plan.groups
+        assert kernel_of(group, plan, named) == lower(group, "kernel", plan.inlined, named)
+    assert len(alike._kernels) == 2
