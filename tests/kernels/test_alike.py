@@ -10,7 +10,7 @@ import pytest
 import wengert as wg
 from wengert.backends.plan import inlines
 from wengert.compiler.fuse import fuse
-from wengert.compiler.groups import Group, Plan
+from wengert.compiler.groups import Plan
 from wengert.graph import Graph, Node, now
 from wengert.kernels import alike
 from wengert.kernels.loops import Kernel
@@ -29,15 +29,6 @@ def planned(function: Callable[..., Any], count: int = 2) -> tuple[Plan, Callabl
     return plan, lambda node: f"n{node.serial}"
 
 
-def kernel_of(group: Group, plan: Plan, named: Callable[[Node], str]) -> Kernel:
-    return alike.lower_alike(group, "kernel", plan.inlined, named)
-
-
-@pytest.fixture(autouse=True)
-def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alike, "_kernels", {})
-
-
 def test_equal_layers_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lowered: list[Any] = []
 
@@ -54,7 +45,8 @@ def test_equal_layers_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     plan, named = planned(layers, 5)
     loops = [group for group in plan.groups if group.reduces]
-    kernels = [kernel_of(group, plan, named) for group in loops]
+    together = alike.Alike()
+    kernels = [together.lower(group, "kernel", plan.inlined, named) for group in loops]
     assert len(loops) == 4 and len(lowered) == 1
     assert kernels == [lower(group, "kernel", plan.inlined, named) for group in loops]
 
@@ -67,7 +59,8 @@ def test_names_of_one_buffer_are_one() -> None:
     def over(node: Node) -> str:
         return named(group.reads[0].leaf if node in group.stored else node)
 
-    apart, joined = (kernel_of(group, plan, names) for names in (named, over))
+    together = alike.Alike()
+    apart, joined = (together.lower(group, "kernel", plan.inlined, names) for names in (named, over))
     assert (len(apart.buffers), len(joined.buffers)) == (3, 2)
     assert joined == lower(group, "kernel", plan.inlined, over)
 
@@ -84,8 +77,10 @@ def test_names_of_one_buffer_are_one() -> None:
     ],
 )
 def test_what_differs_in_more_than_buffers_is_lowered_by_itself(functions: tuple[Any, Any]) -> None:
+    together = alike.Alike()
     for function in functions:
         plan, named = planned(lambda x, f=function: [f(x)], 1)
         (group,) = plan.groups
-        assert kernel_of(group, plan, named) == lower(group, "kernel", plan.inlined, named)
-    assert len(alike._kernels) == 2
+        kernel = together.lower(group, "kernel", plan.inlined, named)
+        assert kernel == lower(group, "kernel", plan.inlined, named)
+    assert len(together.kernels) == 2

@@ -32,6 +32,7 @@ from wengert.compiler.schedule import schedule
 from wengert.errors import OutOfRangeError
 from wengert.graph import Graph, Node
 from wengert.kernels import opaque
+from wengert.kernels.alike import Alike
 from wengert.kernels.c import Function, write, write_rows
 from wengert.kernels.threads import thread_count
 from wengert.reference import apply_here, watch
@@ -88,6 +89,7 @@ class Program:
         replaced = [(graph.inputs[i], graph.outputs[k]) for i, k in pairs]
         order = schedule(graph, self.plan.groups, replaced, fallible(self.plan))
         self.plan = self.plan._replace(groups=order)
+        self.alike = Alike()
         self.functions: dict[Function, str] = {}
         self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
         self.last_fallible = max(fallible(self.plan), default=-1)
@@ -165,7 +167,7 @@ class Program:
         """A matrix product with its epilogue: row by row if the rows are one loop, else one after the other."""
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
-        kernel, by_name = lowered(rest, self.plan, self.taken)
+        kernel, by_name = lowered(rest, self.plan, self.taken, self.alike)
         function = write_rows(kernel, f"i{len(group.space) - 1}")
         if function is None:
             step, call = self._loop_step(rest, reads), opaque.matmul(node, self.pointer)
@@ -180,7 +182,7 @@ class Program:
         return f"{name}({', '.join([*arguments, *more])});"
 
     def _loop_step(self, group: Group, reads: list[Node]) -> Step:
-        kernels, by_name = loops(group, self.plan, self.taken)
+        kernels, by_name = loops(group, self.plan, self.taken, self.alike)
         function = write(*kernels)
         return Step(self._called(function, by_name), None, reads, list(group.stored), function=function)
 

@@ -12,7 +12,7 @@ from wengert.compiler.groups import Group, Plan, storage
 from wengert.compiler.places import MOVEMENT
 from wengert.dtypes import COMPLEX
 from wengert.graph import Graph, Node
-from wengert.kernels.alike import lower_alike
+from wengert.kernels.alike import Alike
 from wengert.kernels.expressions import c_expression
 from wengert.kernels.loops import Kernel
 
@@ -77,13 +77,13 @@ def naming(names: dict[str, Node], taken: Mapping[Node, Node]) -> Callable[[Node
     return name
 
 
-def lowered(group: Group, plan: Plan, taken: Mapping[Node, Node]) -> tuple[Kernel, dict[str, Node]]:
+def lowered(group: Group, plan: Plan, taken: Mapping[Node, Node], alike: Alike) -> tuple[Kernel, dict[str, Node]]:
     """The kernel of a loop group that is one nest, and what its buffers are."""
     names: dict[str, Node] = {}
-    return lower_alike(group, "kernel", plan.inlined, naming(names, taken)), names
+    return alike.lower(group, "kernel", plan.inlined, naming(names, taken)), names
 
 
-def loops(group: Group, plan: Plan, taken: Mapping[Node, Node]) -> tuple[list[Kernel], dict[str, Node]]:
+def loops(group: Group, plan: Plan, taken: Mapping[Node, Node], alike: Alike) -> tuple[list[Kernel], dict[str, Node]]:
     """The kernels of a loop group, to run one after the other, and what their buffers are."""
-    found = [lowered(part, plan, taken) for part in group.parts()]
+    found = [lowered(part, plan, taken, alike) for part in group.parts()]
     return [kernel for kernel, _ in found], {name: node for _, names in found for name, node in names.items()}

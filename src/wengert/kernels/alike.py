@@ -14,23 +14,24 @@ from wengert.kernels.loops import Kernel
 from wengert.kernels.lower import lower
 from wengert.kernels.nest import with_buffers
 
-_REMEMBERED = 2048  # kernels: those of several large models
-_kernels: dict[Hashable, Kernel] = {}
 
+class Alike:
+    """The kernels of a program's groups, one for all that are alike."""
 
-def lower_alike(group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> Kernel:
-    """The kernel of a loop group, as `lower` gives it."""
-    buffers: dict[str, str] = {}  # those of the group, to what they are called in every group that is alike
+    def __init__(self) -> None:
+        self.kernels: dict[Hashable, Kernel] = {}
 
-    def called(node: Node) -> str:
-        return buffers.setdefault(buffer_of(node), f"buffer{len(buffers)}")
+    def lower(self, group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> Kernel:
+        """The kernel of a loop group, as `lower` gives it."""
+        buffers: dict[str, str] = {}  # those of the group, to what they are called in every group that is alike
 
-    key = (name, _content(group, inlined, called))
-    if key not in _kernels:
-        if len(_kernels) >= _REMEMBERED:
-            _kernels.clear()
-        _kernels[key] = lower(group, name, inlined, called)
-    return with_buffers(_kernels[key], {common: own for own, common in buffers.items()})
+        def called(node: Node) -> str:
+            return buffers.setdefault(buffer_of(node), f"buffer{len(buffers)}")
+
+        key = (name, _content(group, inlined, called))
+        if key not in self.kernels:
+            self.kernels[key] = lower(group, name, inlined, called)
+        return with_buffers(self.kernels[key], {common: own for own, common in buffers.items()})
 
 
 def _content(group: Group, inlined: Container[Node], called: Callable[[Node], str]) -> Hashable:

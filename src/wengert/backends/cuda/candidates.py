@@ -21,6 +21,7 @@ from wengert.backends.plan import loops, lowered, naming
 from wengert.compiler.groups import Group, Plan, storage
 from wengert.graph import Node
 from wengert.kernels import attention_form, device_ops
+from wengert.kernels.alike import Alike
 from wengert.kernels.convolution_form import is_convolution
 from wengert.kernels.cuda import write
 from wengert.kernels.epilogue import epilogue
@@ -127,6 +128,7 @@ class Candidates:
         self.plan, self.taken, self.picks = plan, taken, picks
         self.device, self.figures, self.driver = device, figures, opened(device)
         self.choices = choices_of(self.driver)
+        self.alike = Alike()
         self._is_hosted = cache(partial(is_hosted, device=device, figures=figures))
         self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
         self._pair_attentions()
@@ -184,7 +186,7 @@ class Candidates:
     # --- one way --------------------------------------------------------------------------------------------------
 
     def _loops(self, group: Group, reads: list[Node]) -> Step:
-        kernels, names = loops(group, self.plan, self.taken)
+        kernels, names = loops(group, self.plan, self.taken, self.alike)
         work = in_turn([write(kernel, self.figures) for kernel in kernels])
         kernel = kernels[0] if len(kernels) == 1 else None
         return Step(work, None, names, reads, list(group.stored), kernel=kernel)
@@ -271,7 +273,7 @@ class Candidates:
     def _product(self, group: Group, reads: list[Node], tile: Tile | None, vendor: Any) -> Step:
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
-        kernel, names = lowered(rest, self.plan, self.taken)
+        kernel, names = lowered(rest, self.plan, self.taken, self.alike)
         p, figures = product(node), self.figures
         named = naming(names, self.taken)
         made = named(node)
