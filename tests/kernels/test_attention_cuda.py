@@ -11,6 +11,7 @@ import pytest
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
+from wengert.backends.cuda import candidates, dnn_attention
 from wengert.dtypes import bfloat16, float32, float64
 from wengert.graph import Node
 from wengert.kernels.attention_cuda import backward, forward, outdoes_libraries, parts_of_totals
@@ -187,3 +188,18 @@ def test_tensor_cores_take_half_precision() -> None:
         for work in works:
             assert work is not None and {launch.why.split()[0] for launch in work.launches} <= {expected, "fma"}
             assert work.launches[0].why.startswith(expected)
+
+
+def test_a_library_s_choice_is_kept_by_what_the_attention_is() -> None:
+    """Choices on disk have this for a key: where it changes, they are found no more."""
+    first, second = node_of((((3, 16, 8), (3, 24, 8), (3, 24, 8)), None, {"causal": False, "scale": 0.5}), bfloat16)
+    about = "lead=(1,3) queries=16 keys=24 features=8 values=8 causal=False scale=0.5 dtype=bfloat16 "
+    q, kv = "(8,128,8,1)", "(8,192,8,1)"
+    assert candidates._about(first, False) == (
+        f"{about}strides=({q},{kv},{kv}) offsets=(0,0,0) results=({q},) result_offsets=(0,) kept=()"
+    )
+    assert candidates._about(second, False) == (
+        f"{about}strides=({q},{kv},{kv},{q}) offsets=(0,0,0,0) results=({q},{kv},{kv}) result_offsets=(0,0,0) kept=()"
+    )
+    shapes = {dnn_attention.shape_of(node, keeper) for node in (first, second) for keeper in (None, first)}
+    assert len(shapes) == 4  # each with a plan of its own

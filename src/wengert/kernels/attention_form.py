@@ -75,8 +75,8 @@ def _seen(chain: Sequence[Node]) -> View | None:
 
 
 @dataclass(frozen=True)
-class Attention:
-    """An attention's sizes and where its operands lie."""
+class Sizes:
+    """An attention without its values: batches and heads, sizes, and what it computes."""
 
     lead: tuple[int, ...]
     queries: int
@@ -86,6 +86,12 @@ class Attention:
     causal: bool
     scale: float
     dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Attention(Sizes):
+    """An attention's sizes and where its operands lie."""
+
     views: Mapping[str, View]  # query, key, value; g backward
     results: Mapping[str, Layout]  # y; or to_query, to_key, to_value
     mask: Node | None

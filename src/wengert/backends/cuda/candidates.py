@@ -301,8 +301,7 @@ def _about(node: Node, tf32: bool) -> str:
     if shape is None:
         values = " ".join(f"{source.dtype}{list(source.shape)}" for source in (*node.sources, node))
         return f"{values} {dict(sorted(node.attrs.items()))}"
-    fields = shape._asdict() if hasattr(shape, "_asdict") else vars(shape)
-    return " ".join(f"{name}={value}".replace(" ", "") for name, value in fields.items() if name != "op")
+    return " ".join(f"{name}={value}".replace(" ", "") for name, value in vars(shape).items() if name != "op")
 
 
 def vendor_operands(node: Node) -> Iterable[Node]:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass, fields
+from typing import Any
 
 from wengert.backends.cuda.dnn import NAMES, handle, library
 from wengert.graph import Node
-from wengert.kernels.attention_form import Layout, View, attention
+from wengert.kernels.attention_form import Layout, Sizes, View, attention
 from wengert.kernels.product import HALVES
 
 ATTENTIONS = ("attention", "attention_backward")
@@ -24,17 +23,10 @@ _OPERANDS = ("query", "key", "value", "g")
 _RESULT, _STATISTICS, _COTANGENTS = 5, 6, (7, 8, 9)  # numbers of the values; operands are 1 to 4
 
 
-class Shape(NamedTuple):
-    """An attention without its values: batch, heads and sizes, and where its operands lie."""
+@dataclass(frozen=True)
+class Shape(Sizes):
+    """An attention of batches and heads, and where its operands and results lie."""
 
-    lead: tuple[int, int]
-    queries: int
-    keys: int
-    features: int
-    values: int
-    causal: bool
-    scale: float
-    dtype: np.dtype[Any]
     strides: tuple[tuple[int, ...], ...]  # of query, key, value and, backward, g
     offsets: tuple[int, ...]  # in bytes
     results: tuple[tuple[int, ...], ...]  # strides of the result, or of the three cotangents
@@ -59,23 +51,16 @@ def shape_of(node: Node, keeper: Node | None) -> Shape | None:
     widths, places = (a.features, a.values), list(a.views.values())
     if max(widths) > 128 or any(n % 8 for n in widths) or not all(place.aligned(8) for place in places):
         return None
-    batch, heads = (1, 1, *a.lead)[-2:]
+    sizes = {field.name: getattr(a, field.name) for field in fields(Sizes)} | {"lead": (1, 1, *a.lead)[-2:]}
     size, results = a.dtype.itemsize, list(a.results.values())
     kept = attention(keeper) if keeper is not None else None
     return Shape(
-        (batch, heads),
-        a.queries,
-        a.keys,
-        a.features,
-        a.values,
-        a.causal,
-        a.scale,
-        a.dtype,
-        tuple(_strides(place, max(widths)) for place in places),
-        tuple(place.offset * size for place in places),
-        tuple(_strides(place, max(widths)) for place in results),
-        tuple(place.offset * size for place in results),
-        () if kept is None else _strides(kept.results["y"], max(widths)),
+        **sizes,
+        strides=tuple(_strides(place, max(widths)) for place in places),
+        offsets=tuple(place.offset * size for place in places),
+        results=tuple(_strides(place, max(widths)) for place in results),
+        result_offsets=tuple(place.offset * size for place in results),
+        kept=() if kept is None else _strides(kept.results["y"], max(widths)),
     )
 
 
