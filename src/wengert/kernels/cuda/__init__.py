@@ -2,6 +2,7 @@
 
 shapes      what a launch looks like (threads, vectors, rows to a block) and how that follows from work and device
 text        statements as CUDA C++: accesses of several elements, loops, indices
+totals      what reductions accumulate
 elements    no reduction: a thread computes some neighbouring elements
 rows        the reduced axes lie along memory: threads share a row
 shared_rows the same, of rows too long for registers

@@ -15,18 +15,8 @@ from collections.abc import Sequence
 from wengert.compiler.index import Loop
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
 from wengert.kernels.cuda.shapes import Columns, vector_width
-from wengert.kernels.cuda.text import (
-    Names,
-    Page,
-    Pass,
-    base_name,
-    start,
-    state_bytes,
-    state_type,
-    total_type,
-    totals_in,
-    unravel,
-)
+from wengert.kernels.cuda.text import Names, Page, Pass, base_name, unravel
+from wengert.kernels.cuda.totals import start, state_bytes, state_type, total_type, totals_in
 from wengert.kernels.expressions import scalar_type
 from wengert.kernels.launch import Launch, Work
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement

@@ -9,7 +9,7 @@ read once for a row may be read late, by any thread, and what a later pass reads
 from __future__ import annotations
 
 from wengert.kernels.cuda.shapes import Elements, Rows, Shape
-from wengert.kernels.cuda.text import totals_in
+from wengert.kernels.cuda.totals import totals_in
 from wengert.kernels.loops import Kernel, Let, Load, Statement, Store
 from wengert.kernels.nest import statements_of
 

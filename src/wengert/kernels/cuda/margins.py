@@ -16,7 +16,8 @@ from wengert.kernels.cuda.columns import totals_of_parts
 from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import WholeRows
 from wengert.kernels.cuda.shapes import Rows, registers_beside, same_for_all_rows
-from wengert.kernels.cuda.text import Pass, access, is_vector, start, state_bytes, state_type, totals_in
+from wengert.kernels.cuda.text import Pass, access, is_vector
+from wengert.kernels.cuda.totals import start, state_bytes, state_type, totals_in
 from wengert.kernels.launch import Device, Work
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
 from wengert.kernels.nest import indices_of, merge_loops, statements_of

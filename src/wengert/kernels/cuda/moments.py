@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from wengert.compiler.index import ZERO, Index, Loop, substitute
 from wengert.dtypes import float32
-from wengert.kernels.cuda.text import totals_in
+from wengert.kernels.cuda.totals import totals_in
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
 from wengert.kernels.lower import let_text
 from wengert.kernels.nest import statements_of

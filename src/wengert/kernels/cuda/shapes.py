@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from wengert.compiler.index import Loop
-from wengert.kernels.cuda.text import access, is_vector, state_bytes, totals_in
+from wengert.kernels.cuda.text import access, is_vector
+from wengert.kernels.cuda.totals import state_bytes, totals_in
 from wengert.kernels.launch import Device
 from wengert.kernels.loops import Kernel, Let, Load, Stage, Statement, Store
 from wengert.kernels.nest import crosses, statements_of

@@ -12,7 +12,8 @@ from dataclasses import replace
 from wengert.compiler.index import variable
 from wengert.kernels.cuda.rows import RowsText
 from wengert.kernels.cuda.shapes import Rows, loaded_again, vector_bytes
-from wengert.kernels.cuda.text import Access, Pass, access, totals_in, unravel
+from wengert.kernels.cuda.text import Access, Pass, access, unravel
+from wengert.kernels.cuda.totals import totals_in
 from wengert.kernels.launch import Device, Work
 from wengert.kernels.loops import Kernel, Let, Load, Position, Stage, Statement
 

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from wengert.compiler.index import Index, Loop, substitute, variable
 from wengert.compiler.places import Guard
-from wengert.dtypes import HALF, bool_
+from wengert.dtypes import HALF
+from wengert.kernels.cuda.totals import state_type
 from wengert.kernels.expressions import load as widened
 from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.expressions import store as narrowed
@@ -359,50 +360,3 @@ def names_read(statement: Statement) -> str:
     if isinstance(statement, Let):
         return statement.text
     return statement.name if isinstance(statement, Store | Accumulate) else ""
-
-
-# --- accumulating ---------------------------------------------------------------------------------------------------
-
-
-def state_type(total: Accumulate) -> str:
-    """The C type of what accumulates."""
-    kind = scalar_type(total.dtype)
-    if total.position is None:
-        return kind
-    return f"wg_place<{kind}, {'int' if total.position.bounds()[1] < 1 << 31 else 'int64_t'}>"
-
-
-def state_bytes(total: Accumulate) -> int:
-    """The size of what accumulates."""
-    return 16 if total.kind in ("argmax", "argmin") else 4 if total.dtype in HALF else total.dtype.itemsize
-
-
-def total_type(total: Accumulate) -> str:
-    """The C type of a finished total."""
-    return "int64_t" if total.kind in ("argmax", "argmin") else scalar_type(total.dtype)
-
-
-def start(total: Accumulate) -> str:
-    """What accumulating begins from."""
-    if total.kind in ("argmax", "argmin"):
-        return f"{state_type(total)}{{{_extreme(total)}, INT32_MAX}}"
-    return {"sum": "0", "prod": "1", "all": "1", "any": "0"}.get(total.kind) or _extreme(total)
-
-
-def _extreme(total: Accumulate) -> str:
-    """The number that loses against every other."""
-    largest = total.kind in ("min", "argmin")
-    dtype = total.dtype
-    if dtype in HALF or dtype.kind == "f":
-        end = "" if dtype.itemsize == 8 else "f"
-        return f"__builtin_inf{end}()" if largest else f"(-__builtin_inf{end}())"
-    if dtype is bool_:
-        return "1" if largest else "0"
-    if dtype.kind == "u":
-        return f"({stored_type(dtype)})-1" if largest else "0"
-    return f"INT{8 * dtype.itemsize}_{'MAX' if largest else 'MIN'}"
-
-
-def totals_in(statements: Iterable[Statement]) -> list[Accumulate]:
-    """The reductions that a pass accumulates."""
-    return [s for s in statements if isinstance(s, Accumulate)]

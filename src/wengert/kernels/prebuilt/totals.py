@@ -14,7 +14,7 @@ import numpy as np
 from wengert.compiler.groups import reduced_axes
 from wengert.compiler.index import Loop, strides, variable
 from wengert.graph import Node
-from wengert.kernels.cuda.text import start, state_bytes, state_type
+from wengert.kernels.cuda.totals import start, state_bytes, state_type
 from wengert.kernels.expressions import load, store, stored_type
 from wengert.kernels.launch import Device, Launch, Struct, Work
 from wengert.kernels.loops import Accumulate, DType
