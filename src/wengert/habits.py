@@ -84,6 +84,7 @@ MODULE_SPELLINGS = {
     "concatenate": "wg.concat",
     "conjugate": "wg.conj",
     "copy": "x.clone()",
+    "data.TensorDataset": "wg.data.ArrayDataset",
     "diag": "wg.diagonal(x), or x * wg.eye(n) for a matrix with x on its diagonal",
     "dot": "x @ y",
     "from_numpy": "wg.tensor(array, copy=False)",

@@ -218,7 +218,13 @@ class Tensor:
         return int(self.item())
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.node.size == 1 else format(str(self), spec)
+        if not spec:
+            return str(self)
+        if self.node.size != 1:
+            raise ShapeError(
+                f"{spec!r} formats one number; shape {self.shape} has {self.size}. Without it all are shown"
+            )
+        return format(self.item(), spec)
 
     def __repr__(self) -> str:
         from wengert.show import text
