@@ -78,7 +78,7 @@ def in_c(make: Callable[[Node, Node], Node], *arrays: Any) -> tuple[Callable[[],
     arena = ctypes.c_void_p(program.arena.ctypes.data)
 
     def run() -> None:
-        with single_threaded():
+        with single_threaded:
             program.library.piece0(pointers, arena)
 
     return run, result

@@ -122,10 +122,10 @@ def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 
 def dlpack(self: Tensor, **options: Any) -> Any:
     """The value for another library, without a copy. Neither side may write to it from then on."""
+    now()
     if self.device != "cpu":
         from wengert.backends.cuda.exchange import to_dlpack
 
-        now()
         return to_dlpack(value(self.node), options.get("stream"))
     if self.dtype is bfloat16:
         raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")

@@ -184,6 +184,7 @@ class Tensor:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a read-only NumPy array; computes it, and all else that is pending."""
+        now()
         array = engine.value(self.node).view()
         array.flags.writeable = False
         return array

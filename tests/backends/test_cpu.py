@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.backends.cpu import address
+from wengert.backends.recycle import address
 
 
 def test_addresses_are_those_that_numpy_tells() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver
+from tests.descent import HOLDS, Descent
 from tests.kernels.emulator import compiler
 from wengert.runtime.steady import Steady
 
@@ -17,47 +18,11 @@ pytestmark = [
     pytest.mark.usefixtures("gpu"),
 ]
 
-RATE = 0.5
-
-
-class Descent:
-    """w goes down along its gradient, compiled; `expected` is the same in NumPy."""
-
-    def __init__(self) -> None:
-        self.w = wg.tensor([1.0, 2.0, 3.0], device="cuda", requires_grad=True)
-        self.rate = wg.tensor(RATE, device="cuda")
-        self.expected = np.array([1, 2, 3], np.float32)
-        self.step = wg.compile(self._step)
-
-    def _step(self, x: wg.Tensor) -> wg.Tensor:
-        self.w.grad = None
-        loss = (self.w * self.w * x).sum()
-        loss.backward()
-        with wg.no_grad():
-            self.w.assign(self.w - self.rate * self.w.grad)
-        return loss
-
-    def __call__(self, scale: float = 0.25, rate: float = RATE) -> wg.Tensor:
-        """A step, checked."""
-        x = np.full(3, scale, np.float32)
-        before = self.expected
-        loss = self.step(wg.tensor(x, device="cuda"))
-        self.expected = before - np.float32(rate) * (2 * before * x)
-        np.testing.assert_allclose(loss.item(), (before * before * x).sum(), rtol=1e-6)
-        np.testing.assert_allclose(self.w.numpy(), self.expected, rtol=1e-6)
-        np.testing.assert_allclose(self.w.grad.numpy(), 2 * before * x, rtol=1e-6)
-        return loss
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the next call may be a repeat."""
-        return self.step._newest("a test").repetition is not None
-
 
 @pytest.fixture
 def descent() -> Descent:
     """One that repeats."""
-    found = Descent()
+    found = Descent("cuda")
     for _ in range(5):
         found()
     assert found.repeats
@@ -75,7 +40,7 @@ def test_a_repeat_takes_no_memory_from_the_driver(descent: Descent, gpu: Emulate
 
 def test_what_is_checked_is_no_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wg.config, "check", True)
-    checked = Descent()
+    checked = Descent("cuda")
     for _ in range(5):
         checked()
     assert not checked.repeats
@@ -84,15 +49,6 @@ def test_what_is_checked_is_no_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_arguments_may_move(descent: Descent) -> None:
     held = [descent(scale) for scale in (0.5, 0.125, 0.25)]
     assert len({loss.item() for loss in held}) == 3
-
-
-HOLDS: dict[str, Callable[[Descent], wg.Tensor]] = {
-    "what is recorded": lambda d: d.w * 1.0,
-    "the same value under another name": lambda d: d.w.detach(),
-    "a view": lambda d: d.w.detach()[0:3],
-    "a gradient": lambda d: d.w.grad,
-    "what a gradient gives": lambda d: d.w.grad * 1.0,
-}
 
 
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)

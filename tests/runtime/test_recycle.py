@@ -67,6 +67,21 @@ def test_what_somebody_holds_is_never_overwritten(make: Callable[..., Any], hold
     wg.config.tier = tier
 
 
+def test_what_waits_is_let_go_after_the_request_in_which_the_garbage_collector_asked_for_it(monkeypatch):
+    own = Recycler()
+    shape, dtype = (LARGE,), np.dtype("uint8")
+    held = [own.empty(shape, dtype) for _ in range(2)]
+    del held[0]
+    own.empty(shape, dtype)
+    collect = own._collect
+    with monkeypatch.context() as patch:
+        patch.setattr(own, "_collect", lambda: (collect(), own.clear()) if not own._is_stale else collect())
+        held.append(own.empty(shape, dtype))
+    del held[:]
+    held.append(own.empty(shape, dtype))
+    assert (own.lent, own.kept) == (LARGE, 0)
+
+
 def test_a_slot_on_recycled_memory_is_still_updated_in_place():
     w = wg.tensor(np.ones((SIDE, SIDE), np.float32))
     replace = wg.compile(lambda: w.assign(wg.full((SIDE, SIDE), 2.0)))

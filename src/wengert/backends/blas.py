@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,16 +42,28 @@ def _address(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """BLAS on one thread: ours share the work."""
-    found = blas()
-    if found is None:
-        yield
-        return
-    before = found.threads()
-    found.set_threads(1)
-    try:
-        yield
-    finally:
-        found.set_threads(before)
+class _SingleThreaded:
+    """Inside, BLAS is on one thread: ours share the work. Several may be inside; the last to go sets it back."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._before = 1
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        found = blas()
+        with self._lock:
+            if found is not None and not self._inside:
+                self._before = found.threads()
+                found.set_threads(1)
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        found = blas()
+        with self._lock:
+            self._inside -= 1
+            if found is not None and not self._inside:
+                found.set_threads(self._before)
+
+
+single_threaded = _SingleThreaded()

@@ -10,6 +10,7 @@ import ctypes
 import re
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn
@@ -19,8 +20,9 @@ import numpy as np
 
 from wengert.backends.blas import blas, single_threaded
 from wengert.backends.plan import buffers, inlines, loops, lowered, picks
-from wengert.backends.recycle import recycler
+from wengert.backends.recycle import address, recycler
 from wengert.backends.regions import region_text, regions
+from wengert.backends.repeat import Repeat
 from wengert.backends.toolchain import close_with, load
 from wengert.compiler.donate import donations
 from wengert.compiler.failure import fallible
@@ -119,6 +121,10 @@ class Program:
         self.external, self.constants, self.made, self.slots = buffers(self.graph, self.plan, self.taken)
         first = {storage(node): k for k, node in reversed(list(enumerate(self.graph.outputs)))}
         self.made_as = [first[node] for node in self.made]
+        free = {first[node] for node in (*self.made, *self.taken)}
+        self.returned = [
+            (self.slots[storage(node)], node.shape, k in free) for k, node in enumerate(self.graph.outputs)
+        ]
         late = {root for group in self.plan.groups[self.last_fallible + 1 :] for root in group.stored}
         self.overwriting = {*self.taken, *[node for node in self.made if node in late]}
 
@@ -256,6 +262,9 @@ class Program:
         self.error = ctypes.c_int.in_dll(self.library, "wg_error")
         self.calls = [self._piece(p) if isinstance(p, str) else self._reference(p) for p in self.pieces]
         self.arena = aligned(self.arena_size)
+        self.arena_pointer = ctypes.c_void_p(self.arena.ctypes.data)
+        loops_alone = all(step.function or step.does_nothing for step in self.steps)  # which call no BLAS
+        self.surroundings = nullcontext() if loops_alone else single_threaded
         self.held = [np.ascontiguousarray(node.buffer) for node in self.constants]
 
     def _piece(self, name: str) -> Callable[..., None]:
@@ -273,7 +282,8 @@ class Program:
                 view(node)[...] = results[node.sources[0]][node.attrs["index"]]
                 return
             arrays = [view(s) if not isinstance(s.dtype, tuple) else results[s] for s in node.sources]
-            value = apply_here(node, arrays)
+            with np.errstate(all="ignore"):
+                value = apply_here(node, arrays)
             if isinstance(node.dtype, tuple):
                 results[node] = value
             else:
@@ -293,7 +303,7 @@ class Program:
 
         `spare` has arrays that some outputs, by number, may be written to.
         """
-        given = [np.ascontiguousarray(array) for array in arrays]
+        given = [np.asarray(array, order="C") for array in arrays]
         for source in self.taken.values():
             number = self.slots[source]
             if number not in owned or given[number] is not arrays[number] or not given[number].flags.writeable:
@@ -301,18 +311,20 @@ class Program:
         made = [self._made(node, k, spare) for node, k in zip(self.made, self.made_as)]
         table = [*given, *self.held, *made]
         pointers = (ctypes.c_void_p * len(table))(*map(address, table))
-        with self.lock, single_threaded(), np.errstate(all="ignore"):
-            arena = ctypes.c_void_p(self.arena.ctypes.data)
+        with self.lock, self.surroundings:
             results: dict[Node, Any] = {}
             for call in self.calls if watch.observer is None else watch.observer.calls_of(self):
-                call(pointers, arena, table, results)
+                call(pointers, self.arena_pointer, table, results)
                 if self.error.value:
                     self.error.value = 0
                     self._raise_by_reference(given)
+        self.last = pointers
+        self.copied = {i for i, array in enumerate(arrays) if array is not given[i]}
         return self._results(table)
 
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Every call looks at all arrays."""
+    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
+        """The program on the memory of its last call, but for these inputs and outputs, if that is all it needs."""
+        return Repeat.of(self, inputs, outputs)
 
     def _made(self, node: Node, k: int, spare: Mapping[int, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         """Memory for output k: a spare array if nothing can fail any more when it is written."""
@@ -329,14 +341,11 @@ class Program:
 
     def _results(self, table: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """The outputs. What is an input, a constant or an output already is copied: results never alias."""
-        free = {*self.made, *self.taken}
         results = []
-        for node in self.graph.outputs:
-            owner = storage(node)
-            array = table[self.slots[owner]]
-            array = array if array.shape == node.shape else array.reshape(node.shape)
-            results.append(array if owner in free else recycler.copy(array))
-            free.discard(owner)
+        for slot, shape, is_free in self.returned:
+            array = table[slot]
+            array = array if array.shape == shape else array.reshape(shape)
+            results.append(array if is_free else recycler.copy(array))
         return results
 
     def _view(self, node: Node, table: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
@@ -359,14 +368,6 @@ def kernel_units(functions: Mapping[str, Function]) -> list[str]:
 def prelude(functions: Sequence[str]) -> str:
     """What a unit begins with: `far.h` too where its functions call what it has."""
     return PRELUDE + '#include "far.h"\n' if any(map(IN_FAR.search, functions)) else PRELUDE
-
-
-def address(array: np.ndarray[Any, Any]) -> int | None:
-    """Where an array's elements lie, in a fifth of the time that `array.ctypes.data` takes.
-
-    In NumPy's C interface an array is what every object begins with, and then this address.
-    """
-    return ctypes.c_void_p.from_address(id(array) + object.__basicsize__).value
 
 
 def aligned(size: int) -> np.ndarray[Any, Any]:

@@ -44,7 +44,8 @@ class Program(Protocol):
     def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Callable[[Sequence[Array]], Any] | None:
         """The program on the memory of its last call, in which only these inputs and outputs may move, if it can.
 
-        Called with arrays for the inputs, it gives the arrays of the outputs.
+        Called with arrays for the inputs, it gives the arrays of the outputs, or None where something is wrong: nothing
+        was done then, and a call of the program says what it is.
         """
         ...
 

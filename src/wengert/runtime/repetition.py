@@ -96,8 +96,10 @@ class Repetition:
                 return MOVED
         if replay.guards.changed() is not None or not self.steady.holds(self.made):
             return MOVED
-        replay.calls = calls + 1
         made = self.repeat(arrays)
+        if made is None:
+            return MOVED
+        replay.calls = calls + 1
         if self.is_single:
             wrap, place = self.wraps[0]
             return wrap(made[place])

@@ -144,9 +144,11 @@ class Replay:
 
     def run(self, call: Call) -> Any:
         """Run the program on a call's arguments, give the slots their new values, return the result."""
-        steady, self.repetition = self._before(), None
-        program = Interpreter(self.graph) if is_checking_nans() else self.program
-        result = self.binding.run(program, call.leaves)  # type: ignore[arg-type]
+        self.repetition = None
+        if is_checking_nans():
+            return self.binding.run(Interpreter(self.graph), call.leaves)
+        steady = self._before()
+        result = self.binding.run(self.program, call.leaves)  # type: ignore[arg-type]
         if steady is not None:
             self._settle(steady, call)
         return result

@@ -60,8 +60,9 @@ class Steady:
         """
         number = now()
         is_at_rest = number == self.expected and bool(self.ids)
-        self.expected = number + making + 1
-        return is_at_rest or self._look()
+        found = is_at_rest or self._look()
+        self.expected = number + making + 1 if found else _NEVER
+        return found
 
     def _look(self) -> bool:
         try:

@@ -1,0 +1,223 @@
+"""Compiled calls on the CPU that find everything where the last one left it: what they skip must not show."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.descent import HOLDS, Descent
+from wengert.backends.blas import blas, single_threaded
+from wengert.backends.repeat import Repeat
+from wengert.backends.toolchain import compiler
+from wengert.runtime.steady import Steady
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+
+def repeats(compiled: Any) -> bool:
+    """Whether the next call may be a repeat."""
+    return compiled._newest("a test").repetition is not None
+
+
+@pytest.fixture
+def descent() -> Descent:
+    """One that repeats."""
+    found = Descent("cpu")
+    for _ in range(5):
+        found()
+    assert found.repeats
+    return found
+
+
+@pytest.fixture
+def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the programs that were repeated could do it, in order."""
+    found: list[bool] = []
+    run = Repeat.__call__
+
+    def noted(repeat: Repeat, arrays: Any) -> Any:
+        made = run(repeat, arrays)
+        found.append(made is not None)
+        return made
+
+    monkeypatch.setattr(Repeat, "__call__", noted)
+    return found
+
+
+def test_calls_are_repeats_but_for_those_that_repeat_the_recording(repeated: list[bool]) -> None:
+    scaled = wg.compile(lambda a, b: a * b + a)
+    a, b = wg.tensor([1.0, 2.0]), wg.tensor([3.0, 4.0])
+    for _ in range(10):
+        assert scaled(a, b).tolist() == [4.0, 10.0]
+    assert repeated == [True] * 6  # all but calls 1, 2, 4 and 8
+
+
+CPU_HOLDS: dict[str, Callable[[Descent], Any]] = HOLDS | {
+    "its array": lambda d: d.w.numpy(),
+    "a part of its array": lambda d: d.w.numpy()[1:],
+    "the array of a gradient": lambda d: d.w.grad.numpy(),
+    "its memory, by DLPack": lambda d: np.from_dlpack(d.w.detach()),
+}
+
+
+def read(thing: Any) -> Any:
+    return thing.numpy() if isinstance(thing, wg.Tensor) else thing
+
+
+@pytest.mark.parametrize("hold", CPU_HOLDS.values(), ids=CPU_HOLDS)
+def test_what_somebody_holds_is_not_overwritten(hold: Callable[[Descent], Any], descent: Descent) -> None:
+    before = read(hold(descent)).copy()
+    held = hold(descent)
+    descent()
+    descent()
+    assert (read(held) == before).all()
+    del held
+    for _ in range(3):
+        descent()
+    assert descent.repeats
+
+
+@pytest.mark.parametrize("hold", CPU_HOLDS.values(), ids=CPU_HOLDS)
+def test_what_somebody_holds_of_a_step_that_returns_nothing_is_not_overwritten(
+    hold: Callable[[Descent], Any],
+) -> None:
+    descent = Descent("cpu")
+
+    @wg.compile
+    def step(x: wg.Tensor) -> None:
+        descent.step(x)
+
+    x = wg.tensor([0.25, 0.25, 0.25])
+    for _ in range(5):
+        step(x)
+    assert repeats(step)
+    held = hold(descent)
+    before = read(held).copy()
+    step(x)
+    assert (read(held) == before).all()
+
+
+def test_slots_are_looked_at_only_after_something_happened(descent: Descent, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[bool] = []
+    look = Steady._look
+    monkeypatch.setattr(Steady, "_look", lambda steady: looks.append(look(steady)) or looks[-1])
+    x = wg.tensor(np.full(3, 0.25, np.float32))
+    for _ in range(4):
+        descent.step(x)
+    looks.clear()
+    descent.step(x).item()
+    descent.step(x)
+    assert looks == []
+    descent.w.numpy()
+    descent.step(x)
+    assert looks == [True]
+
+
+def test_a_slot_that_was_assigned_is_read_afresh(descent: Descent) -> None:
+    with wg.no_grad():
+        descent.w.assign(wg.tensor([5.0, 6.0, 7.0]))
+    descent.expected = np.array([5, 6, 7], np.float32)
+    descent.rate.assign(wg.tensor(0.25))
+    for _ in range(3):
+        descent(rate=0.25)
+
+
+def test_results_that_are_held_have_memory_each(descent: Descent) -> None:
+    held = [descent(scale) for scale in (0.5, 0.125, 0.25)]
+    assert len({loss.item() for loss in held}) == 3
+
+
+def test_arguments_may_be_arrays_in_any_order(repeated: list[bool]) -> None:
+    doubled = wg.compile(lambda x: x * 2.0)
+    whole = np.arange(12.0).reshape(3, 4)
+    for _ in range(4):
+        doubled(whole)
+    for part in (whole, whole.reshape(4, 3).T, whole[::-1]):
+        assert (doubled(part).numpy() == part * 2).all()
+    assert repeated == [True] * 4
+
+
+def test_a_slot_in_another_order_is_copied_at_every_call() -> None:
+    array = np.arange(12.0).reshape(3, 4).T
+    slot = wg.from_dlpack(array)
+    total = wg.compile(lambda x: (slot * x).sum())
+    x = wg.tensor(2.0, dtype=wg.float64)
+    for _ in range(5):
+        assert total(x).item() == 132.0
+    assert not repeats(total)
+
+
+def test_a_counter_is_written_where_it_is() -> None:
+    counter = wg.tensor(0.0)
+    count = wg.compile(lambda x: counter.assign(counter + x))
+    x = wg.tensor(1.0)
+    places = set()
+    for _ in range(10):
+        count(x)
+        places.add(counter.node.buffer.ctypes.data)
+    assert counter.item() == 10.0 and len(places) == 1 and repeats(count)
+
+
+def test_an_index_out_of_range_raises_and_leaves_everything_as_it_was(repeated: list[bool]) -> None:
+    table, seen = wg.tensor(np.arange(4.0)), wg.tensor(0.0, dtype=wg.float64)
+
+    @wg.compile
+    def looked_up(index: wg.Tensor) -> wg.Tensor:
+        seen.assign(seen + 1.0)
+        return wg.take(table, index, axis=0)
+
+    for _ in range(5):
+        looked_up(wg.tensor([0, 3]))
+    with pytest.raises(wg.errors.WengertError):
+        looked_up(wg.tensor([0, 9]))
+    assert not repeated[-1] and seen.item() == 5.0
+    assert looked_up(wg.tensor([1, 2])).tolist() == [1.0, 2.0] and seen.item() == 6.0
+
+
+def test_a_call_that_checks_for_nans_leaves_nothing_to_repeat() -> None:
+    slot = wg.tensor([1.0, 2.0])
+    scaled = wg.compile(lambda x: x * slot)
+    x = wg.tensor([1.0, 1.0])
+    for _ in range(5):
+        scaled(x)
+    slot.assign(wg.tensor([3.0, 4.0]))
+    with wg.debug_nans():
+        scaled(x)
+    assert not repeats(scaled)
+    assert scaled(x).tolist() == [3.0, 4.0]
+
+
+def test_what_needs_a_reference_is_no_repeat() -> None:
+    inverse = wg.compile(lambda x: wg.linalg.inv(x) * 2.0)
+    for _ in range(5):
+        assert inverse(wg.tensor([[2.0]])).tolist() == [[1.0]]
+    assert not repeats(inverse)
+
+
+@pytest.mark.skipif(blas() is None, reason="NumPy's BLAS was not found")
+def test_blas_has_its_threads_back_when_the_last_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = [4]
+    found = blas()
+    assert found is not None
+    counted = found._replace(threads=lambda: counts[-1], set_threads=counts.append)
+    monkeypatch.setattr("wengert.backends.blas.blas", lambda: counted)
+    inside, done = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with single_threaded:
+            inside.set()
+            done.wait(10)
+
+    other = threading.Thread(target=stay)
+    with single_threaded:
+        other.start()
+        inside.wait(10)
+    assert counts == [4, 1]
+    done.set()
+    other.join()
+    assert counts == [4, 1, 4]
