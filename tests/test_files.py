@@ -343,4 +343,4 @@ def test_without_safetensors_the_error_names_the_extra():
         "except ImportError as error: print(error)\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "pip install wengert[files]" in result.stdout
+    assert "pip install 'wengert[files]'" in result.stdout
