@@ -172,6 +172,26 @@ def test_a_pass_that_drops_an_output_is_named():
         optimize(a_graph(), passes=[forgets])
 
 
+def test_a_pass_is_named_though_another_comes_after_it_and_fails_for_it():
+    def forgets(graph):
+        return Graph(graph.inputs, graph.outputs[:1], nodes=graph.nodes)
+
+    def looks(graph):
+        return Graph(graph.inputs, [graph.outputs[1]], nodes=graph.nodes)
+
+    for then in (lambda graph: graph, looks):
+        with pytest.raises(CompilerError, match="after forgets: there are 1 outputs, before 2"):
+            optimize(a_graph(), passes=[forgets, then])
+
+
+def test_an_error_of_a_pass_stays_what_it_is():
+    def divides(graph):
+        return graph if 1 / 0 else None
+
+    with pytest.raises(ZeroDivisionError):
+        optimize(a_graph(), passes=[divides])
+
+
 def test_a_pass_that_exchanges_outputs_of_other_types_is_named():
     x = placeholder((4, 3), F32)
     graph = Graph([x], [e.exp(x), r.sum(x)])

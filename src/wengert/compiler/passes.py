@@ -38,6 +38,8 @@ PASSES: tuple[Pass, ...] = (
 )
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
 
+NEVER, BEFORE_AND_AFTER, AFTER_EACH = "never", "before and after", "after each"  # when a graph is verified
+
 
 @dataclass(frozen=True)
 class Report:
@@ -65,7 +67,8 @@ def optimize(
 ) -> tuple[Graph, list[Report]]:
     """The graph after the passes, those named in `off` left out, and a report of each.
 
-    `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies after each.
+    `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies the graph before
+    and after all of them, and where something is wrong once more after each, to name the pass that did it.
     `budget` is how many bytes intermediate values should take at most, for `remat`;
     `tf32` says whether the tensor cores of a GPU may round float32.
 
@@ -76,25 +79,34 @@ def optimize(
     >>> [node.op.name for node in graph.nodes], [report.name for report in reports][:3]
     (['add'], ['inline', 'simplify', 'cse'])
     """
-    with limited(fuel, budget, tf32):
-        return _through(graph, [one for one in passes if one.__name__ not in off], check)
+    passes = [one for one in passes if one.__name__ not in off]
+    try:
+        with limited(fuel, budget, tf32):
+            return _through(graph, passes, BEFORE_AND_AFTER if check else NEVER)
+    except Exception:
+        if check:
+            with limited(fuel, budget, tf32):
+                _through(graph, passes, AFTER_EACH)
+        raise
 
 
-def _through(graph: Graph, passes: Sequence[Pass], check: bool) -> tuple[Graph, list[Report]]:
-    if check:
+def _through(graph: Graph, passes: Sequence[Pass], verified: str) -> tuple[Graph, list[Report]]:
+    if verified != NEVER:
         verify(graph)
-    graph = _with_bodies_optimized(graph, passes, check)
+    recorded = graph = _with_bodies_optimized(graph, passes, verified)
     reports = []
     for one in passes:
         scope.name, scope.rule = one.__name__, ""
         rewrites, start = scope.rewrites, perf_counter()
         result = _on_their_devices(one(graph), graph)
         seconds = perf_counter() - start
-        if check and result is not graph:
+        if verified == AFTER_EACH and result is not graph:
             verify(result, one.__name__, graph)
         counts = len(graph.nodes), len(result.nodes), scope.rewrites - rewrites
         reports.append(Report(one.__name__, *counts, seconds, result))
         graph = result
+    if verified == BEFORE_AND_AFTER:
+        verify(graph, "the passes", recorded)
     return graph, reports
 
 
@@ -112,7 +124,7 @@ def _on_their_devices(graph: Graph, before: Graph) -> Graph:
 # --- bodies ---------------------------------------------------------------------------------------------------------
 
 
-def _with_bodies_optimized(graph: Graph, passes: Sequence[Pass], check: bool) -> Graph:
+def _with_bodies_optimized(graph: Graph, passes: Sequence[Pass], verified: str) -> Graph:
     """The graph with the graphs that its ops carry optimised, each once, however many ops carry it."""
     if not any(_carries_graph(node) for node in graph.nodes):
         return graph
@@ -121,7 +133,7 @@ def _with_bodies_optimized(graph: Graph, passes: Sequence[Pass], check: bool) ->
     def optimized(value: Any) -> Any:
         if isinstance(value, Graph):
             if value not in done:
-                done[value] = _through(value, passes, check)[0]
+                done[value] = _through(value, passes, verified)[0]
             return done[value]
         if type(value) is tuple and value and isinstance(value[0], Graph):
             return tuple(optimized(item) for item in value)

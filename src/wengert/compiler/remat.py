@@ -45,9 +45,10 @@ def remat(graph: Graph) -> Graph:
     >>> [node.op.name for node in remat(Graph([x, w], [y.node])).nodes if node.sources]
     ['multiply', 'sigmoid', 'matmul', 'tanh', 'matmul', 'again', 'multiply', 'sigmoid', 'add']
     """
-    graph = _signs_of_results(graph)
+    model = _Model(graph)
+    graph = _signs_of_results(graph, model)
     for _ in range(ROUNDS):
-        model = _Model(graph)
+        model = model if model.graph is graph else _Model(graph)
         chosen = [value for value in model.chosen(scope.budget) if _spends(value)]
         if not chosen:
             break
@@ -205,10 +206,11 @@ class _Model:
         return more * 4 <= _bytes(value)
 
 
-def _signs_of_results(graph: Graph) -> Graph:
+def _signs_of_results(graph: Graph, model: _Model) -> Graph:
     """The graph whose late readers of the sign of a relu's argument look at its result instead, if that is kept."""
-    model = _Model(graph)
     results = {relu.sources[0]: relu for relu in model.kept_relus() if _spends(relu.sources[0])}
+    if not results:
+        return graph
     replacing: dict[Node, Node] = {}
     nodes: list[Node] = []
     for position, node in enumerate(graph.nodes):

@@ -1,4 +1,4 @@
-"""Verify: a graph is what a graph must be. Run after every pass, so that a pass at fault is named before it is obeyed.
+"""Verify: a graph is what a graph must be. Run before and after the passes; after each, to find the one at fault.
 
 In: a graph, and the one a pass made it from. Out: the same graph, or a CompilerError that names the pass, the node and
 the user's line. What is checked: sources come first and are known (inputs, nodes, constants); every op's `infer` gives
