@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -302,13 +302,9 @@ class Graph:
     def captured(self) -> list[Node]:
         """The nodes from outside that the graph reads, in order of first use."""
         own = {*self.inputs, *self.nodes}
-        found: dict[Node, None] = {}
-        for node in self.nodes:
-            for source in node.sources:
-                if source not in own:
-                    found[source] = None
-        found.update((node, None) for node in self.outputs if node not in own)
-        return list(found)
+        read = dict.fromkeys(chain.from_iterable([node.sources for node in self.nodes]))
+        read.update(dict.fromkeys(self.outputs))
+        return [node for node in read if node not in own]
 
     def inline(self, *values: Node, captured: Sequence[tuple[Node, Node]] = ()) -> list[Node]:
         """The outputs recorded anew over other values for the inputs (and for some captured nodes)."""

@@ -31,10 +31,11 @@ def donations(
             readers.setdefault(storage(read.leaf), []).append(number)
     kept = {storage(node) for node in graph.outputs}
     found: dict[Node, Node] = {}
+    gone: set[Node] = set()
     for source, output in pairs:
         result = storage(output)
         writer = written.get(result, -1)
-        if writer <= last_fallible or source in kept or result in found or source in found.values():
+        if writer <= last_fallible or source in kept or result in found or source in gone:
             continue
         alike = (source.shape, source.dtype) == (result.shape, result.dtype)
         if not alike or max(readers.get(source, [-1])) > writer:
@@ -42,6 +43,7 @@ def donations(
         group = plan.groups[writer]
         if _reads_own(group, source, result) or (group.opaque and _changes(result, source, overwriting)):
             found[result] = source
+            gone.add(source)
     return found
 
 

@@ -241,3 +241,9 @@ def substitute(a: Index, loop: Loop, value: Index) -> Index:
             part = quotient(whole, atom.by) if isinstance(atom, Quotient) else remainder(whole, atom.by)
         total = add(total, scale(part, factor))
     return total
+
+
+def with_merged(a: Index, slow: Loop, fast: Loop, both: Loop) -> Index:
+    """`a` with one loop's variable for two, where a step of the slow one is as far as all steps of the fast one."""
+    terms = [(both if atom == fast else atom, factor) for atom, factor in a.terms if atom != slow]
+    return Index(tuple(sorted(terms, key=_order)), a.constant)

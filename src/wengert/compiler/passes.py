@@ -67,8 +67,8 @@ def optimize(
 ) -> tuple[Graph, list[Report]]:
     """The graph after the passes, those named in `off` left out, and a report of each.
 
-    `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies the graph before
-    and after all of them, and where something is wrong once more after each, to name the pass that did it.
+    `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies the graph
+    before and after all of them, and where something is wrong once more after each, to name the pass that did it.
     `budget` is how many bytes intermediate values should take at most, for `remat`;
     `tf32` says whether the tensor cores of a GPU may round float32.
 

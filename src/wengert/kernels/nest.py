@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from wengert.compiler.index import Index, Loop, add, number, substitute, variable
+from wengert.compiler.index import Index, Loop, add, number, substitute, variable, with_merged
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store
 
 MOST_PIECES, LEAST = 4, 16  # of a loop that is cut: pieces, and steps of each
@@ -86,11 +86,7 @@ def _merged(kernel: Kernel, group: str, a: Loop, b: Loop) -> Kernel:
     both = Loop(f"{a.name}_{b.name[1:]}", a.extent * b.extent)
     loops = [both if loop == a else loop for loop in getattr(kernel, group) if loop != b]
 
-    def moved(index: Index) -> Index:
-        """The slow loop is part of the fast one's factor."""
-        zero = Index(())
-        return substitute(substitute(index, a, zero), b, Index(((both, 1),)))
-
+    moved = partial(with_merged, slow=a, fast=b, both=both)
     return _with_indices(replace(kernel, **{group: loops}), moved)  # type: ignore[arg-type]
 
 
