@@ -1,4 +1,4 @@
-"""The loop language: what a fused kernel does, before it is written down as C (or, later, CUDA C++).
+"""The loop language: what a fused kernel does, before it is written down as C (`c`) or CUDA C++ (`cuda`).
 
 A Kernel has outer loops (independent: they may run in parallel) around stages. A stage is one pass over the inner
 loops: it loads, computes, accumulates and stores; between stages row scalars are computed from what was accumulated.
