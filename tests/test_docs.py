@@ -35,3 +35,15 @@ def test_what_pages_show_is_what_their_examples_give():
     command = [sys.executable, str(ROOT / "docs" / "regenerate.py"), "--check"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-2000:]
+
+
+def test_files_and_commands_that_pages_name_are_there():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
+    missing = []
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"):
+        text, roots = page.read_text(), (page.parent, ROOT, ROOT / "src" / "wengert")
+        files = re.findall(r"`((?:\w[\w.-]*/)+(?:[\w-]+\.\w+)?)`", text)
+        missing += [(page.name, name) for name in files if not any((root / name).exists() for root in roots)]
+        commands = re.findall(r"(?:^\$ |`)make ([a-z-]+)", text, re.M)
+        missing += [(page.name, f"make {name}") for name in commands if name not in targets]
+    assert not missing
