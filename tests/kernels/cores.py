@@ -9,7 +9,11 @@ from tests.kernels.emulator import HERE
 from tests.kernels.headers import pasted
 from wengert.kernels.launch import Launch, Work
 
-_INSTEAD = {"mma.cuh": (HERE / "tensor_cores.h").read_text(), "wgmma.cuh": '#pragma once\n#include "mma.cuh"\n'}
+_INSTEAD = {
+    "cluster.cuh": "#pragma once\n",
+    "mma.cuh": (HERE / "tensor_cores.h").read_text(),
+    "wgmma.cuh": '#pragma once\n#include "mma.cuh"\n',
+}
 _WGMMA = re.compile(r"(void wg_\w+\(\n    float [^{]*)\{.*?p, 1, 1((?:, \d)*);.*?\n\}\n", re.S)
 
 

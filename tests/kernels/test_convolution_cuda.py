@@ -13,9 +13,11 @@ from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.dtypes import bfloat16, float32, float64, int64, uint16
 from wengert.graph import Node
-from wengert.kernels.convolution_cuda import convolution, outdoes_libraries, works
+from wengert.kernels.convolution_cuda import convolution, outdoes_libraries, tiles, works
+from wengert.kernels.convolution_cuda import work as carried_out
 from wengert.kernels.launch import H200, RTX_2080, Work
 from wengert.kernels.pooling_cuda import Windows, add_along, max_pool, max_pool_back, sum_pool
+from wengert.kernels.product import Epilogue
 from wengert.ops.channels_last import CONVOLVE_INPUT_LAST, CONVOLVE_LAST, CONVOLVE_WEIGHT_LAST
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, extent
 from wengert.ops.core import as_node, placeholder
@@ -191,3 +193,23 @@ def test_our_kernels_do_what_takes_one_wave_of_large_tiles(batch: int, size: int
     found = convolution(CONVOLVE_LAST(x, weight, **ones))
     assert found is not None and outdoes_libraries(found, H200) is ours
     assert not outdoes_libraries(found, RTX_2080)
+
+
+def test_the_depth_of_few_positions_is_shared_by_a_cluster() -> None:
+    """Eight blocks take a part of the depth each, the last ones nothing; an epilogue takes what two add up to."""
+    form = (1, 64, 72, 1, (4, 5), (3, 3), (2, 1), ((1, 1), (1, 1)), (1, 1))
+    node = turned(nodes(form, bfloat16)[0])
+    found = convolution(node)
+    assert found is not None
+    tile = tiles(found, H200)[0]
+    assert tile is not None and tile.joined and outdoes_libraries(found, H200)
+    doubled = Epilogue(f"to[row * {node.shape[-1]} + column] = 2 * acc;\n", ("float *to",), ("c",))
+    plain = emulated(carried_out(found, "a", "b", "c", H200, replace(tile, split=8)))
+    taken = emulated(carried_out(found, "a", "b", "c", H200, replace(tile, split=2), doubled))
+    first, second = (np.array(source.buffer) for source in node.sources)
+    exact = node.op.numpy(first.astype(float32), second.astype(float32), **node.attrs)
+    emulator = Emulator([plain, taken])
+    for work, dtype, result in ((plain, bfloat16, reference(node)), (taken, float32, 2 * exact)):
+        made = np.full(node.shape, 99, dtype)
+        emulator.run(work, {"a": first, "b": second, "c": made}, reverse=work is taken)
+        np.testing.assert_array_equal(made, result)

@@ -92,10 +92,10 @@ def test_tensor_cores_multiply_exactly_what_is_exact(turned: tuple[bool, bool]) 
 @needs_compiler
 def test_parts_of_the_depth_batches_and_epilogues() -> None:
     epilogue = Epilogue(
-        "__device__ void wg_epilogue(float acc, int row, int column, int batch, const float *bias, float *to)\n"
-        "{ to[(batch * 9 + row) * 10 + column] = acc * 2 + bias[column]; }\n",
+        "to[(batch * 9 + row) * 10 + column] = acc * 2 + own;\n",
         ("const float *bias", "float *to"),
         ("bias", "c"),
+        "const float own = bias[column];\n",
     )
     plain = product((9, 10, 70), (False, False), float32, (2, 3))
     fma, bias = TILES[3], np.arange(10, dtype=np.float32)

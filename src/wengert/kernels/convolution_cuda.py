@@ -20,11 +20,11 @@ from wengert.kernels import convolution_chain, convolution_slide
 from wengert.kernels.arrange import Arrangement, swap
 from wengert.kernels.convolution_form import Convolution, Form, convolution
 from wengert.kernels.gemm import candidates, expected
-from wengert.kernels.gemm_text import add_up, wgmma
+from wengert.kernels.gemm_text import Result, add_up, taken, wgmma
 from wengert.kernels.launch import Device, Launch, Work
-from wengert.kernels.product import HALVES, DType, Matrix, Product, Tile, device_type
+from wengert.kernels.product import HALVES, DType, Epilogue, Matrix, Product, Tile, device_type
 
-__all__ = ["Convolution", "Form", "Plan", "convolution", "outdoes_libraries", "tiles", "work", "works"]
+__all__ = ["Convolution", "Form", "Plan", "convolution", "few", "outdoes_libraries", "tiles", "work", "works"]
 
 
 def works(c: Convolution, first: str, second: str, result: str, device: Device) -> list[Work]:
@@ -39,19 +39,29 @@ def tiles(c: Convolution, device: Device) -> Sequence[Tile | None]:
         return []
     if c.direct:
         return [None]
+    if few(c, device):
+        return Plan(c, device).tiles()
     by_rows = [*convolution_slide.tiles(c, device), *convolution_chain.tiles(c, device)]
     return [*by_rows, *Plan(c, device).tiles()]
 
 
-def work(c: Convolution, first: str, second: str, result: str, device: Device, tile: Tile | None) -> Work:
-    """A convolution on the named buffers by a tile."""
+def work(
+    c: Convolution,
+    first: str,
+    second: str,
+    result: str,
+    device: Device,
+    tile: Tile | None,
+    epilogue: Epilogue | None = None,
+) -> Work:
+    """A convolution on the named buffers by a tile, whose sums an epilogue may take if there are `few` of them."""
     if tile is None:
         return Work((_directly(c, first, second, result),))
     if tile.rung in ("slide", "sweep"):
         return convolution_slide.work(c, tile, first, second, result, device)
     if tile.rung == "chain":
         return convolution_chain.work(c, tile, first, second, result, device)
-    return Plan(c, device).work(tile, first, second, result)
+    return Plan(c, device).work(tile, first, second, result, epilogue)
 
 
 def _up(n: int, to: int) -> int:
@@ -71,7 +81,7 @@ def outdoes_libraries(c: Convolution, device: Device) -> bool:
     if any(tile is not None and tile.rung in _BY_ROWS for tile in tiles(c, device)) and _is_worth_rows(c.form, device):
         return True
     takes = c.name == "convolve_weight" or (c.name == "convolve" and c.dtype in HALVES)
-    return (c.form.ins <= _FEW and takes) or _is_one_wave(c, device)
+    return (c.form.ins <= _FEW and takes) or few(c, device) or _is_one_wave(c, device)
 
 
 _BY_ROWS = ("slide", "sweep", "chain")
@@ -83,6 +93,26 @@ def _is_worth_rows(f: Form, device: Device) -> bool:
     """Whether there are positions enough for all SMs, and not too many of zeros between rows and images."""
     channels = f.outs // 64 * max(1, f.ins // 64)
     return convolution_slide.used(f) >= _USED and f.positions * channels >= _POSITIONS * device.sms
+
+
+def few(c: Convolution, device: Device) -> bool:
+    """Whether a convolution has so few positions that large tiles leave SMs idle: as of one image.
+
+    Then the blocks of a cluster take a part of the depth each, and an epilogue takes the sums.
+    """
+    by_tensor_cores = c.dtype in HALVES or (c.dtype == float32 and c.tf32)
+    if device.arch != "90a" or not by_tensor_cores or not c.last or c.form.groups > 1 or c.name != "convolve":
+        return False
+    large = -(-c.form.positions // 128) * -(-c.form.outs // 128)
+    return large < device.sms
+
+
+def few_tiles(product: Product, device: Device) -> list[Tile]:
+    """Small tiles whose depth is cut until all SMs have a part of one, the better first."""
+    tile = Tile("mma", 32, 64, 128 // product.dtype.itemsize, 16, 32, 6)
+    blocks = math.prod(tile.tiles(product))
+    split = max(s for s in (1, 2, 4, 8) if s == 1 or (blocks * s <= 2 * device.sms and product.depth >= s * tile.depth))
+    return [replace(tile, split=split, joined=split > 1)]
 
 
 _FEW = 16  # channels
@@ -149,11 +179,12 @@ class Plan:
         found = [tile for tile in candidates(product, self.device) if tile.rung in self.rungs]
         if self.c.name != "convolve_weight":
             found = [tile for tile in found if tile.split == 1]
-        return sorted(found, key=lambda tile: expected(product, tile, self.device))
+        found.sort(key=lambda tile: expected(product, tile, self.device))
+        return [*few_tiles(product, self.device), *found] if few(self.c, self.device) else found
 
     # --- launches ---------------------------------------------------------------------------------------------------
 
-    def work(self, tile: Tile, first: str, second: str, result: str) -> Work:
+    def work(self, tile: Tile, first: str, second: str, result: str, epilogue: Epilogue | None = None) -> Work:
         """Rearrange what needs it, multiply, rearrange back."""
         steps = _Steps(self)
         g, c = self.given, self.c
@@ -168,7 +199,7 @@ class Plan:
         values, weight = steps.x(first) if forward else steps.y(first), steps.weight(second)
         channels, places = (g.outs, math.prod(g.count)) if forward else (g.ins, math.prod(g.size))
         to = steps.result(result, "y_last" if forward else "x_last", channels * g.groups, places)
-        steps.launches.append(self.over_channels(tile, values, weight, to))
+        steps.launches.append(self.over_channels(tile, values, weight, to, epilogue))
         steps.finish(to, result, channels * g.groups, places)
         return Work(tuple(steps.launches), steps.workspace)
 
@@ -194,21 +225,26 @@ class Plan:
             last=int(self.c.last),
         )
 
-    def over_channels(self, tile: Tile, first: str, weight: str, to: str) -> Launch:
+    def over_channels(self, tile: Tile, first: str, weight: str, to: str, epilogue: Epilogue | None) -> Launch:
         """Forward or by the input, into (places, channels)."""
         f, forward = self.form, self.c.name == "convolve"
         own = self.given.outs if forward else self.given.ins  # columns that exist
         result = device_type(self.c.result)
-        widest = 4 if tile.rung == "fma" else 16 // self.c.result.itemsize
+        widest = 4 if tile.rung == "fma" or tile.joined else 16 // self.c.result.itemsize
         plain = f"wg_plain<{result}, {widest if own % widest == 0 else 1}>"
+        out = Result(
+            "", [f"{result} *to"], [to], f"{plain} out = {{to + group * {own}, {own} * s::groups, rows, {own}}};"
+        )
+        if epilogue is not None:
+            out = taken(epilogue, self.c.dtype)
         classes = 1 if forward else f.classes
         rows = f.positions if forward else f.batch * math.prod(-(-n // s) for n, s in zip(f.size, f.stride))
         high, wide = -(-rows // tile.high), -(-own // tile.wide)
         if forward:
             body = f"""    wg_unfolded_rows<{self.kind}> left = {{{{first + group * s::ins, rows, s::depth}}}};
     wg_matrix<{self.kind}, true, false> right = {{weight + group * s::outs * s::depth, s::depth, {own}, s::depth}};
-    {plain} out = {{to + group * {own}, {own} * s::groups, rows, {own}}};
-    int depth = s::depth;"""
+    int depth = s::depth, m = rows, n = {own}, z = 0;
+    {out.made}"""
         else:
             body = f"""    wg_class c = wg_class::of(blockIdx.z % {classes});
     rows = images * c.places();
@@ -218,24 +254,27 @@ class Plan:
     wg_spread<{plain}> out = {{{{to + group * {own}, {own} * s::groups, images * s::places, {own}}}, c, rows}};"""
         operands = ("wg_unfolded_rows", "wg_matrix") if forward else ("wg_seen", "wg_seen_weight")
         types = [f"{operands[0]}<{self.kind}>", f"{operands[1]}<{self.kind}{', true, false' if forward else ''}>"]
+        share = tile.share(f.taps * f.ins) if forward else "depth"
+        cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.joined else ""
         source = f"""{self._head(tile, (False, not forward))}
-extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
-    const {self.kind} *first, const {self.kind} *weight, {result} *to, int images, int rows)
+{out.before}
+extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.name}(
+    const {self.kind} *first, const {self.kind} *weight, {", ".join(out.parameters)}, int images, int rows)
 {{
     typedef wg_sizes s;
     int group = blockIdx.z / {classes};
 {body}
-    int high = (rows + {tile.high - 1}) / {tile.high}, share = depth, parts = 1;
+    int high = (rows + {tile.high - 1}) / {tile.high}, share = {share}, parts = {tile.split};
 {self._tail(tile, types, wide, "")}
 }}
 """
-        count = high * wide
+        count = high * wide * tile.split
         return Launch(
             source,
             self.c.name,
             (min(count, self.device.sms) if tile.rung == "wgmma" else count, 1, f.groups * classes),
             (tile.threads, 1, 1),
-            (first, weight, to, np.int32(f.batch), np.int32(rows)),
+            (first, weight, *out.buffers, np.int32(f.batch), np.int32(rows)),
             tile.shared(self.c.dtype),
             f"{rows} places x {own} channels over {f.taps} taps by {tile}",
         )
@@ -256,6 +295,12 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
         return to;
     }};
     wg_gemm_wgmma{tile.constants}(threads, work, high * {wide} * parts, hand);"""
+        if tile.joined:
+            constants = f"{tile.constants[:-1]}, {tile.split}>"
+            return f"""    int row, column, part = blockIdx.x % parts;
+    wg_tile_at(blockIdx.x / parts, high, {wide}, 8, row, column);
+    int start = part * share, last = start + share < depth ? start + share : depth;
+    wg_gemm_joined{constants}(left, right, out, row * {tile.high}, column * {tile.wide}, start, last, part);"""
         return f"""    if (!high) return;
     int row, column, part = blockIdx.x / (high * {wide});
     if (part >= parts) return;

@@ -47,6 +47,24 @@ def is_small(node: Node) -> bool:
     return p.batch == 1 and p.k > 0 and 2 * p.m * p.n * p.k <= _SMALL
 
 
+def absorbs(node: Node, device: Device) -> bool:
+    """Whether our kernels for an op are the best there are, and take in what is done with its result."""
+    if not is_convolution(node):
+        return is_small(node)
+    found = convolution(node, device.tf32)
+    return found is not None and has_work(node) and convolution_cuda.few(found, device)
+
+
+def sums(node: Node, named: Named, device: Device, epilogue: Epilogue | None, tile: Tile | None) -> Work:
+    """The work of a matrix product or of a convolution that has one, whose sums an epilogue may take."""
+    found = convolution(node, device.tf32) if is_convolution(node) else None
+    if found is None:
+        return matmul(node, named, device, epilogue, tile)
+    first, second = map(named, node.sources)
+    tile = tile or convolution_cuda.tiles(found, device)[0]
+    return convolution_cuda.work(found, first, second, named(node), device, tile, epilogue)
+
+
 def matmul(
     node: Node, named: Named, device: Device, epilogue: Epilogue | None = None, tile: Tile | None = None
 ) -> Work:
@@ -79,15 +97,6 @@ def tiles(node: Node, device: Device) -> Sequence[Tile | None]:
 
 
 # --- the others -----------------------------------------------------------------------------------------------------
-
-
-def _convolve(node: Node, named: Named, device: Device, tile: Tile | None) -> Work | None:
-    found = convolution(node, device.tf32)
-    if found is None or not has_work(node):
-        return None
-    first, second = (named(source) for source in node.sources)
-    tile = tile or convolution_cuda.tiles(found, device)[0]
-    return convolution_cuda.work(found, first, second, named(node), device, tile)
 
 
 def outdoes_libraries(node: Node, device: Device) -> bool:
@@ -178,7 +187,7 @@ def work(
     if multiplies(node):
         return matmul(node, named, device, tile=tile)
     if is_convolution(node):
-        return _convolve(node, named, device, tile)
+        return sums(node, named, device, None, tile) if has_work(node) else None
     rule = _WORKS.get(node.op.name)
     return None if rule is None else rule(node, named, device)
 

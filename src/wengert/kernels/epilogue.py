@@ -6,7 +6,8 @@ Loads of the product become the sum in the kernel's registers; the rest reads an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from wengert.dtypes import float32
 from wengert.kernels.expressions import load as widened
@@ -14,6 +15,7 @@ from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.loops import Accumulate, DType, Kernel, Let, Load, Position, Statement, Store
 from wengert.kernels.lower import guard_text, let_text
+from wengert.kernels.nest import merge_loops
 from wengert.kernels.product import Epilogue
 
 
@@ -25,6 +27,7 @@ def epilogue(
     With `stored` the product is written as well. None where the kernel reduces, checks indices, or reads the product at
     another place than the element it makes.
     """
+    kernel = merge_loops(kernel)
     statements = [s for stage in kernel.stages for s in (*stage.before, *stage.inside)] + kernel.after
     if kernel.inner or any(isinstance(s, Accumulate) for s in statements):
         return None
@@ -36,24 +39,44 @@ def epilogue(
     if stored:
         buffers[product] = (dtype, True)
     names = {buffer: f"b{i}" for i, buffer in enumerate(buffers)}
-    lines = _positions(kernel, rows, columns)
+    first = _of_column(kernel, statements, product, columns)
     rounded = "acc" if dtype == float32 or dtype.itemsize == 8 else widened(dtype, narrowed(dtype, "acc"))
-    lines.append(f"const {scalar_type(dtype)} product = {rounded};")
-    for statement in statements:
-        lines += _lines(statement, names, product)
+    lines = [*_positions(kernel, rows, columns, bool(first)), f"const {scalar_type(dtype)} product = {rounded};"]
+    lines += [line for s in statements if s not in first for line in _lines(s, names, product)]
     if stored:
         lines.append(f"{names[product]}[at] = {narrowed(dtype, 'product')};")
-    parameters = [
+    parameters = tuple(
         f"{'' if written else 'const '}{stored_type(kind)} *__restrict__ {names[buffer]}"
         for buffer, (kind, written) in buffers.items()
-    ]
-    sums = "double" if dtype.itemsize == 8 and dtype.kind == "f" else "float"
-    head = ", ".join([f"{sums} acc", "int row", "int column", "int batch", *parameters])
-    body = "".join(f"    {line}\n" for line in lines)
-    text = (
-        f'#include "math.cuh"\n// {kernel.comment}\n__device__ __forceinline__ void wg_epilogue({head})\n{{\n{body}}}\n'
     )
-    return Epilogue(text, tuple(parameters), tuple(buffers))
+    by_column = [f"const long long {kernel.outer[-1].name} = column;"] if first else []
+    by_column += [line for s in first for line in _lines(s, names, product)]
+    return Epilogue(_text(lines), parameters, tuple(buffers), _text(by_column), kernel.comment)
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _of_column(kernel: Kernel, statements: Sequence[Statement], product: str, columns: int) -> dict[Statement, None]:
+    """The statements that are the same in every row, in order: they read what nobody writes, at the column."""
+    if not kernel.outer or kernel.outer[-1].extent != columns:
+        return {}
+    found: dict[Statement, None] = {}
+    known: set[str] = set()
+    for s in statements:
+        if isinstance(s, Load):
+            changes = s.buffer == product or kernel.buffers[s.buffer][1]
+            is_one = not (changes or s.guards) and s.index.loops() <= {kernel.outer[-1]}
+        else:
+            is_one = isinstance(s, Let) and not s.guards and known.issuperset(_NAME.findall(s.text))
+        if is_one and isinstance(s, Load | Let):
+            found[s] = None
+            known.add(s.name)
+    return found
+
+
+_NAME = re.compile(r"\bv\d+\b")
 
 
 def _is_own(load: Load, kernel: Kernel) -> bool:
@@ -65,12 +88,12 @@ def _is_own(load: Load, kernel: Kernel) -> bool:
     return all(load.index.factor(loop) == step for loop, step in zip(kernel.outer, steps))
 
 
-def _positions(kernel: Kernel, rows: int, columns: int) -> list[str]:
-    """The loops' variables from the row, the column and the batch."""
+def _positions(kernel: Kernel, rows: int, columns: int, has_column: bool) -> list[str]:
+    """The loops' variables from the row, the column and the batch; that of the column may be there already."""
     lines = [f"const long long at = ((long long)batch * {rows} + row) * {columns} + column;"]
     flat, rest = "at", kernel.outer
     if rest and rest[-1].extent == columns:
-        lines.append(f"const long long {rest[-1].name} = column;")
+        lines += [] if has_column else [f"const long long {rest[-1].name} = column;"]
         flat, rest = f"((long long)batch * {rows} + row)", rest[:-1]
     step = 1
     for loop in reversed(rest):

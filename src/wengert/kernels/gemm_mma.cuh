@@ -7,6 +7,7 @@
 // with 64 x 64 the tensor cores, not shared memory, are the limit. On an H200 256 x 128 x 64 reach 497 of the 620 TFLOP/s that mma
 // and ldmatrix alone do.
 #pragma once
+#include "cluster.cuh"
 #include "mma.cuh"
 
 // A tile of an operand in shared memory: its chunks, and how fragments of 16 rows (left) or columns (right) are read.
@@ -221,4 +222,47 @@ __device__ __forceinline__ void wg_gemm_mma(const A &a, const B &b, const Out &o
     __syncthreads();
     float *room = (float *)shared + warp * 16 * (BROAD + 8);
     wg_hand_out<TALL, BROAD>(sums, room, out, row + high, column + wide);
+}
+
+// --- parts of the depth by the blocks of a cluster -------------------------------------------------------------------
+
+// Where a block keeps its sums for the others: behind the room that it hands them out from.
+template <int HIGH, int WIDE> struct wg_kept {
+    static const int width = 4;
+    float *sums;
+    int row, column;
+
+    __device__ __forceinline__ void operator()(int r, int c, const float *four) const
+    {
+        *(float4 *)(sums + (r - row) * WIDE + c - column) = make_float4(four[0], four[1], four[2], four[3]);
+    }
+};
+
+// The same product by PARTS blocks of a cluster, each over a part of the depth. Each adds up its share of the tile, in
+// the order of the parts, from the shared memory of all, and hands it out.
+template <int HIGH, int WIDE, int DEPTH, int TALL, int BROAD, int STAGES, int PARTS, class A, class B, class Out>
+__device__ __forceinline__ void wg_gemm_joined(const A &a, const B &b, const Out &out, int row, int column, int first, int last,
+                                               int part)
+{
+    const int threads = HIGH / TALL * (WIDE / BROAD) * 32, lanes = WIDE / Out::width;
+    extern __shared__ __align__(128) char shared[];
+    wg_kept<HIGH, WIDE> kept = {(float *)shared + threads / 32 * 16 * (BROAD + 8), row, column};
+    wg_gemm_mma<HIGH, WIDE, DEPTH, TALL, BROAD, STAGES>(a, b, kept, row, column, first, last);
+    wg_cluster_sync();
+    const int all = HIGH * lanes, step = PARTS * threads, each = (all + step - 1) / step;
+    int here = part * threads + threadIdx.x;
+    float sums[each][Out::width] = {};
+#pragma unroll
+    for (int p = 0; p < PARTS; p++)
+#pragma unroll
+        for (int k = 0; k < each; k++) {
+            int e = here + k * step;
+            if (all % step == 0 || e < all) wg_cluster_add(sums[k], kept.sums + e / lanes * WIDE + e % lanes * Out::width, p);
+        }
+#pragma unroll
+    for (int k = 0; k < each; k++) {
+        int e = here + k * step;
+        if (all % step == 0 || e < all) out(row + e / lanes, column + e % lanes * Out::width, sums[k]);
+    }
+    wg_cluster_sync();  // nobody ends while another reads
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from textwrap import indent
 from typing import NamedTuple
 
 import numpy as np
 
 from wengert.dtypes import bfloat16, float32, float64
 from wengert.kernels.launch import Device, Launch, TensorMap, Work
-from wengert.kernels.product import DType, Matrix, Operand, Product, Tile, device_type, sum_type
+from wengert.kernels.product import DType, Epilogue, Matrix, Operand, Product, Tile, device_type, sum_type
 
 _HEADERS = {"naive": "gemm_naive", "tiled": "gemm_naive"}
 _SIZES = (
@@ -36,7 +37,7 @@ def write(product: Product, tile: Tile, device: Device) -> Work:
 # --- results --------------------------------------------------------------------------------------------------------
 
 
-class _Result(NamedTuple):
+class Result(NamedTuple):
     """How sums are handed out."""
 
     before: str  # text before the kernel
@@ -45,26 +46,32 @@ class _Result(NamedTuple):
     made: str  # the statement that makes `out`, which takes them
 
 
-def _result(product: Product, width: int) -> _Result:
-    e = product.epilogue
-    if e is None:
-        kind = device_type(product.result.dtype)
-        made = f"wg_plain<{kind}, {width}> out = {{c + batch.c(z), c_step, m, n}};"
-        return _Result("", [f"{kind} *c"], [product.result.buffer], made)
+def _result(product: Product, width: int) -> Result:
+    if product.epilogue is not None:
+        return taken(product.epilogue, product.dtype)
+    kind = device_type(product.result.dtype)
+    made = f"wg_plain<{kind}, {width}> out = {{c + batch.c(z), c_step, m, n}};"
+    return Result("", [f"{kind} *c"], [product.result.buffer], made)
+
+
+def taken(e: Epilogue, dtype: DType) -> Result:
+    """Sums of products of `dtype` that an epilogue takes: of `m` rows and `n` columns, batch `z`."""
     fields = "".join(f"    {parameter};\n" for parameter in e.parameters)
-    call = ", ".join(["sums[0]", "row", "column", "batch", *e.names])
-    text = f"""{e.text}
+    text = f"""#include "math.cuh"
+// {e.comment}
 struct wg_result {{
     static const int width = 1;
     int rows, columns, batch;
-{fields}    __device__ __forceinline__ void operator()(int row, int column, const {sum_type(product.dtype)} *sums) const
+{fields}    __device__ __forceinline__ void operator()(int row, int place, const {sum_type(dtype)} *sums) const
     {{
-        if (row < rows && column < columns) wg_epilogue({call});
-    }}
+        const int column = place < columns ? place : columns - 1;  // no branch before what all rows share
+{indent(e.by_column, " " * 8)}        if (row >= rows || place >= columns) return;
+        const {sum_type(dtype)} acc = sums[0];
+{indent(e.takes, " " * 8)}    }}
 }};
 """
     made = f"wg_result out = {{{', '.join(['m', 'n', 'z', *e.names])}}};"
-    return _Result(text, list(e.parameters), list(e.buffers), made)
+    return Result(text, list(e.parameters), list(e.buffers), made)
 
 
 def _width(product: Product, tile: Tile) -> int:

@@ -53,15 +53,18 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """C++ that takes each sum of a product instead of storing it.
+    """C++ that takes each sum of a product instead of storing it: statements over the parameters.
 
-    `text` defines `__device__ void wg_epilogue(float acc, int row, int column, int batch, *parameters)`; `acc` is a
-    double in a float64 product. It is called once for each element, neighbouring threads with neighbouring columns.
+    `takes` finds the sum in `acc` (a double in a float64 product) and where it belongs in `row`, `column` and `batch`;
+    neighbouring threads have neighbouring columns. `by_column` comes before it and needs the column alone: a thread
+    whose sums are all of one column does it once.
     """
 
-    text: str
+    takes: str
     parameters: tuple[str, ...]  # how its buffers are declared: "const float *b0"
     buffers: tuple[str, ...]  # their names, in that order
+    by_column: str = ""
+    comment: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -181,6 +184,7 @@ class Tile:
     stages: int = 1  # buffers in flight
     warps: int = 0  # of a small product's block
     split: int = 1  # parts of the depth that are summed apart
+    joined: bool = False  # whether the blocks of its parts are a cluster and add them up among themselves
 
     @property
     def threads(self) -> int:
@@ -202,7 +206,7 @@ class Tile:
             room = self.consumers * 4 * 16 * 40 * 4  # of each warp, to hand its sums over
             return 1024 + self.stages * ((self.high + self.wide) * 128 + 16) + room
         if self.rung == "mma":
-            staged = self.threads // 32 * 16 * (self.broad + 8) * 4
+            staged = self.threads // 32 * 16 * (self.broad + 8) * 4 + self.joined * self.high * self.wide * 4
             return max(self.stages * (self.high + self.wide) * self.depth * dtype.itemsize, staged)
         if self.rung == "small":
             panels = (self.depth + 4) * (self.high + self.wide)
@@ -233,4 +237,5 @@ class Tile:
     def __str__(self) -> str:
         stages = f", {self.stages} stages" if self.stages > 1 else ""
         split = f", the depth in {self.split} parts" if self.split > 1 else ""
+        split += " of a cluster" if self.joined else ""
         return f"{self.rung} {self.high}x{self.wide}x{self.depth}, {self.threads} threads{stages}{split}"

@@ -122,7 +122,9 @@ def _unit(names: Mapping[tuple[str, str], str]) -> str:
             r"\1 *\2 = (\1 *)emulator::dynamic_shared;",
             text,
         )
-        parts.append(f"namespace in_{name} {{\n{text}\n}}\nEMULATED({name}, in_{name}::{entry})")
+        cluster = re.search(r"__cluster_dims__\((\d+), 1, 1\)", text)
+        blocks = cluster[1] if cluster else 1
+        parts.append(f"namespace in_{name} {{\n{text}\n}}\nEMULATED({name}, in_{name}::{entry}, {blocks})")
     return "\n".join(parts)
 
 

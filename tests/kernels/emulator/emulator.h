@@ -1,8 +1,8 @@
 /* CUDA C++ on the CPU, for tests: what a kernel's text needs of the language, so that g++ compiles it as it is.
 
-   Every CUDA thread is a fiber with a stack of its own. Blocks run one after the other; a fiber runs until it waits (for
-   its block or its warp) or ends, then the next one does, in order or in reverse: results that depend on which come from
-   a race. Shared memory is static memory, poisoned before each block. */
+   Every CUDA thread is a fiber with a stack of its own. Blocks run one after the other, those of a cluster together; a
+   fiber runs until it waits (for its cluster, its block or its warp) or ends, then the next one does, in order or in
+   reverse: results that depend on which come from a race. Shared memory is static memory, poisoned before each block. */
 
 #pragma once
 #include <csetjmp>
@@ -22,6 +22,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(n) alignas(n)
 #define __constant__ static
 #define __grid_constant__
@@ -50,26 +51,35 @@ struct Fiber {
     jmp_buf here;
     std::vector<char> stack;
     bool begun, done;
-    long block_waits, warp_waits; /* how many barriers it has come to */
-    unsigned mask;                /* of the warp's barrier it waits at; 0: it does not */
-    bool waits_for_block;
+    long cluster_waits, block_waits, warp_waits; /* how many barriers it has come to */
+    unsigned mask;                               /* of the warp's barrier it waits at; 0: it does not */
+    bool waits_for_cluster, waits_for_block;
     alignas(16) char exchanged[16];
 };
 
 static std::vector<Fiber> fibers;
 static jmp_buf scheduler;
-static int current, count;
+static int current, count, of_block; /* fibers; those of a cluster, those of a block */
 static bool failed, alone;
 static const std::function<void()> *body;
 static dim3 block_size, grid_size;
-static uint3 thread_index, block_index;
+static uint3 thread_index, block_index, first_block;
 static const char *reason = "";
 static std::vector<char> dynamic_storage;
 static char *dynamic_shared;
+static size_t dynamic_size; /* of a block */
+
+/* the dynamic shared memory of a block of the cluster */
+static char *dynamic_of(int block) {
+    return (char *)(((uintptr_t)dynamic_storage.data() + 1023) / 1024 * 1024) + block * dynamic_size;
+}
 
 static void place(int i) {
     current = i;
-    thread_index = {i % block_size.x, i / block_size.x % block_size.y, i / block_size.x / block_size.y};
+    unsigned block = i / of_block, thread = i % of_block;
+    thread_index = {thread % block_size.x, thread / block_size.x % block_size.y, thread / block_size.x / block_size.y};
+    block_index = {first_block.x + block, first_block.y, first_block.z};
+    dynamic_shared = dynamic_of(block);
 }
 
 static void fail(const char *why) {
@@ -91,8 +101,11 @@ static void begin() {
 
 static bool may_go(int i) {
     const Fiber &f = fibers[i];
-    if (f.waits_for_block) {
+    if (f.waits_for_cluster) {
         for (int k = 0; k < count; k++)
+            if (!fibers[k].done && fibers[k].cluster_waits < f.cluster_waits) return false;
+    } else if (f.waits_for_block) {
+        for (int first = i / of_block * of_block, k = first; k < first + of_block; k++)
             if (!fibers[k].done && fibers[k].block_waits < f.block_waits) return false;
     } else if (f.mask) {
         int first = i / WARP * WARP;
@@ -112,7 +125,7 @@ static bool may_go(int i) {
 static void go(int i) {
     Fiber &f = fibers[i];
     place(i);
-    f.waits_for_block = false;
+    f.waits_for_cluster = f.waits_for_block = false;
     f.mask = 0;
     if (_setjmp(scheduler)) return;
     if (f.begun) _longjmp(f.here, 1);
@@ -125,8 +138,7 @@ static void go(int i) {
     setcontext(&f.start);
 }
 
-static void run_block(bool reversed) {
-    count = block_size.x * block_size.y * block_size.z;
+static void run_cluster(bool reversed) {
     if (alone) {
         for (int k = 0; k < count; k++) {
             place(reversed ? count - 1 - k : k);
@@ -138,8 +150,8 @@ static void run_block(bool reversed) {
     for (int k = 0; k < count; k++) {
         Fiber &f = fibers[k];
         if (f.stack.empty()) f.stack.resize(STACK);
-        f.begun = f.done = f.waits_for_block = false;
-        f.block_waits = f.warp_waits = 0;
+        f.begun = f.done = f.waits_for_cluster = f.waits_for_block = false;
+        f.cluster_waits = f.block_waits = f.warp_waits = 0;
         f.mask = 0;
     }
     for (int left = count; left && !failed;) {
@@ -158,20 +170,22 @@ static void run_block(bool reversed) {
 extern "C" char __start_emulated_shared __attribute__((weak)), __stop_emulated_shared __attribute__((weak));
 
 static const char *launch(const std::function<void()> &kernel, const unsigned *shape, unsigned shared, int barriers,
-                          int reversed) {
+                          int reversed, unsigned cluster) {
     grid_size = {shape[0], shape[1], shape[2]};
     block_size = {shape[3], shape[4], shape[5]};
+    if (shape[0] % cluster) return "clusters do not fill the grid";
+    of_block = block_size.x * block_size.y * block_size.z, count = of_block * cluster;
     body = &kernel;
     failed = false, reason = "", alone = !barriers;
-    dynamic_storage.assign(shared + 1024, 0);
-    dynamic_shared = (char *)(((uintptr_t)dynamic_storage.data() + 1023) / 1024 * 1024);
-    unsigned blocks = shape[0] * shape[1] * shape[2];
-    for (unsigned k = 0; k < blocks && !failed; k++) {
-        unsigned i = reversed ? blocks - 1 - k : k;
-        block_index = {i % shape[0], i / shape[0] % shape[1], i / shape[0] / shape[1]};
-        memset(dynamic_shared, 0xff, shared);
+    dynamic_size = (shared + 1023) / 1024 * 1024;
+    dynamic_storage.assign(cluster * dynamic_size + 1024, 0);
+    unsigned clusters = shape[0] * shape[1] * shape[2] / cluster;
+    for (unsigned k = 0; k < clusters && !failed; k++) {
+        unsigned i = (reversed ? clusters - 1 - k : k) * cluster;
+        first_block = {i % shape[0], i / shape[0] % shape[1], i / shape[0] / shape[1]};
+        memset(dynamic_of(0), 0xff, cluster * dynamic_size);
         if (&__start_emulated_shared) memset(&__start_emulated_shared, 0xff, &__stop_emulated_shared - &__start_emulated_shared);
-        run_block(reversed);
+        run_cluster(reversed);
     }
     return failed ? reason : nullptr;
 }
@@ -184,10 +198,11 @@ template <class... A> static void call(void (*kernel)(A...), void **arguments) {
     apply(kernel, arguments, std::index_sequence_for<A...>());
 }
 
-/* how a kernel is launched from outside: pointers to its arguments, grid and block; NULL, or what went wrong */
-#define EMULATED(name, kernel)                                                                                         \
+/* how a kernel is launched from outside, so many blocks a cluster: pointers to its arguments, grid and block; NULL, or
+   what went wrong */
+#define EMULATED(name, kernel, cluster)                                                                                \
     extern "C" const char *name(void **arguments, unsigned *shape, unsigned shared, int barriers, int reversed) {      \
-        return emulator::launch([=] { emulator::call(kernel, arguments); }, shape, shared, barriers, reversed);        \
+        return emulator::launch([=] { emulator::call(kernel, arguments); }, shape, shared, barriers, reversed, cluster); \
     }
 
 static void wait_for_warp(unsigned mask) {
@@ -220,6 +235,15 @@ static inline void __syncthreads() {
     emulator::Fiber &f = emulator::fibers[emulator::current];
     f.waits_for_block = true, f.block_waits++;
     emulator::pause();
+}
+static inline void wg_cluster_sync() {
+    emulator::Fiber &f = emulator::fibers[emulator::current];
+    f.waits_for_cluster = true, f.cluster_waits++;
+    emulator::pause();
+}
+template <int N> static void wg_cluster_add(float (&sums)[N], const float *at, int rank) {
+    const char *there = (const char *)at - emulator::dynamic_shared + emulator::dynamic_of(rank);
+    for (int i = 0; i < N; i++) sums[i] += ((const float *)there)[i];
 }
 static inline void __syncwarp(unsigned mask = ~0u) { emulator::wait_for_warp(mask); }
 static inline void __threadfence() {}

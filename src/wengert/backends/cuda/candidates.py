@@ -249,7 +249,7 @@ class Candidates:
         return Step(work, None, names, *self._with_kept(node, reads, writes))
 
     def _products(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
-        """A matrix product with what takes its sums: in our kernel, or after a library's; a bias within it."""
+        """A product or convolution with what takes its sums: in our kernel, or after a library's; a bias within it."""
         node, tf32 = group.roots[0], self.figures.tf32
         bias = bias_of(group.epilogue[0], node) if len(group.epilogue) == 1 and node not in group.stored else None
         if bias is not None:
@@ -263,28 +263,32 @@ class Candidates:
             Candidate(f"{vendor.name}, then loops", partial(self._product, group, reads, None, vendor))
             for vendor in _vendors(node, self.device, tf32)
         )
-        yield from chain(ours, theirs) if device_ops.is_small(node) else chain(theirs, ours)
+        yield from chain(ours, theirs) if device_ops.absorbs(node, self.figures) else chain(theirs, ours)
 
     def _biased(self, group: Group, reads: list[Node], bias: Node, vendor: Any) -> Step | None:
         p = product(group.roots[0])
         names = {f"value{i}": storage(x) for i, x in enumerate((p.x, p.y, bias, group.epilogue[0]))}
         return Step(None, None, names, reads, list(group.stored), vendor, tuple(names)) if vendor.works else None
 
-    def _product(self, group: Group, reads: list[Node], tile: Tile | None, vendor: Any) -> Step:
+    def _product(self, group: Group, reads: list[Node], tile: Tile | None, vendor: Any) -> Step | None:
+        if vendor is not None and not vendor.works:
+            return None
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
         kernel, names = lowered(rest, self.plan, self.taken, self.alike)
-        p, figures = product(node), self.figures
+        columns, figures = node.shape[-1], self.figures
+        rows = product(node).m if node.op.name == "matmul" else node.size // columns
         named = naming(names, self.taken)
         made = named(node)
         operands: tuple[str, ...] = ()
-        taken = epilogue(kernel, made, node.dtype, p.m, p.n, stored=node in group.stored) if vendor is None else None
-        if taken is not None:
-            works = [device_ops.matmul(node, named, figures, taken, tile)]
-        elif vendor is None:
-            works = [device_ops.matmul(node, named, figures, tile=tile), write(kernel, figures)]
+        taken = (
+            epilogue(kernel, made, node.dtype, rows, columns, stored=node in group.stored) if vendor is None else None
+        )
+        if vendor is not None:
+            works, operands = [write(kernel, figures)], (*map(named, vendor_operands(node)), made)
         else:
-            works, operands = [write(kernel, figures)], (named(p.x), named(p.y), made)
+            works = [device_ops.sums(node, named, figures, taken, tile)]
+            works += [write(kernel, figures)] if taken is None else []
         if taken is None and node not in group.stored:
             works.append(Work((), {made: node.size * node.dtype.itemsize}))
             del names[made]

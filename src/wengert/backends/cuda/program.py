@@ -127,7 +127,7 @@ class Program:
 
     def _absorbs(self, node: Node) -> bool:
         """Whether the op after a node may be part of its kernel."""
-        return device_ops.is_small(node) or node in self.biases
+        return device_ops.absorbs(node, self.figures) or node in self.biases
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
