@@ -15,6 +15,7 @@ from tests.backends.emulated import EMULATED, EmulatedDriver
 from tests.compiler.test_compiled_ops import CASES
 from tests.compiler.three_steps import tier
 from tests.gpu.test_ops import wrong_alone
+from tests.kernels.cores import emulated
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import interpret
 from wengert.backends.cuda.exchange import from_interface
@@ -23,6 +24,7 @@ from wengert.backends.cuda.program import Program
 from wengert.compiler import simplify
 from wengert.graph import Graph, now
 from wengert.kernels.cuda import text
+from wengert.kernels.launch import H200
 from wengert.kernels.prebuilt import totals
 from wengert.ops import elementwise as e
 from wengert.ops.core import placeholder
@@ -158,6 +160,31 @@ def test_convolutions_in_half_precision_have_their_channels_last() -> None:
     losses, graph = convolution_losses("cuda", half=True)
     assert all(f"{op}_last" in graph for op in ("convolve", "convolve_weight", "max_pool_back"))
     np.testing.assert_allclose(losses, convolution_losses("cpu", half=True)[0], rtol=2e-2)
+
+
+def test_what_follows_a_convolution_of_one_image_is_part_of_its_kernel(
+    gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batch normalisation, what is added and relu, where the blocks of a cluster share the depth."""
+    monkeypatch.setattr(gpu, "figures", H200)
+    monkeypatch.setattr(gpu, "prepared", emulated)
+    wg.manual_seed(0)
+    first, second, norm = wg.nn.Conv2d(64, 64, 3, padding=1), wg.nn.Conv2d(64, 64, 3, padding=1), wg.nn.BatchNorm2d(64)
+    model = wg.nn.ModuleList([first, second, norm]).to(wg.bfloat16).eval()
+    x = wg.tensor(np.random.default_rng(0).normal(size=(1, 64, 3, 4))).astype(wg.bfloat16)
+
+    def block(x: wg.Tensor) -> wg.Tensor:
+        with wg.no_grad():
+            return wg.relu(norm(second(wg.relu(norm(first(x))))) + x)
+
+    expected = wg.compile(block)(x).astype(wg.float32).numpy()
+    model.to("cuda")
+    compiled = wg.compile(block)
+    for _ in range(2):
+        found = compiled(x.to("cuda")).to("cpu").astype(wg.float32).numpy()
+    np.testing.assert_allclose(found, expected, rtol=0.02, atol=0.02)
+    entries = [x.entry for step in compiled._newest("a test").program.steps if step.work for x in step.work.launches]
+    assert entries.count("convolve") == 2 and not any("where" in entry for entry in entries), entries
 
 
 def test_float32_is_given_to_tensor_cores_where_the_setting_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.gpu.harness import prepare, run, this_device
-from tests.kernels.test_convolution_cuda import FORMS, nodes, turned
+from tests.kernels.test_convolution_cuda import DOUBLED, FORMS, ONE_IMAGE, nodes, turned
 from wengert.dtypes import bfloat16, float16, float32, float64
-from wengert.kernels.convolution_cuda import convolution, works
+from wengert.kernels.convolution_cuda import convolution, tiles, work, works
 
 LARGER = [
     (3, 64, 72, 1, (14, 14), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
@@ -36,11 +37,29 @@ def test_convolutions_equal_their_references(kind: str, form: Any) -> None:
         found = convolution(node, tf32=kind == "tf32")
         assert found is not None
         ways = works(found, "a", "b", "c", this_device())
-        cases += [(node, work) for work in ways[: 8 if dtype is bfloat16 else 1]]
-    prepare(work for _, work in cases)
-    for node, work in cases:
+        cases += [(node, way) for way in ways[: 8 if dtype is bfloat16 else 1]]
+    prepare(way for _, way in cases)
+    for node, way in cases:
         exact = node.op.numpy(*[source.buffer.astype(float) for source in node.sources], **node.attrs)
         first, second = (np.asarray(source.buffer) for source in node.sources)
-        got = run(work, {"a": first, "b": second, "c": np.full(node.shape, 99, dtype)})["c"]
-        why = f"{node.op.name} {node.attrs} {[launch.why for launch in work.launches]}"
+        got = run(way, {"a": first, "b": second, "c": np.full(node.shape, 99, dtype)})["c"]
+        why = f"{node.op.name} {node.attrs} {[launch.why for launch in way.launches]}"
         np.testing.assert_array_equal(got, exact.astype(dtype), err_msg=why)
+
+
+@pytest.mark.parametrize("split", [1, 2, 4, 8])
+def test_an_epilogue_takes_the_sums_of_one_image(split: int) -> None:
+    """The blocks of a cluster add up what each of them has of the depth."""
+    if this_device().arch != "90a":
+        pytest.skip("kernels with clusters are for Hopper")
+    node = turned(nodes(ONE_IMAGE, bfloat16)[0])
+    found = convolution(node)
+    assert found is not None
+    first, second = (np.asarray(source.buffer) for source in node.sources)
+    exact = node.op.numpy(first.astype(float), second.astype(float), **node.attrs)
+    for tile in tiles(found, this_device())[:2]:
+        assert tile is not None
+        part = replace(tile, split=split, joined=split > 1)
+        taken = work(found, "a", "b", "c", this_device(), part, DOUBLED)
+        got = run(taken, {"a": first, "b": second, "c": np.full(node.shape, 99, float32)})["c"]
+        np.testing.assert_array_equal(got, 2 * exact, err_msg=f"{part}")

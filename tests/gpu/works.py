@@ -19,7 +19,7 @@ from tests.compiler.wide_graphs import wide_graph
 from tests.gpu.harness import Array, Item
 from tests.kernels.test_attention_cuda import CASES as ATTENTIONS
 from tests.kernels.test_attention_cuda import names_of, node_of
-from tests.kernels.test_convolution_cuda import FORMS, nodes
+from tests.kernels.test_convolution_cuda import DOUBLED, FORMS, ONE_IMAGE, nodes
 from tests.kernels.test_convolution_cuda import turned as channels_last
 from tests.kernels.test_convolution_rows import CASES as BY_ROWS
 from tests.kernels.test_convolution_rows import LARGER as LARGER_BY_ROWS
@@ -179,6 +179,13 @@ def of_convolutions(device: Device) -> Iterator[Item]:
             if tile is not None and tile.rung == rung:
                 work = convolution_cuda.work(found, "a", "b", "c", device, tile)
                 yield Item(f"{node.op.name} {form} by {tile}", work, given, {"c": node.size * node.dtype.itemsize})
+    node = channels_last(nodes(ONE_IMAGE, bfloat16)[0])
+    found = convolution_cuda.convolution(node)
+    assert found is not None
+    given = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
+    for tile, epilogue in itertools.product(convolution_cuda.tiles(found, device)[:2], (None, DOUBLED)):
+        work = convolution_cuda.work(found, "a", "b", "c", device, tile, epilogue)
+        yield Item(f"{node.op.name} {ONE_IMAGE} by {tile}", work, given, {"c": node.size * 4})
 
 
 def of_attention(device: Device) -> Iterator[Item]:

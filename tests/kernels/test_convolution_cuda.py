@@ -35,6 +35,9 @@ FORMS = [  # batch, channels, outs, groups, sizes, kernel, stride, padding, dila
     (1, 4, 4, 1, (3, 4, 5), (2, 2, 3), (1, 2, 1), ((1, 0), (0, 1), (-1, 1)), (1, 1, 1)),
 ]
 
+ONE_IMAGE = (1, 64, 72, 1, (4, 5), (3, 3), (2, 1), ((1, 1), (1, 1)), (1, 1))
+DOUBLED = Epilogue("to[row * 72 + column] = 2 * acc;\n", ("float *to",), ("c",))  # of ONE_IMAGE
+
 
 def nodes(form: tuple[Any, ...], dtype: Any) -> list[Node]:
     """The three primitives of a form, on small integers so that sums are exact."""
@@ -197,15 +200,13 @@ def test_our_kernels_do_what_takes_one_wave_of_large_tiles(batch: int, size: int
 
 def test_the_depth_of_few_positions_is_shared_by_a_cluster() -> None:
     """Eight blocks take a part of the depth each, the last ones nothing; an epilogue takes what two add up to."""
-    form = (1, 64, 72, 1, (4, 5), (3, 3), (2, 1), ((1, 1), (1, 1)), (1, 1))
-    node = turned(nodes(form, bfloat16)[0])
+    node = turned(nodes(ONE_IMAGE, bfloat16)[0])
     found = convolution(node)
     assert found is not None
     tile = tiles(found, H200)[0]
     assert tile is not None and tile.joined and outdoes_libraries(found, H200)
-    doubled = Epilogue(f"to[row * {node.shape[-1]} + column] = 2 * acc;\n", ("float *to",), ("c",))
     plain = emulated(carried_out(found, "a", "b", "c", H200, replace(tile, split=8)))
-    taken = emulated(carried_out(found, "a", "b", "c", H200, replace(tile, split=2), doubled))
+    taken = emulated(carried_out(found, "a", "b", "c", H200, replace(tile, split=2), DOUBLED))
     first, second = (np.array(source.buffer) for source in node.sources)
     exact = node.op.numpy(first.astype(float32), second.astype(float32), **node.attrs)
     emulator = Emulator([plain, taken])

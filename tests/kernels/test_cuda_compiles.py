@@ -50,6 +50,8 @@ def every_work(device: Device) -> Iterator[Work]:
                 yield works(Convolution(name, form, dtype, dtype), "a", "b", "c", device)[0]
     for form, name in itertools.product((FOLDED, SQUARE), ("convolve", "convolve_input", "convolve_weight")):
         yield works(Convolution(name, form, float32, float32, last=True, tf32=True), "a", "b", "c", device)[0]
+    one_image = Convolution("convolve", replace(SQUARE, batch=1), float16, float16, last=True)
+    yield works(one_image, "a", "b", "c", device)[0]
     for dtype in (float32, bfloat16, float16):
         for case in (*CASES, (((2, 64, 128),) * 3, None, {"causal": True, "scale": 0.1})):
             yield from _attention(case, dtype, device)
