@@ -55,6 +55,14 @@ def absorbs(node: Node, device: Device) -> bool:
     return found is not None and has_work(node) and convolution_cuda.few(found, device)
 
 
+def sides(node: Node) -> tuple[int, int]:
+    """The rows and columns of the sums that a matrix product or a convolution with its channels last makes."""
+    if is_convolution(node):
+        return node.size // node.shape[-1], node.shape[-1]
+    p = product(node)
+    return p.m, p.n
+
+
 def sums(node: Node, named: Named, device: Device, epilogue: Epilogue | None, tile: Tile | None) -> Work:
     """The work of a matrix product or of a convolution that has one, whose sums an epilogue may take."""
     found = convolution(node, device.tf32) if is_convolution(node) else None

@@ -276,19 +276,16 @@ class Candidates:
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
         kernel, names = lowered(rest, self.plan, self.taken, self.alike)
-        columns, figures = node.shape[-1], self.figures
-        rows = product(node).m if node.op.name == "matmul" else node.size // columns
-        named = naming(names, self.taken)
+        figures, named = self.figures, naming(names, self.taken)
         made = named(node)
         operands: tuple[str, ...] = ()
-        taken = (
-            epilogue(kernel, made, node.dtype, rows, columns, stored=node in group.stored) if vendor is None else None
-        )
-        if vendor is not None:
-            works, operands = [write(kernel, figures)], (*map(named, vendor_operands(node)), made)
-        else:
+        if vendor is None:
+            taken = epilogue(kernel, made, node.dtype, *device_ops.sides(node), stored=node in group.stored)
             works = [device_ops.sums(node, named, figures, taken, tile)]
-            works += [write(kernel, figures)] if taken is None else []
+        else:
+            taken, works = None, []
+            operands = (*map(named, vendor_operands(node)), made)
+        works += [write(kernel, figures)] if taken is None else []
         if taken is None and node not in group.stored:
             works.append(Work((), {made: node.size * node.dtype.itemsize}))
             del names[made]
