@@ -23,7 +23,7 @@ from wengert.backends.cuda.memory import download
 from wengert.backends.cuda.program import Program
 from wengert.compiler import simplify
 from wengert.graph import Graph, now
-from wengert.kernels.cuda import text
+from wengert.kernels.cuda import totals as accumulated
 from wengert.kernels.launch import H200
 from wengert.kernels.prebuilt import totals
 from wengert.ops import elementwise as e
@@ -305,7 +305,7 @@ def test_a_checked_step_is_the_same_step(checking: None) -> None:
 
 @pytest.mark.parametrize("name", ["interpret", "compile"])
 def test_check_names_a_wrong_kernel(checking: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "_extreme", lambda total: "7")
+    monkeypatch.setattr(accumulated, "_extreme", lambda total: "7")
     monkeypatch.setattr(totals, "text", totals.text.__wrapped__)  # as if no text had been made before
     monkeypatch.setattr(interpret, "_carriers", OrderedDict())
     x = wg.tensor([[1.0, 2.0, 0.5], [3.0, 4.0, 0.5]], device="cuda")
