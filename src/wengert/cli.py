@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Sequence
 
 import wengert
@@ -32,10 +35,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _told(error: Exception) -> str:
-    """An error in a line or two: ours as they are, but without the place in the command's own code."""
+    """An error in a line or two, with the line of a script that it came up in: the command's own code is no news."""
+    place = _place(error)
     if isinstance(error, WengertError):
-        return error.message
-    return str(error) if isinstance(error, (ImportError, RuntimeError)) or not error.args else _of_system(error)
+        return str(error) if place else error.message
+    text = str(error) if isinstance(error, (ImportError, RuntimeError)) or not error.args else _of_system(error)
+    return text + place
+
+
+def _place(error: Exception) -> str:
+    """The last line of a user's own on the way to an error, if there is one."""
+    paths = sysconfig.get_paths()
+    others = os.path.dirname(wengert.__file__), paths["stdlib"], paths["purelib"], "<"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(others):
+            return f"\n  at {os.path.relpath(frame.filename)}:{frame.lineno}:  {frame.line}"
+    return ""
 
 
 def _of_system(error: Exception) -> str:

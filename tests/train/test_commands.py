@@ -162,6 +162,21 @@ def test_info_tells_what_a_gpu_would_need(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("wg.ones(3) + wg.ones(4)", "add: shapes (3,) and (4,) do not broadcast"),
+        ("raise RuntimeError('so it is')", "so it is"),
+        ("import no_such_module", "No module named 'no_such_module'"),
+    ],
+)
+def test_a_mistake_in_a_script_is_told_with_its_line(capsys, tmp_path, line, message):
+    (tmp_path / "mine.py").write_text(f"import wengert as wg\n{line}\n")
+    for command in (["profile", "mine.py"], ["view", "mine.py:f", "--no-open"], ["train", "mine.py"]):
+        text = told(capsys, *command, status=1)
+        assert message in text and f"\n  at mine.py:2:  {line}" in text
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["digitz"], "there is no data set 'digitz'; did you mean 'digits'?"),
