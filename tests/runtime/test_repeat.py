@@ -12,7 +12,7 @@ import pytest
 import wengert as wg
 from tests.descent import HOLDS, Descent
 from wengert.backends.blas import blas, single_threaded
-from wengert.backends.repeat import Repeat
+from wengert.backends.repeat import HEAD, ITEMS, Repeat
 from wengert.backends.toolchain import compiler
 from wengert.runtime.steady import Steady
 
@@ -55,6 +55,20 @@ def test_calls_are_repeats_but_for_those_that_repeat_the_recording(repeated: lis
     for _ in range(10):
         assert scaled(a, b).tolist() == [4.0, 10.0]
     assert repeated == [True] * 6  # all but calls 1, 2, 4 and 8
+
+
+def test_the_addresses_in_a_table_are_those_that_numpy_tells() -> None:
+    doubled = wg.compile(lambda x: x * 2)
+    doubled(wg.ones(1))
+    place = doubled._newest("a test").program.library.wg_place
+    whole = np.arange(24.0).reshape(4, 6)
+    arrays = (whole, whole[1:], whole.T, np.zeros(()), np.zeros((0, 3)), whole.view(np.int64))
+    table = np.zeros(2 * len(arrays), np.uintp)
+    place(table.ctypes.data, None, id(arrays) + ITEMS, len(arrays), HEAD)
+    last_first = np.arange(len(table))[::-1].copy()
+    place(table.ctypes.data, last_first.ctypes.data, id(arrays) + ITEMS, len(arrays), HEAD)
+    addresses = [array.ctypes.data for array in arrays]
+    assert table.tolist() == [*addresses, *reversed(addresses)]
 
 
 CPU_HOLDS: dict[str, Callable[[Descent], Any]] = HOLDS | {

@@ -20,9 +20,9 @@ import numpy as np
 
 from wengert.backends.blas import blas, single_threaded
 from wengert.backends.plan import buffers, inlines, loops, lowered, picks
-from wengert.backends.recycle import address, recycler
+from wengert.backends.recycle import recycler
 from wengert.backends.regions import region_text, regions
-from wengert.backends.repeat import Repeat
+from wengert.backends.repeat import HEAD, ITEMS, Repeat
 from wengert.backends.toolchain import close_with, load
 from wengert.compiler.donate import donations
 from wengert.compiler.failure import fallible
@@ -48,6 +48,7 @@ PRELUDE = """#include <math.h>
 """
 IN_FAR = re.compile(r"\bwg_(sin|cos|tan)_f64\(")
 CALLING = """#include "blas.h"
+#include "table.h"
 int wg_error;  // set by a kernel that met an index out of range
 
 """
@@ -259,12 +260,15 @@ class Program:
             ctypes.c_void_p(found.dgemm if found else None),
             thread_count(),
         )
+        pointer, number = ctypes.c_void_p, ctypes.c_long
+        self.library.wg_place.argtypes = [pointer, pointer, pointer, number, number]
+        self.again = self.library.wg_again
+        self.again.argtypes = [pointer, pointer]
         self.error = ctypes.c_int.in_dll(self.library, "wg_error")
         self.calls = [self._piece(p) if isinstance(p, str) else self._reference(p) for p in self.pieces]
         self.arena = aligned(self.arena_size)
-        self.arena_pointer = ctypes.c_void_p(self.arena.ctypes.data)
-        loops_alone = all(step.function or step.does_nothing for step in self.steps)  # which call no BLAS
-        self.surroundings = nullcontext() if loops_alone else single_threaded
+        self.arena_address = self.arena.ctypes.data
+        self.loops_alone = all(step.function or step.does_nothing for step in self.steps)  # which call no BLAS
         self.held = [np.ascontiguousarray(node.buffer) for node in self.constants]
 
     def _piece(self, name: str) -> Callable[..., None]:
@@ -309,12 +313,14 @@ class Program:
             if number not in owned or given[number] is not arrays[number] or not given[number].flags.writeable:
                 given[number] = recycler.copy(given[number])
         made = [self._made(node, k, spare) for node, k in zip(self.made, self.made_as)]
-        table = [*given, *self.held, *made]
-        pointers = (ctypes.c_void_p * len(table))(*map(address, table))
-        with self.lock, self.surroundings:
+        table = (*given, *self.held, *made)
+        pointers = (ctypes.c_void_p * len(table))()
+        self.library.wg_place(pointers, None, id(table) + ITEMS, len(table), HEAD)
+        with self.lock, nullcontext() if self.loops_alone else single_threaded:
             results: dict[Node, Any] = {}
+            arena = ctypes.c_void_p(self.arena_address)
             for call in self.calls if watch.observer is None else watch.observer.calls_of(self):
-                call(pointers, self.arena_pointer, table, results)
+                call(pointers, arena, table, results)
                 if self.error.value:
                     self.error.value = 0
                     self._raise_by_reference(given)

@@ -1,22 +1,41 @@
 """Repeats on the CPU: a program called again on the memory of its last call, but for some inputs and outputs.
 
 Nothing is looked up but where these lie: their addresses are put into the table that the last call left, and the
-program's C runs.
+program's C runs, all in one call of `wg_again` (`kernels/table.h`).
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wengert.backends.recycle import address, recycler
+from wengert.backends.blas import single_threaded
+from wengert.backends.recycle import recycler
 
 if TYPE_CHECKING:
     from wengert.backends.cpu import Program
 
+HEAD = object.__basicsize__  # bytes that every Python object begins with
+ITEMS = tuple.__basicsize__  # bytes before the items of a tuple
+
 Array = np.ndarray[Any, Any]
+
+
+class _Again(ctypes.Structure):
+    """`wg_again_t`."""
+
+    _fields_ = (
+        ("io", ctypes.c_void_p),
+        ("arena", ctypes.c_void_p),
+        ("piece_count", ctypes.c_long),
+        ("pieces", ctypes.c_void_p),
+        ("count", ctypes.c_long),
+        ("places", ctypes.c_void_p),
+        ("head", ctypes.c_long),
+    )
 
 
 class Repeat:
@@ -26,12 +45,17 @@ class Repeat:
     """
 
     def __init__(self, program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        self.program, self.pointers = program, program.last
-        nodes = [*(program.graph.inputs[i] for i in inputs), *(program.made[program.made_as.index(k)] for k in outputs)]
-        self.places = [program.slots[node] for node in nodes]
-        results = [program.graph.outputs[k] for k in outputs]
-        self.makers = [recycler.maker(node.shape, node.dtype) for node in results]
-        self.functions = [getattr(program.library, name) for name in program.pieces]
+        self.program = program
+        self.makers = [recycler.maker(node.shape, node.dtype) for node in (program.graph.outputs[k] for k in outputs)]
+        results = [program.made[program.made_as.index(k)] for k in outputs]
+        nodes = [*(program.graph.inputs[i] for i in inputs), *results]
+        places = (ctypes.c_long * len(nodes))(*[program.slots[node] for node in nodes])
+        functions = [ctypes.cast(getattr(program.library, name), ctypes.c_void_p) for name in program.pieces]
+        pieces = (ctypes.c_void_p * len(functions))(*[function.value for function in functions])
+        self.parts: list[Any] = [program.last, pieces, places]  # which C refers to
+        io, pieces_at, places_at = [ctypes.addressof(part) for part in self.parts]
+        self.again = _Again(io, program.arena_address, len(pieces), pieces_at, len(places), places_at, HEAD)
+        self.address = ctypes.addressof(self.again)
 
     @staticmethod
     def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
@@ -44,15 +68,13 @@ class Repeat:
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array] | None:
         """The outputs, computed from arrays for the inputs; None if an index was out of range: nothing was done."""
-        program, pointers = self.program, self.pointers
-        given = [*map(np.ascontiguousarray, arrays)]
+        program = self.program
         made = [make() for make in self.makers]
-        with program.lock, program.surroundings:
-            for place, array in zip(self.places, (*given, *made)):
-                pointers[place] = address(array)
-            for function in self.functions:
-                function(pointers, program.arena_pointer)
-                if program.error.value:
-                    program.error.value = 0
-                    return None
-        return made
+        table = (*map(np.ascontiguousarray, arrays), *made)
+        with program.lock:
+            if program.loops_alone:
+                failed = program.again(self.address, id(table) + ITEMS)
+            else:
+                with single_threaded:
+                    failed = program.again(self.address, id(table) + ITEMS)
+        return None if failed else made
