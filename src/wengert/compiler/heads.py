@@ -124,16 +124,13 @@ class _Heads:
     def graph(self) -> Graph:
         """The graph, rewritten."""
         for node in self.before.nodes:
-            with recorded_as(node.location, node.tracked):
-                if node in self.rows:
-                    self.replacing[node] = self.made[self.rows[node]]
-                elif node in self.totals:
-                    whole = self._add(reshape(self.made[self.totals[node]], node.shape))
-                    self.replacing[node] = self._add(cast(whole, node.dtype))
-                elif node.op in (ATTENTION, ATTENTION_BACKWARD) and (node in self.joined or node in self.bases):
-                    self._attention(node)
-                elif node not in self.gone:
-                    self._add(over(node, self.replacing), node)
+            if node in self.rows:
+                self.replacing[node] = self.made[self.rows[node]]
+            elif node in self.totals or node in self.joined or node in self.bases:
+                with recorded_as(node.location, node.tracked):
+                    self._make(node)
+            elif node not in self.gone:
+                self._add(over(node, self.replacing), node)
         if not self.replacing:
             return self.before
         outputs = [self.replacing.get(node, node) for node in self.before.outputs]
@@ -144,6 +141,14 @@ class _Heads:
         if instead_of is not None and node is not instead_of:
             self.replacing[instead_of] = node
         return node
+
+    def _make(self, node: Node) -> None:
+        """Record an attention, or the sum of its cotangents, in its new form."""
+        if node not in self.totals:
+            self._attention(node)
+            return
+        whole = self._add(reshape(self.made[self.totals[node]], node.shape))
+        self.replacing[node] = self._add(cast(whole, node.dtype))
 
     def _attention(self, node: Node) -> None:
         views = {x: self._view(x, self.bases[node]) for x in node.sources if node in self.bases and x.op is CAST}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from wengert.compiler.index import (
@@ -61,7 +62,7 @@ class Place(NamedTuple):
         if self.position is not None:
             return self.position
         assert self.indices is not None
-        return flat(self.indices, shape)
+        return _position(self.indices, shape)
 
     def along(self, shape: Shape) -> tuple[Index, ...]:
         """The index along each axis."""
@@ -69,6 +70,9 @@ class Place(NamedTuple):
             return self.indices
         assert self.position is not None
         return unflat(self.position, shape)
+
+
+_position = lru_cache(maxsize=1 << 14)(flat)  # a model's values have few shapes, and are read at few places
 
 
 def loops_of(shape: Shape) -> list[Loop]:

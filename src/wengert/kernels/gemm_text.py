@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from textwrap import indent
@@ -147,6 +148,7 @@ def _flag(value: bool) -> str:
 # --- blocks that stay, by wgmma -------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=64)
 def wgmma(wide: int, dtype: DType, turned: tuple[bool, bool], held: bool = False, name: str = "wg_multiply") -> str:
     """The function that issues one wgmma of 64 x `wide` sums; it names every register it adds to.
 

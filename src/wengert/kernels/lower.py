@@ -97,6 +97,8 @@ class _Lowering:
 
     def _in_company(self, tasks: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
         """The tasks, every reduction in the first pass before it is due where most of what it reads is read anyway."""
+        if not self.totals:
+            return list(tasks)
         needs = {root: self._needs(root) for _, root in tasks}
         loads = {root: self._loads(needs[root][0]) for _, root in tasks}
         end = max([level for level, _ in tasks], default=0) + 1
@@ -301,7 +303,7 @@ class _Lowering:
 
     def _reads_back(self, root: Node) -> bool:
         """Whether later passes read a root that was stored, since computing it again would read more from memory."""
-        if root in self.totals or self._keeps_rows():
+        if root in self.totals or not self.group.axes or self._keeps_rows():
             return False
         return len(self._loads(self._needs(root)[0])) > 1
 

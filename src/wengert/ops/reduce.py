@@ -22,6 +22,7 @@ from wengert.ops.movement import broadcast_to, concat, normalize_axes, normalize
 from wengert.ops.op import Op, behind_lanes
 
 
+@functools.lru_cache(maxsize=4096)
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     """The shape that is left when these axes are reduced."""
     if keepdims:

@@ -76,10 +76,11 @@ class Program:
         self.picks = picks(graph)
         self.seconds: dict[str, float] = {}
         start = perf_counter()
-        found = biases(graph, inlines, self._read)
+        is_inlined = cache(inlines)
+        found = biases(graph, is_inlined, self._read)
         self.biases = {node: bias for node, bias in found.items() if adds_bias(node, self.device, self.figures)}
         self.graph = graph = with_biases_first(graph, self.biases)
-        self.plan: Plan = fuse(graph, inlines, self._operands, self._absorbs, launches=True)
+        self.plan: Plan = fuse(graph, is_inlined, self._operands, self._absorbs, launches=True)
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
         self.external, self.constants, self.made, self.slots = buffers(graph, self.plan, self.taken)
