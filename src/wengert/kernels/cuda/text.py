@@ -7,6 +7,7 @@ element in a loop over `j` that the compiler unrolls. Buffers must begin on 16 b
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
@@ -332,6 +333,7 @@ def is_vector(statement: Load | Store, loop: Loop | None, vector: int) -> bool:
 _WITHIN = Loop("j", 8)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _side_by_side(index: Index, loop: Loop, vector: int) -> bool:
     """Whether an index takes V steps of 1 from a multiple of V on."""
     index = _in_vectors(index, loop, vector)
