@@ -325,6 +325,20 @@ def test_torch_habits_work_or_name_the_spelling():
             getattr(module, name)
 
 
+def test_a_gradient_that_is_set_or_replaced_fits_its_tensor():
+    x = wg.ones(2, requires_grad=True)
+    for wrong, error in ((wg.ones(5), wg.errors.ShapeError), (np.ones(2), wg.errors.DTypeError)):
+        with pytest.raises(error, match="grad: a gradient"):
+            x.grad = wrong
+        remove = x.register_hook(lambda g, wrong=wrong: wrong)
+        with pytest.raises(error, match="register_hook: a gradient"):
+            (x * 2).sum().backward()
+        remove()
+    x.register_hook(lambda g: g.to(wg.float64) * 2)
+    (x * 2).sum().backward()
+    assert x.grad.dtype is wg.float32 and x.grad.tolist() == [4.0, 4.0]
+
+
 def test_a_target_that_is_neither_dtype_nor_device_says_what_there_is():
     for moved in (wg.ones(2), wg.nn.Linear(2, 2)):
         with pytest.raises(wg.errors.DTypeError, match=r"'gpu' is neither a dtype.* nor a device: 'cpu', or 'cuda'"):

@@ -361,6 +361,8 @@ class Tensor:
 
     @grad.setter
     def grad(self, gradient: Tensor | None) -> None:
+        if gradient is not None:
+            _check_gradient(gradient, self.node, "grad")
         if recording.trace is not None:
             recording.trace.note_grad(self, reads=False)
         now()
@@ -427,7 +429,10 @@ class Tensor:
 
         def call(g: Node) -> Node | None:
             replaced = hook(Tensor(g))
-            return None if replaced is None else replaced.node
+            if replaced is None:
+                return None
+            _check_gradient(replaced, g, "register_hook")
+            return cast(replaced.node, g.dtype)
 
         return watch(self.node, call)
 
@@ -512,6 +517,13 @@ def tensors_like(
 
 def _unpickled(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
     return Tensor(data(array)).requires_grad_(requires_grad)
+
+
+def _check_gradient(gradient: Any, of: Node, asker: str) -> None:
+    if not isinstance(gradient, Tensor):
+        raise DTypeError(f"{asker}: a gradient is a tensor, or None, not a {type(gradient).__name__}")
+    if gradient.node.shape != of.shape:
+        raise ShapeError(f"{asker}: a gradient of shape {gradient.shape} for a value of shape {of.shape}")
 
 
 def _await(tensor: Tensor) -> None:
