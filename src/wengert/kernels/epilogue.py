@@ -99,7 +99,7 @@ def _positions(kernel: Kernel, rows: int, columns: int, has_column: bool) -> lis
     for loop in reversed(rest):
         quotient = f"{flat} / {step}" if step > 1 else flat
         step *= loop.extent
-        lines.append(f"const long long {loop.name} = {quotient} % {loop.extent};")
+        lines.append(f"const long long {loop.name} = {quotient}{f' % {loop.extent}' if loop is not rest[0] else ''};")
     return lines
 
 

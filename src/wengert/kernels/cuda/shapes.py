@@ -343,10 +343,14 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
             across //= 2
         most = min(device.threads_per_block, STATES // _states(kernel, vector))
         down = 1 << max(1, min(most // across, steps // 8)).bit_length() - 1
+    elif splits > 1:
+        down = max(1, min((512 if size <= 4 else 256) // across, steps))
     else:
-        while splits == 1 and across * size > LINE and -(-vectors // across) * others < device.sms:
+        if vector > 2 and vectors * others * size < device.sms * LINE:
+            vector, vectors, size = 2, loop.extent // 2, size * 2 // vector
+        while across * size > LINE and -(-vectors // across) * others < device.sms:
             across //= 2
-        down = max(1, min(256 // across, steps, 32 if splits == 1 else steps))
+        down = max(1, min(256 // across, steps // 8, 32))
     why = f"{others * loop.extent} columns of {steps}: {across} x {down} threads, {splits} blocks share a column"
     return Columns(vector, across, down, splits, resident), why
 
