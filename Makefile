@@ -30,7 +30,7 @@ DOCS_STAMP := $(VENV)/stamp-docs
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-environment: $(WHOLE_STAMP)  ## install at once what the commands below would install one by one
+environment: $(WHOLE_STAMP)  ## install at once all that the commands below need
 
 demo: $(TRAIN_STAMP)  ## train a small network on handwritten digits
 	@$(BIN)/wengert train digits --model mlp
@@ -61,7 +61,7 @@ wheel: $(CORE_STAMP)  ## build the wheel into dist/
 bench: $(TEST_STAMP)  ## measure the cost of recording (EXTRAS=oracle to compare)
 	$(BIN)/python benchmarks/recording.py
 
-bench-cpu: $(TEST_STAMP)  ## measure training steps on the CPU beside PyTorch (EXTRAS=oracle; a quiet machine, half an hour)
+bench-cpu: $(TEST_STAMP)  ## measure CPU steps beside PyTorch (EXTRAS=oracle; 30 minutes)
 	$(BIN)/python benchmarks/cpu.py --json
 
 soak: $(CORE_STAMP)  ## train 100,000 tiny steps and watch the memory
@@ -74,17 +74,17 @@ gpu-check: $(TEST_STAMP)  ## run the tests that need a GPU (EXTRAS=cuda,cuda-mat
 	$(BIN)/python -m pytest -n auto --dist worksteal -q -m "not alone" tests/gpu
 	$(BIN)/python -m pytest -q -m alone tests/gpu
 
-gpu-sanitize: $(TEST_STAMP)  ## watch every kernel with NVIDIA's compute-sanitizer (EXTRAS=cuda)
+gpu-sanitize: $(TEST_STAMP)  ## watch every kernel with compute-sanitizer (EXTRAS=cuda)
 	$(BIN)/python -m tests.gpu.sanitize --out benchmarks/results/sanitize-$$(date +%F).txt
 
-gpu-bench: $(TEST_STAMP)  ## measure training steps on a GPU beside PyTorch, which must be installed
+gpu-bench: $(TEST_STAMP)  ## measure GPU steps beside PyTorch, which must be installed
 	$(BIN)/python benchmarks/gpu.py --first --json
 	$(BIN)/python benchmarks/gpu.py --json
 
-gpu-report: $(CORE_STAMP)  ## measure ops and models on CPU and GPU: docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-math)
+gpu-report: $(CORE_STAMP)  ## write docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-math)
 	$(BIN)/wengert bench --out docs/cpu-gpu-report.html
 
-fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on and compare with the references
+fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on, against references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)
 
 clean:  ## remove the environment and everything built
