@@ -145,7 +145,8 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
         raise AttributeError("__cuda_array_interface__: this tensor is on the CPU")
     from wengert.backends.cuda.exchange import interface
 
-    return interface(value(self.node))
+    now()
+    return interface(value(self.node), self)
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:

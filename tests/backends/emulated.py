@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from time import perf_counter
@@ -27,6 +28,7 @@ class EmulatedDriver:
     def __init__(self, index: int = 0, memory: int = 1 << 32) -> None:
         self.index, self.figures, self.stream = index, RTX_2080, 0
         self.memory = memory
+        self.lock = threading.RLock()
         self.blocks: dict[int, np.ndarray] = {}
         self.arena_array = np.empty(ARENA, np.uint8)
         self.arena_size = 0
@@ -46,7 +48,7 @@ class EmulatedDriver:
 
     def allocate(self, size: int) -> int:
         """New memory, aligned as a device's is, full of NaN."""
-        if size + sum(block.nbytes for block in self.blocks.values()) > self.memory:
+        if size + self.reserved() > self.memory:
             raise OutOfMemoryError("the GPU has no memory left")
         raw = np.full(size + 512, 0xFF, np.uint8)
         pointer = -(-raw.ctypes.data // 256) * 256
@@ -57,16 +59,20 @@ class EmulatedDriver:
         """Let go of memory."""
         del self.blocks[pointer]
 
+    def when_not_capturing(self, action: Callable[[], Any]) -> None:
+        """Nothing here minds a capture."""
+        action()
+
     def trim(self) -> None:
         """Nothing is kept."""
 
     def memory_info(self) -> tuple[int, int]:
         """Free, and all there is."""
-        return self.memory - sum(block.nbytes for block in self.blocks.values()), self.memory
+        return self.memory - self.reserved(), self.memory
 
     def reserved(self) -> int:
         """Nothing more than what is used."""
-        return sum(block.nbytes for block in self.blocks.values())
+        return sum(block.nbytes for block in list(self.blocks.values()))
 
     def arena(self, size: int) -> int:
         """Where programs work."""
@@ -179,11 +185,12 @@ class EmulatedDriver:
     def capturing(self) -> Iterator[EmulatedRecording]:
         """Record what is launched inside."""
         recording = EmulatedRecording(self)
-        self.recording = recording.calls
-        try:
-            yield recording
-        finally:
-            self.recording = None
+        with self.lock:
+            self.recording = recording.calls
+            try:
+                yield recording
+            finally:
+                self.recording = None
 
     def time(self, work: Callable[[], None], repeats: int = 1) -> float:
         """Time means nothing here."""

@@ -6,6 +6,7 @@ import ctypes
 import gc
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,8 @@ from tests.gpu.test_ops import wrong_alone
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import interpret
-from wengert.backends.cuda.exchange import from_interface
-from wengert.backends.cuda.memory import download
+from wengert.backends.cuda.exchange import _require_contiguous, from_interface
+from wengert.backends.cuda.memory import download, upload
 from wengert.backends.cuda.program import Program
 from wengert.compiler import simplify
 from wengert.graph import Graph, now
@@ -28,6 +29,7 @@ from wengert.kernels.launch import H200
 from wengert.kernels.prebuilt import totals
 from wengert.ops import elementwise as e
 from wengert.ops.core import placeholder
+from wengert.ops.linalg import matmul
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -52,6 +54,31 @@ def test_memory_of_others_that_begins_off_the_grid_is_copied(gpu: EmulatedDriver
     assert array.pointer == block and download(array).tolist() == [0, 1, 2, 3]
     assert copy.pointer % 16 == 0 and download(copy).tolist() == [1, 2, 3, 4]
     del array, copy
+    gpu.free(block)
+
+
+@pytest.mark.parametrize("shape, strides", [((3, 0), [1, 1]), ((0, 3), [7, 7]), ((1, 3), [9, 1])])
+def test_strides_that_reach_no_element_count_for_nothing(shape: tuple[int, ...], strides: list[int]) -> None:
+    _require_contiguous(shape, strides)
+
+
+def test_memory_of_others_is_given_back_when_their_stream_waits_for_ours(
+    gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lent:
+        def __init__(self) -> None:
+            data = (block, False)
+            self.__cuda_array_interface__ = {"typestr": "<f4", "shape": (4,), "data": data, "version": 3, "stream": 7}
+
+        def __del__(self) -> None:
+            events.append("given back")
+
+    block, events = gpu.allocate(16), list[Any]()
+    monkeypatch.setattr(gpu, "be_waited_for", events.append)
+    array = from_interface(Lent())
+    assert array.nbytes == 16 and events == []
+    del array
+    assert events == [7, "given back"]
     gpu.free(block)
 
 
@@ -536,6 +563,34 @@ def test_what_a_library_reads_and_writes_may_move(gpu: EmulatedDriver, monkeypat
         held.append((compiled(wg.tensor(x, device="cuda"), wg.tensor(y, device="cuda")), x @ y))
     for (product, more), want in held:
         assert (product.numpy() == want).all() and (more.numpy() == np.maximum(want, 0) + 1).all()
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
+    repeats: bool, gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wengert.backends.cuda import blas
+    from wengert.kernels import device_ops
+
+    size = 1 << 18
+    monkeypatch.setattr(device_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
+    since = now()
+    x, y = (placeholder(shape, wg.float32, "cuda:0") for shape in ((2, size), (size, 2)))
+    program = Program(Graph([x, y], [matmul(x, y)], since))
+    ones, twos = (upload(np.full((2, size), k, np.float32), "cuda:0") for k in (1, 2))
+    others = [upload(np.full((size, 2), 1 / size, np.float32), "cuda:0") for _ in range(4)]
+    for other in others[:3]:
+        assert (download(program([ones, other])[0]) == 1).all()
+    call = program.repeat([0, 1], [0]) if repeats else program
+    assert call is not None and (download(call([ones, others[2]])[0]) == 1).all()
+    gc.collect()
+    with monkeypatch.context() as context:
+        context.setattr(gpu, "memory", gpu.reserved() + size)  # too little for a fixed place of what moves again
+        with pytest.raises(wg.errors.OutOfMemoryError):
+            call([twos, others[3]])
+    assert (download(call([ones, others[2]])[0]) == 1).all()
+    assert (download(call([twos, others[3]])[0]) == 2).all()
 
 
 @pytest.mark.parametrize("with_forward", [True, False])

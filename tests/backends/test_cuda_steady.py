@@ -64,6 +64,35 @@ def test_what_somebody_holds_is_not_overwritten(hold: Callable[[Descent], wg.Ten
     assert descent.repeats
 
 
+def test_memory_that_another_library_was_shown_is_not_overwritten(descent: Descent, gpu: EmulatedDriver) -> None:
+    shown = np.zeros(3, np.float32)
+    place, before = descent.w.__cuda_array_interface__["data"][0], descent.w.numpy().copy()
+    descent()
+    descent()
+    gpu.download(shown, place)
+    assert (shown == before).all()
+
+
+def test_a_gradient_on_another_device_is_no_place_for_the_next(descent: Descent) -> None:
+    descent.w.grad = wg.tensor(np.zeros(3, np.float32), copy=False)
+    for _ in range(3):
+        descent()
+        assert descent.w.grad.device == "cuda:0"
+
+
+def test_indices_are_checked_in_every_repeat() -> None:
+    table = wg.arange(4, device="cuda")
+    taken = wg.compile(lambda i: table[i] * 2)
+    for k in range(16):
+        index = wg.tensor([k % 2 * 9], device="cuda")
+        if k % 2 == 0:
+            assert taken(index).item() == 0
+            continue
+        with pytest.raises(wg.errors.OutOfRangeError, match="out of range"):
+            taken(index).item()
+    assert taken._newest("a test").repetition is not None
+
+
 def test_a_slot_that_was_assigned_is_read_afresh(descent: Descent) -> None:
     with wg.no_grad():
         descent.w.assign(wg.tensor([5.0, 6.0, 7.0], device="cuda"))

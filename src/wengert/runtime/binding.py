@@ -134,7 +134,7 @@ class Binding:
             array = node.buffer
             if getrefcount(node) != 3 or not hasattr(array, "dtype") or getrefcount(array) != 3 or not is_sole(array):
                 continue
-            alike = (array.shape, array.dtype) == self._types_out[k][:2]
+            alike = (node.shape, node.dtype, node.device) == self._types_out[k]
             if alike and (type(array) is not np.ndarray or (array.flags.c_contiguous and array.flags.writeable)):
                 found[k] = array
         return found

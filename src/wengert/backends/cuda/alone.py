@@ -61,21 +61,22 @@ class Alone:
 
     def __call__(self, arrays: Sequence[Any], node: Node) -> DeviceArray:
         """The result for a node, computed from arrays of its operands."""
-        self.driver.make_current()
-        if self.calls is None:
-            self.calls = self._connect()
-        result = DeviceArray(self.shape, self.dtype, self.device)
-        held = [self._bind(f"x{k}", array) for k, array in enumerate(arrays)]  # until all is on the stream
-        self._bind("y", result)
-        if self.checks:
-            unchecked.setdefault(self.device, {})[f"{node.op.name} at {describe(node.location)}"] = None
-        if watch.observer is None:
-            for call in self.calls:
-                call.enqueue(self.driver)
-        else:
-            watch.observer.ran_steps(self, [self._marked(call) for call in self.calls])
-        del held
-        return result
+        with self.driver.lock:
+            self.driver.make_current()
+            if self.calls is None:
+                self.calls = self._connect()
+            result = DeviceArray(self.shape, self.dtype, self.device)
+            held = [self._bind(f"x{k}", array) for k, array in enumerate(arrays)]  # until all is on the stream
+            self._bind("y", result)
+            if self.checks:
+                unchecked.setdefault(self.device, {})[f"{node.op.name} at {describe(node.location)}"] = None
+            if watch.observer is None:
+                for call in self.calls:
+                    call.enqueue(self.driver)
+            else:
+                watch.observer.ran_steps(self, [self._marked(call) for call in self.calls])
+            del held
+            return result
 
     def _marked(self, call: Call) -> tuple[int, Any, Any]:
         start = self.driver.mark()

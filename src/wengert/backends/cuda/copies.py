@@ -12,6 +12,7 @@ import ctypes
 import math
 import threading
 from collections import deque
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import finalize
 
@@ -44,8 +45,7 @@ def pinned(shape: Shape, dtype: np.dtype[Any], device: str) -> Array:
 
 def _let_go(driver: Any, address: int) -> None:
     del _ranges[address]
-    driver.make_current()
-    driver.free_pinned(address)
+    driver.when_not_capturing(partial(driver.free_pinned, address))
 
 
 def is_pinned(array: Array) -> bool:

@@ -1,8 +1,9 @@
 """The CUDA driver in Python's terms: what this backend asks of a GPU, and nothing more.
 
-A Driver is one GPU with one stream of ours, in whose order everything happens. Memory comes from the driver's
-stream-ordered pool; the arena is a range of addresses that is backed by memory as it grows, so it never moves. Kernels
-are launched with packed arguments, at once or, while capturing, as nodes of a graph that can be replayed.
+A Driver is one GPU with one stream of ours, in whose order everything happens. Threads take turns: who holds its lock
+has the stream, and the arena, for itself. Memory comes from the driver's stream-ordered pool; the arena is a range of
+addresses that is backed by memory as it grows, so it never moves. Kernels are launched with packed arguments, at once
+or, while capturing, as nodes of a graph that can be replayed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ctypes
 import functools
 import itertools
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -36,6 +38,7 @@ class Driver:
         if not 0 <= index < there:
             raise DeviceError(f"there is no device 'cuda:{index}' here; there are {there} GPUs, from 'cuda:0'")
         self.index = index
+        self.lock = threading.RLock()
         self.device = check(cu.cuDeviceGet(index))
         self.context = check(cu.cuDevicePrimaryCtxRetain(self.device))
         self.make_current()
@@ -48,7 +51,8 @@ class Driver:
         self.functions: dict[tuple[str, str], Any] = {}
         self.allowed: dict[tuple[str, str], int] = {}  # bytes of dynamic shared memory, by function
         self._gates = itertools.count(1)
-        self.postponed: list[Callable[[], Any]] | None = None  # while capturing: what is to be done afterwards
+        self.is_capturing = False
+        self.postponed: deque[Callable[[], Any]] = deque()  # what is to be done when nobody captures
 
     def make_current(self) -> None:
         """Have this thread's calls go to this GPU."""
@@ -90,22 +94,44 @@ class Driver:
 
     def allocate(self, size: int) -> int:
         """The address of new memory, ours from this point of the stream on."""
-        return int(check(self.cu.cuMemAllocAsync(size, self.stream)))
+        with self.lock:
+            self._settle()
+            return int(check(self.cu.cuMemAllocAsync(size, self.stream)))
 
     def free(self, pointer: int) -> None:
         """Give memory back from this point of the stream on; not as a part of a graph that is being captured."""
         self.when_not_capturing(lambda: check(self.cu.cuMemFreeAsync(pointer, self.stream)))
 
     def when_not_capturing(self, action: Callable[[], Any]) -> None:
-        """Do something now, or after the capture that goes on: objects may end at any time."""
-        if self.postponed is None:
-            action()
-        else:
-            self.postponed.append(action)
+        """Do something now, or later if another thread has the stream or a capture goes on: objects may end at any time
+        and in any thread, and must not wait.
+        """
+        self.postponed.append(action)
+        if self.lock.acquire(blocking=False):
+            try:
+                self._settle()
+            finally:
+                self.lock.release()
+
+    def _settle(self) -> None:
+        """Do what was postponed, in a thread that may be anybody's."""
+        if not self.postponed or self.is_capturing:
+            return
+        is_ours = getattr(_current, "driver", None) is self
+        if not is_ours:
+            check(self.cu.cuCtxPushCurrent(self.context))
+        try:
+            while self.postponed:
+                self.postponed.popleft()()
+        finally:
+            if not is_ours:
+                check(self.cu.cuCtxPopCurrent())
 
     def trim(self) -> None:
         """Return the memory that the pools hold and nobody uses."""
-        self.synchronize()
+        with self.lock:
+            self._settle()
+            self.synchronize()
         for pool in self._pools():
             check(self.cu.cuMemPoolTrimTo(pool, 0))
 
@@ -124,38 +150,43 @@ class Driver:
 
     def arena(self, size: int) -> int:
         """The address of the arena, backed by at least so many bytes."""
+        with self.lock:
+            if not self.arena_start:
+                self.arena_start = int(check(self.cu.cuMemAddressReserve(RESERVED, 0, 0, 0)))
+            if size > self.arena_size:
+                self._grow_arena(size)
+            return self.arena_start
+
+    def _grow_arena(self, size: int) -> None:
         cu = self.cu
-        if not self.arena_start:
-            self.arena_start = int(check(cu.cuMemAddressReserve(RESERVED, 0, 0, 0)))
-        if size > self.arena_size:
-            place = cu.CUmemAllocationProp()
-            place.type = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-            place.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-            place.location.id = self.index
-            unit = int(
-                check(
-                    cu.cuMemGetAllocationGranularity(
-                        place, cu.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
-                    )
+        place = cu.CUmemAllocationProp()
+        place.type = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        place.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        place.location.id = self.index
+        unit = int(
+            check(
+                cu.cuMemGetAllocationGranularity(
+                    place, cu.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
                 )
             )
-            more = -(-(size - self.arena_size) // unit) * unit
-            handle = check(cu.cuMemCreate(more, place, 0))
-            start = self.arena_start + self.arena_size
-            check(cu.cuMemMap(start, more, 0, handle, 0))
-            access = cu.CUmemAccessDesc()
-            access.location = place.location
-            access.flags = cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-            check(cu.cuMemSetAccess(start, more, [access], 1))
-            self.arena_size += more
-        return self.arena_start
+        )
+        more = -(-(size - self.arena_size) // unit) * unit
+        handle = check(cu.cuMemCreate(more, place, 0))
+        start = self.arena_start + self.arena_size
+        check(cu.cuMemMap(start, more, 0, handle, 0))
+        access = cu.CUmemAccessDesc()
+        access.location = place.location
+        access.flags = cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        check(cu.cuMemSetAccess(start, more, [access], 1))
+        self.arena_size += more
 
     def error_flag(self) -> int:
         """The address of the number that kernels set when they meet an index out of range."""
-        if not self.flag:
-            self.flag = self.allocate(4)
-            self.clear(self.flag, 4)
-        return self.flag
+        with self.lock:
+            if not self.flag:
+                self.flag = self.allocate(4)
+                self.clear(self.flag, 4)
+            return self.flag
 
     def took_error(self) -> bool:
         """Whether a kernel has met an index out of range since the last time of asking; waits for all kernels."""
@@ -169,32 +200,46 @@ class Driver:
 
     def upload(self, pointer: int, array: np.ndarray[Any, Any]) -> None:
         """Copy an array to the device. It may be changed as soon as this returns."""
-        check(self.cu.cuMemcpyHtoDAsync(pointer, array.ctypes.data, array.nbytes, self.stream))
+        with self.lock:
+            check(self.cu.cuMemcpyHtoDAsync(pointer, array.ctypes.data, array.nbytes, self.stream))
+            if self._is_pinned(array.ctypes.data):  # what is not is put aside before it is copied
+                self.synchronize()
+
+    def _is_pinned(self, address: int) -> bool:
+        """Whether the device reads this memory of the host by itself."""
+        attribute = self.cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+        return not int(self.cu.cuPointerGetAttribute(attribute, address)[0])
 
     def download(self, array: np.ndarray[Any, Any], pointer: int) -> None:
         """Fill an array from the device, and wait for it."""
-        check(self.cu.cuMemcpyDtoHAsync(array.ctypes.data, pointer, array.nbytes, self.stream))
-        self.synchronize()
+        with self.lock:
+            check(self.cu.cuMemcpyDtoHAsync(array.ctypes.data, pointer, array.nbytes, self.stream))
+            self.synchronize()
 
     def download_later(self, address: int, pointer: int, size: int) -> None:
         """Copy from the device to pinned memory of the host when the stream comes to it."""
-        check(self.cu.cuMemcpyDtoHAsync(address, pointer, size, self.stream))
+        with self.lock:
+            check(self.cu.cuMemcpyDtoHAsync(address, pointer, size, self.stream))
 
     def copy(self, to: int, source: int, size: int) -> None:
         """Copy bytes on the device."""
-        check(self.cu.cuMemcpyDtoDAsync(to, source, size, self.stream))
+        with self.lock:
+            check(self.cu.cuMemcpyDtoDAsync(to, source, size, self.stream))
 
     def clear(self, pointer: int, size: int) -> None:
         """Set bytes to zero."""
-        check(self.cu.cuMemsetD8Async(pointer, 0, size, self.stream))
+        with self.lock:
+            check(self.cu.cuMemsetD8Async(pointer, 0, size, self.stream))
 
     def synchronize(self) -> None:
         """Wait until all is done."""
-        check(self.cu.cuStreamSynchronize(self.stream))
+        with self.lock:
+            check(self.cu.cuStreamSynchronize(self.stream))
 
     def mark(self) -> Mark:
         """This point of the stream."""
-        return Mark(self.cu, self.stream)
+        with self.lock:
+            return Mark(self.cu, self.stream)
 
     def be_waited_for(self, stream: int) -> None:
         """Have what comes on another stream wait for what is on ours."""
@@ -205,10 +250,11 @@ class Driver:
         self._order(self.cu.CUstream(stream), self.stream)
 
     def _order(self, first: Any, then: Any) -> None:
-        event = check(self.cu.cuEventCreate(int(self.cu.CUevent_flags.CU_EVENT_DISABLE_TIMING)))
-        check(self.cu.cuEventRecord(event, first))
-        check(self.cu.cuStreamWaitEvent(then, event, 0))
-        check(self.cu.cuEventDestroy(event))
+        with self.lock:
+            event = check(self.cu.cuEventCreate(int(self.cu.CUevent_flags.CU_EVENT_DISABLE_TIMING)))
+            check(self.cu.cuEventRecord(event, first))
+            check(self.cu.cuStreamWaitEvent(then, event, 0))
+            check(self.cu.cuEventDestroy(event))
 
     def index_of(self, pointer: int) -> int:
         """The number of the GPU in whose memory an address is."""
@@ -222,11 +268,12 @@ class Driver:
         """
         address, number = self._gate, next(self._gates)
         at_least = self.cu.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
-        check(self.cu.cuStreamWaitValue32(self.stream, address, number, int(at_least)))
-        try:
-            yield
-        finally:
-            ctypes.c_uint32.from_address(address).value = number
+        with self.lock:  # who waited for the stream meanwhile would wait for ever
+            check(self.cu.cuStreamWaitValue32(self.stream, address, number, int(at_least)))
+            try:
+                yield
+            finally:
+                ctypes.c_uint32.from_address(address).value = number
 
     @functools.cached_property
     def _gate(self) -> int:
@@ -265,7 +312,8 @@ class Driver:
         start = Mark(self.cu, stream)
         check(self.cu.cuMemcpyHtoDAsync(pointer, source, size, stream))
         stop = Mark(self.cu, stream)
-        check(self.cu.cuStreamWaitEvent(self.stream, stop.event, 0))
+        with self.lock:
+            check(self.cu.cuStreamWaitEvent(self.stream, stop.event, 0))
         return start, stop
 
     def pinned(self, size: int) -> int:
@@ -329,22 +377,21 @@ class Driver:
     @contextmanager
     def capturing(self) -> Iterator[Recording]:
         """Inside, what is put on the stream does not run: it is recorded as a graph, ready to replay afterwards."""
-        mode = self.cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        check(self.cu.cuStreamBeginCapture(self.stream, mode))
-        postponed: list[Callable[[], Any]] = []
-        self.postponed = postponed
-        recording = Recording(self)
-        try:
-            yield recording
-        except BaseException:
-            self.cu.cuStreamEndCapture(self.stream)
-            raise
-        else:
-            recording.finish(filled_by_kernels(self, check(self.cu.cuStreamEndCapture(self.stream))))
-        finally:
-            self.postponed = None
-            for action in postponed:
-                action()
+        with self.lock:
+            mode = self.cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+            check(self.cu.cuStreamBeginCapture(self.stream, mode))
+            self.is_capturing = True
+            recording = Recording(self)
+            try:
+                yield recording
+            except BaseException:
+                self.cu.cuStreamEndCapture(self.stream)
+                raise
+            else:
+                recording.finish(filled_by_kernels(self, check(self.cu.cuStreamEndCapture(self.stream))))
+            finally:
+                self.is_capturing = False
+                self._settle()
 
     def time(self, work: Callable[[], None], repeats: int = 1) -> float:
         """The seconds that the device takes for some work, the shortest of several times."""
@@ -360,13 +407,18 @@ class Driver:
 
 _current = threading.local()  # the driver that a thread's calls go to
 _open: dict[str, Any] = {}
+_opening = threading.Lock()
 
 
 def opened(device: str) -> Any:
-    """The driver of a device by its name, started on first use."""
+    """The driver of a device by its name, started on first use; this thread's calls go to it."""
     driver = _open.get(device)
     if driver is None:
-        driver = _open[device] = make(int(device.partition(":")[2] or 0))
+        with _opening:
+            driver = _open.get(device)
+            if driver is None:
+                driver = _open[device] = make(int(device.partition(":")[2] or 0))
+    driver.make_current()
     return driver
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -66,9 +69,14 @@ _lent: dict[int, Any] = {}  # by address: what a consumer still refers to
 
 @_Deleter
 def _delete(managed: Any) -> None:
-    *_, array, stream = _lent.pop(ctypes.addressof(managed.contents))
-    if not sys.is_finalizing():
-        opened(array.device).wait_for(stream)  # its last kernels may still read what we are about to free
+    *_, array, driver, stream = _lent.pop(ctypes.addressof(managed.contents))
+    if not sys.is_finalizing():  # its last kernels may still read what we are about to free
+        driver.when_not_capturing(partial(_after, driver.wait_for, stream, array))
+
+
+def _after(wait: Callable[[int], Any], stream: int, held: Any) -> None:
+    """Have one stream wait for the other; what is held is let go afterwards."""
+    wait(stream)
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -96,28 +104,32 @@ def to_dlpack(array: DeviceArray, stream: int | None = None) -> Any:
     tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     managed.deleter = _delete
     address = ctypes.addressof(managed)
-    _lent[address] = managed, shape, array, consumer
+    _lent[address] = managed, shape, array, driver, consumer
     return _python.PyCapsule_New(address, _NEW, ctypes.cast(_forget, ctypes.c_void_p))
 
 
 class _Borrowed:
-    """Another library's memory: kept as long as an array of ours lies in it."""
+    """Another library's memory: kept as long as an array of ours lies in it, and until its stream waits for our last
+    kernels.
+    """
 
-    def __init__(self, pointer: int, device: str, owner: Any) -> None:
-        self.pointer, self.device, self.owner = pointer, device, owner
+    def __init__(self, pointer: int, device: str, owner: Any, stream: int) -> None:
+        self.pointer, self.device, self.owner, self.stream = pointer, device, owner, stream
+        self.driver = opened(device)
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.driver.when_not_capturing(partial(_after, self.driver.be_waited_for, self.stream, self.owner))
 
 
 class _Capsule:
-    """A capsule we took: its deleter is called when it goes, and the producer waits for our last kernels."""
+    """A capsule we took: its deleter is called when it goes."""
 
-    def __init__(self, managed: Any, capsule: Any, device: str) -> None:
-        self.managed, self.capsule, self.device = managed, capsule, device
+    def __init__(self, managed: Any, capsule: Any) -> None:
+        self.managed, self.capsule = managed, capsule
 
     def __del__(self) -> None:
-        if sys.is_finalizing():
-            return
-        opened(self.device).be_waited_for(_LEGACY)
-        if self.managed.contents.deleter:
+        if self.managed.contents.deleter and not sys.is_finalizing():
             self.managed.contents.deleter(self.managed)
 
 
@@ -133,9 +145,8 @@ def from_dlpack(x: Any) -> DeviceArray:
     _require_contiguous(shape, strides)
     dtype = _dtype(tensor.dtype)
     _python.PyCapsule_SetName(capsule, _USED)
-    owner = _Capsule(managed, capsule, device)
     pointer = (tensor.data or 0) + tensor.byte_offset
-    return _borrowed(shape, dtype, pointer, device, owner)
+    return _borrowed(shape, dtype, _Borrowed(pointer, device, _Capsule(managed, capsule), _LEGACY))
 
 
 def from_interface(x: Any) -> DeviceArray:
@@ -149,16 +160,16 @@ def from_interface(x: Any) -> DeviceArray:
     pointer = int(given["data"][0])
     driver = opened("cuda:0")
     device = f"cuda:{driver.index_of(pointer) if pointer else 0}"
-    if given.get("stream") is not None:
-        opened(device).wait_for(int(given["stream"]))
-    return _borrowed(shape, as_dtype(dtype), pointer, device, x)
+    stream = given.get("stream")
+    if stream is not None:
+        opened(device).wait_for(int(stream))
+    return _borrowed(shape, as_dtype(dtype), _Borrowed(pointer, device, x, int(stream or _LEGACY)))
 
 
-def _borrowed(shape: Shape, dtype: np.dtype[Any], pointer: int, device: str, owner: Any) -> DeviceArray:
+def _borrowed(shape: Shape, dtype: np.dtype[Any], block: _Borrowed) -> DeviceArray:
     """An array on this memory; a copy of it where kernels could not read it because it begins off the grid."""
-    block = _Borrowed(pointer, device, owner)
-    array = DeviceArray.over(shape, dtype, block, pointer, block)
-    return array.copy() if pointer % ALIGNMENT else array
+    array = DeviceArray.over(shape, dtype, block, block.pointer, block)
+    return array.copy() if block.pointer % ALIGNMENT else array
 
 
 def _dtype(found: _DataType) -> np.dtype[Any]:
@@ -172,6 +183,8 @@ def _dtype(found: _DataType) -> np.dtype[Any]:
 
 
 def _require_contiguous(shape: tuple[int, ...], strides: list[int] | None) -> None:
+    if 0 in shape:
+        return
     expected = 1
     for n, step in zip(reversed(shape), reversed(strides or [])):
         if n != 1 and step != expected:
@@ -179,8 +192,15 @@ def _require_contiguous(shape: tuple[int, ...], strides: list[int] | None) -> No
         expected *= n
 
 
-def interface(array: DeviceArray) -> dict[str, Any]:
-    """The CUDA array interface of an array."""
+_shown: dict[int, DeviceArray] = {}
+"""By the identity of who has the interface: the array that was shown last."""
+
+
+def interface(array: DeviceArray, holder: Any) -> dict[str, Any]:
+    """The CUDA array interface of an array. Whoever reads it holds on to `holder` alone, and so this to the array."""
+    if id(holder) not in _shown:
+        finalize(holder, _shown.pop, id(holder)).atexit = False
+    _shown[id(holder)] = array
     return {
         "shape": array.shape,
         "typestr": array.dtype.str,

@@ -52,7 +52,7 @@ usage: dict[str, Usage] = {}
 keepers: WeakSet[Any] = WeakSet()
 """Who keeps arrays that nobody refers to for the next call: `let_go` is called where memory is short."""
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # of `usage`: garbage may be collected, and blocks be freed, while it is held
 
 
 class Block:

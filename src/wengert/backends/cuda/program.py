@@ -8,7 +8,6 @@ from the second on every stretch is replayed whole. Addresses that differ from t
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
@@ -96,7 +95,6 @@ class Program:
         start = perf_counter()
         self._connect()
         self.seconds["build"] = perf_counter() - start
-        self.lock = threading.Lock()
 
     def _without_hosted(self, graph: Graph, pairs: Sequence[tuple[int, int]]) -> tuple[Graph, list[tuple[int, int]]]:
         """The graph without the outputs that the host can compute from what it has, such as a random counter's."""
@@ -248,7 +246,7 @@ class Program:
 
         `spare` are arrays by the number of an output, in which that may be put.
         """
-        with self.lock:
+        with self.driver.lock:
             self.driver.make_current()
             given = [*map(self.staged, range(len(arrays)), arrays)]
             for number in self.overwritten:
@@ -299,18 +297,16 @@ class Program:
 
     def _point_at(self, table: Sequence[DeviceArray]) -> None:
         """Give the launches the addresses that differ from those of the last call."""
-        pointers = [array.pointer for array in table]
-        if pointers != self.last:
-            for slot, (now, before) in enumerate(zip(pointers, self.last)):
-                if now != before and slot in self.users and slot not in self.fixed:
-                    self._point_slot(slot, table[slot], is_first=not before)
-            self.last = pointers
+        if [array.pointer for array in table] != self.last:
+            for slot, array in enumerate(table):
+                if array.pointer != self.last[slot]:
+                    self.move(slot, array)
 
     def move(self, slot: int, array: DeviceArray) -> None:
         """Give what uses a slot another address."""
-        self.last[slot] = array.pointer
         if slot in self.users and slot not in self.fixed:
-            self._point_slot(slot, array, is_first=False)
+            self._point_slot(slot, array, is_first=not self.last[slot])
+        self.last[slot] = array.pointer
 
     def _made(self, k: int, shape: Shape, dtype: np.dtype[Any]) -> DeviceArray:
         """An array for an output."""

@@ -29,7 +29,7 @@ class Repeat:
     """A call of a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
 
     Addresses that come back, as those of results do that are held until the next call, get a graph each. Whoever calls
-    this sees to it that nobody else calls the program at the same time.
+    this sees to it that nobody else has called the program since.
     """
 
     def __init__(self, program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -42,7 +42,7 @@ class Repeat:
         self.pointers = tuple([program.last[slot] for slot in self.slots])  # those that the program has
         self.left: deque[Pointers] = deque(maxlen=LEFT)  # those that it had before
         self.aside: dict[Pointers, list[Any]] = {}  # graphs that have others
-        self.noted: dict[str, None] | None = None  # where the checks of this program are noted already
+        self.noted: dict[str, None] | None = None  # where the checks of this program were noted last
 
     @staticmethod
     def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
@@ -59,6 +59,10 @@ class Repeat:
 
     def __call__(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The fresh outputs, computed from arrays for the inputs that may move."""
+        with self.program.driver.lock:
+            return self._run(arrays)
+
+    def _run(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         program = self.program
         program.driver.make_current()
         made = [fresh() for fresh in self.fresh]
@@ -68,9 +72,8 @@ class Repeat:
         except AttributeError:  # some are on the host
             table = [*map(program.staged, self.inputs, arrays), *made]
             pointers = tuple([array.pointer for array in table])
-        if program.checks and self.noted is not unchecked.get(program.device):
-            self.noted = unchecked.setdefault(program.device, {})
-            self.noted.update(program.checks)
+        if program.checks:
+            self._note_checks()
         if pointers in self.aside:
             for recording in self.aside[pointers]:
                 recording.replay()
@@ -85,6 +88,13 @@ class Repeat:
             program.copy_out()
         return made
 
+    def _note_checks(self) -> None:
+        """Note the ops with indices, if somebody has looked for errors since they were noted last."""
+        notes = unchecked.setdefault(self.program.device, {})
+        if notes is not self.noted:
+            notes.update(self.program.checks)
+            self.noted = notes
+
     def _move(self, table: Sequence[DeviceArray], pointers: Pointers) -> None:
         """Have the program use other addresses; if it did so before, in a new graph, and the one it has is kept."""
         program = self.program
@@ -93,9 +103,10 @@ class Repeat:
             if None not in recordings:
                 self.aside[self.pointers] = recordings
         self.left.append(self.pointers)
-        for slot, now, before in zip(self.slots, table, self.pointers):
-            if now.pointer != before:
-                program.move(slot, now)
+        self.pointers = ()  # until all are moved: there may be no memory for that
+        for slot, array in zip(self.slots, table):
+            if array.pointer != program.last[slot]:
+                program.move(slot, array)
         self.pointers = pointers
 
 

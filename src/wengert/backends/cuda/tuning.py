@@ -88,7 +88,7 @@ def _weight(group: Group) -> int:
 def _winner(driver: Any, steps: dict[str, Step]) -> Choice | None:
     """Who wins; None where there is no memory to time them in, or the first does not run."""
     try:
-        with Bench(driver, steps.values()) as bench:
+        with driver.lock, Bench(driver, steps.values()) as bench:
             times = timed(bench, steps)
     except OutOfMemoryError:
         return None
