@@ -4,11 +4,13 @@
 #include "tile.cuh"
 
 // to[n][j][i] = from[n][i][j] for i < rows, zero for rows <= i < pitch; blocks of 32 x 8 threads swap tiles of 32 x 32.
+// They are numbered one after the other: the other axes of a grid would hold 65535 tiles or images.
 template <class T> __device__ __forceinline__ void wg_swap(const T *from, T *to, int rows, int columns, int pitch)
 {
     __shared__ T tile[32][33];
-    int row = blockIdx.y * 32, column = blockIdx.x * 32, x = threadIdx.x;
-    from += (long long)blockIdx.z * rows * columns, to += (long long)blockIdx.z * columns * pitch;
+    unsigned wide = (columns + 31) / 32, high = (pitch + 31) / 32, n = blockIdx.x / wide / high;
+    int row = blockIdx.x / wide % high * 32, column = blockIdx.x % wide * 32, x = threadIdx.x;
+    from += (long long)n * rows * columns, to += (long long)n * columns * pitch;
     for (int y = threadIdx.y; y < 32; y += 8)
         if (column + x < columns && row + y < pitch)
             tile[y][x] = row + y < rows ? from[(long long)(row + y) * columns + column + x] : T{};
@@ -20,9 +22,10 @@ template <class T> __device__ __forceinline__ void wg_swap(const T *from, T *to,
 // The same for a few rows: a thread gathers one element of each row and stores them together.
 template <class T, int PITCH> __device__ __forceinline__ void wg_swap_few(const T *from, T *to, int rows, int columns)
 {
-    int j = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned wide = (columns + blockDim.x - 1) / blockDim.x, n = blockIdx.x / wide;
+    int j = blockIdx.x % wide * blockDim.x + threadIdx.x;
     if (j >= columns) return;
-    from += (long long)blockIdx.z * rows * columns, to += (long long)blockIdx.z * columns * PITCH;
+    from += (long long)n * rows * columns, to += (long long)n * columns * PITCH;
     wg_pack<T, PITCH> got = {};
 #pragma unroll
     for (int i = 0; i < PITCH; i++)

@@ -21,14 +21,14 @@ extern "C" __global__ void {name}(const {kind} *from, {kind} *to, int rows, int 
 }}
 """
         why = f"a thread gathers {pitch} elements"
-        return Launch(text, name, (-(-columns // 256), 1, batch), (256, 1, 1), (source, to, *numbers), why=why)
+        return Launch(text, name, (-(-columns // 256) * batch, 1, 1), (256, 1, 1), (source, to, *numbers), why=why)
     text = f"""#include "arrange.cuh"
 extern "C" __global__ void {name}(const {kind} *from, {kind} *to, int rows, int columns, int pitch)
 {{
     wg_swap(from, to, rows, columns, pitch);
 }}
 """
-    grid = (-(-columns // 32), -(-pitch // 32), batch)
+    grid = (-(-columns // 32) * -(-pitch // 32) * batch, 1, 1)
     return Launch(
         text,
         name,

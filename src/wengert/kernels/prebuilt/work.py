@@ -16,6 +16,7 @@ from wengert.graph import Node
 from wengert.kernels import addressing_cuda, device_ops, running_cuda
 from wengert.kernels.expressions import c_expression, scalar_type
 from wengert.kernels.launch import Argument, Device, Named, Work, in_turn
+from wengert.kernels.opaque import product
 from wengert.kernels.prebuilt.elements import Function, filled, function, moved, over
 from wengert.kernels.prebuilt.totals import total
 from wengert.kernels.product import Tile
@@ -142,9 +143,14 @@ def _concat(node: Node, device: Device) -> Work | None:
 _SMALL = Tile("small", 32, 16, 128, warps=8)
 
 
+_MOST_ROWS = 32 * 65_535  # tiles along the second axis of a grid
+
+
 def _product(node: Node, device: Device) -> Work | None:
     """A small product by one tile for all; a large one is worth a library, or a tile for its sizes."""
-    return device_ops.matmul(node, _named(node), device, tile=_SMALL) if device_ops.is_small(node) else None
+    if not device_ops.is_small(node) or product(node).m > _MOST_ROWS:
+        return None
+    return device_ops.matmul(node, _named(node), device, tile=_SMALL)
 
 
 def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, Device], Work | None]:
