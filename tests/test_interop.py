@@ -241,6 +241,7 @@ def test_torch_takes_computed_values_and_transposes():
     torch = pytest.importorskip("torch")
     t = wg.tensor(A)
     assert torch.from_dlpack((t * 2).T).tolist() == (A * 2).T.tolist()
+    assert torch.from_dlpack(wg.flip(t, axis=1)).tolist() == A[:, ::-1].tolist()
     strided = torch.arange(12.0).reshape(3, 4).T[::2]
     assert wg.from_dlpack(strided).tolist() == strided.tolist()
 

@@ -129,7 +129,11 @@ def dlpack(self: Tensor, **options: Any) -> Any:
         return to_dlpack(value(self.node), options.get("stream"))
     if self.dtype is bfloat16:
         raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")
-    return engine.value(self.node).__dlpack__(**options)
+    now()
+    array = engine.value(self.node)
+    if min(array.strides, default=0) < 0:  # a flipped view: PyTorch would end the process
+        array = array.copy()
+    return array.__dlpack__(**options)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
