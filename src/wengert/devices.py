@@ -52,6 +52,12 @@ def set_default_device(device: str) -> None:
     """
     global default
     default = named(device, "set_default_device")
+    if on_change is not None:
+        on_change()
+
+
+on_change: Callable[[], Any] | None = None
+"""Told that the default is another: recorded functions may mean another device now; set by the runtime."""
 
 
 def gpus() -> list[str]:

@@ -18,6 +18,7 @@ from tests.compiler.three_steps import tier
 from tests.gpu.test_ops import wrong_alone
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import compiler
+from wengert import devices
 from wengert.backends.cuda import interpret
 from wengert.backends.cuda.exchange import _require_contiguous, from_interface
 from wengert.backends.cuda.memory import download, upload
@@ -279,6 +280,23 @@ def test_gradients_cross_devices() -> None:
     x = wg.tensor([1.0, 2.0], requires_grad=True)
     (x.to("cuda") ** 2).sum().backward()
     assert x.grad.device == "cpu" and x.grad.tolist() == [2.0, 4.0]
+
+
+def test_compiled_functions_follow_the_default_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "default", "cpu")
+    made = wg.compile(lambda: wg.ones((3,)) * 2)
+    for device in ("cpu", "cuda:0", "cpu", "cuda:0"):
+        wg.set_default_device(device)
+        assert [made().device for _ in range(3)] == [device] * 3
+
+
+def test_compiled_functions_follow_what_they_read_to_another_device() -> None:
+    w = wg.arange(4, dtype=wg.float32)
+    doubled = wg.compile(lambda: (w * 2).sum())
+    for device in ("cpu", "cuda:0", "cpu", "cuda:0"):
+        w.to_(device)
+        results = [doubled() for _ in range(3)]
+        assert [result.device for result in results] == [device] * 3 and [r.item() for r in results] == [12] * 3
 
 
 def test_devices_do_not_mix_silently() -> None:

@@ -76,5 +76,6 @@ def _gpus() -> list[str]:
 
 
 devices.opener = _open
+devices.on_change = config.changed
 devices.lister = _gpus
 random.drawer = draws.fill

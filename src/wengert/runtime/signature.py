@@ -1,7 +1,8 @@
 """Signatures: what a recorded graph is, apart from which objects it is made of, so that two recordings can be compared.
 
 A signature is a tuple with an entry for each node: its op, its attributes with their types, where its sources stand,
-its shape and dtype. Constants are compared by their bytes, Python functions by their code and what they close over.
+its shape, dtype and device. Constants are compared by their bytes, Python functions by their code and what they close
+over.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _DEEP = 6  # how far into the attributes of a rule's object the comparison goes
 def signature(graph: Graph) -> tuple[Entry, ...]:
     """The signature of a graph: types of the inputs, nodes, where the outputs stand."""
     places: dict[Node, Hashable] = {node: i for i, node in enumerate(graph.inputs)}
-    entries: list[Entry] = [(node.shape, node.dtype.name) for node in graph.inputs]
+    entries: list[Entry] = [(node.shape, node.dtype.name, node.device) for node in graph.inputs]
     for node in graph.nodes:
         places[node] = len(entries)
         sources = tuple([_place(source, places) for source in node.sources])
-        entries.append((node.op.name, _attributes(node), sources, node.shape, node.dtype, node.tracked))
+        entries.append((node.op.name, _attributes(node), sources, node.shape, node.dtype, node.tracked, node.device))
     entries.append(tuple([_place(node, places) for node in graph.outputs]))
     return tuple(entries)
 
@@ -138,12 +139,13 @@ class Recorded:
             return f"input {i} of type {self.signature[i]}"
         if node >= len(self._lines):
             return f"the end, with {len(self.signature[-1])} results"
-        name, attributes, sources, shape, dtype, _ = self.signature[i]
+        name, attributes, sources, shape, dtype, _, device = self.signature[i]
         location, constants = self._lines[node]
         words = [f"{name} of {_shown(sources, constants)}"]
         words += [f"{key}={_value(value)}" for key, value in attributes]
         kind = dtype.name if isinstance(dtype, np.dtype) else ", ".join(d.name for d in dtype)
         text = source_line(location)
+        kind += "" if device == "cpu" else f" on {device}"
         return f"{', '.join(words)} -> {kind}{list(shape)}  at {describe(location)}{':  ' + text if text else ''}"
 
 
