@@ -46,7 +46,7 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """Whether there is a GPU to compute on."""
+    """Whether there is a GPU to compute on. If not, `wengert info` says why."""
     return device_count() > 0
 
 
