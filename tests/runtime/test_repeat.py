@@ -71,6 +71,48 @@ def test_the_addresses_in_a_table_are_those_that_numpy_tells() -> None:
     assert table.tolist() == [*addresses, *reversed(addresses)]
 
 
+def difference(*args: Any, **named: Any) -> Any:
+    """First leaf minus the last, by 2: whatever they are in."""
+    leaves = wg.tree.flatten((args, named))[0]
+    return (leaves[0] - leaves[-1]) * 2.0
+
+
+X, Y = wg.tensor([1.0, 2.0]), wg.tensor([4.0, 8.0])
+CALLS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
+    "a list": (([X, Y],), ([Y, X],)),
+    "a list in a tuple in a dictionary": (({"a": (X, [X]), "b": None, "c": Y},), ({"a": (Y, [X]), "b": None, "c": X},)),
+    "a dictionary with other keys": (({"a": X, "b": Y},), ({"a": Y, "c": X},)),
+    "a list that was a tuple": (((X, Y),), ([Y, X],)),
+    "a list where a tensor was": ((X, Y), ([Y, X], X)),
+    "a longer list": (([X, Y],), ([Y, Y, X],)),
+    "arrays": ((np.array([1.0, 2.0]), np.array([4.0, 8.0])), (np.array([4.0, 8.0]), np.array([1.0, 2.0]))),
+    "arrays of another shape": ((np.array([1.0]), np.array([4.0])), (np.array([4.0, 8.0]), np.array([1.0, 2.0]))),
+    "arrays of another dtype": ((np.array([1.0]), np.array([4.0])), (np.array([4], "f4"), np.array([1], "f4"))),
+    "floats": ((X, 4.0), (X, 8.0)),
+    "a float where a tensor was": ((X, Y), (X, 8.0)),
+    "an integer where a float was": ((X, 8.0), (X, 8)),
+    "the same tensor twice": ((X, Y), (X, X)),
+    "a tensor where an array was": ((X, np.array([4.0, 8.0], np.float32)), (X, Y)),
+}
+
+
+@pytest.mark.parametrize(("args", "others"), CALLS.values(), ids=CALLS)
+def test_calls_with_other_arguments_are_not_taken_for_repeats(args: Any, others: Any, repeated: list[bool]) -> None:
+    compiled = wg.compile(difference)
+    for given in (args, args, args, args, args, others, others, args):
+        found, expected = compiled(*given), difference(*given)
+        assert found.dtype == expected.dtype and found.tolist() == expected.tolist()
+    assert repeated
+
+
+def test_names_of_arguments_count() -> None:
+    compiled = wg.compile(lambda x, y=None, z=None: (x - y if z is None else x * z) + 0.0)
+    for _ in range(5):
+        assert compiled(X, z=Y).tolist() == [4.0, 16.0]
+    assert repeats(compiled)
+    assert compiled(X, Y).tolist() == [-3.0, -6.0]
+
+
 CPU_HOLDS: dict[str, Callable[[Descent], Any]] = HOLDS | {
     "its array": lambda d: d.w.numpy(),
     "a part of its array": lambda d: d.w.numpy()[1:],

@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from wengert import tree
 from wengert.graph import recording
 from wengert.reference import is_checking_nans, watch
-from wengert.runtime.arguments import TENSOR, Call
+from wengert.runtime.arguments import ARRAY, FLOAT, TENSOR, Call
 from wengert.runtime.capture import VALUE
 from wengert.runtime.config import config
 from wengert.runtime.program import Array
@@ -40,8 +42,11 @@ class Repetition:
         self.steady, self.repeat, self.fresh = steady, repeat, fresh
         _, _, self.grad, owner, self.autocast = call.key
         self.owner = id(None) if owner is None else owner
-        self.types = _plain_types(call)
-        self.seen: list[tuple[int, int]] | None = None  # identities and serial numbers of arguments that fitted
+        positional, named = call.key[0].parts
+        self.take = None if positional.is_flat else tree.taker(positional)
+        self.types = None if named.parts else _types(call)
+        self.float_dtype = replay.captured.float_dtype
+        self.seen: list[Any] | None = None  # of leaves that fitted: identities and serial numbers, shapes and dtypes
         returned = replay.captured.returned
         values = {what for how, what in returned if how == VALUE}
         self.made = len(values)  # nodes for what is returned
@@ -54,35 +59,41 @@ class Repetition:
     def again(self, replay: Replay, instance: Any, args: tuple[Any, ...]) -> Any:
         """The result of a call with these arguments, else MOVED: nothing was done.
 
-        They are not taken apart: they must be tensors of the types that there were.
+        They must be tensors, arrays and floats of the types that there were, in the containers that there were.
         """
         if id(instance) != self.owner or recording.grad is not self.grad or recording.autocast is not self.autocast:
             return MOVED
-        seen, arrays = [], []
-        try:
-            for arg in args:
-                node = arg.node
-                seen.append((id(arg), node.serial))
-                arrays.append(node.buffer)
-        except AttributeError:  # they are not all tensors
+        leaves = args if self.take is None else self.take(args)
+        if leaves is None:
             return MOVED
+        seen: list[Any] = []
+        arrays = []
+        for leaf in leaves:
+            kind = type(leaf)
+            if kind is Tensor:
+                node = leaf.node
+                seen.append((id(leaf), node.serial))
+                arrays.append(node.buffer)
+            elif kind is np.ndarray:
+                seen.append((leaf.shape, leaf.dtype))
+                arrays.append(leaf)
+            elif kind is float:
+                seen.append(kind)
+                arrays.append(np.array(leaf, self.float_dtype))
+            else:
+                return MOVED
         if seen != self.seen:
-            if not self._fits(args, arrays) or not replay.are_no_slots(args):
+            if not self._fits(leaves, arrays) or not replay.are_no_slots(leaves):
                 return MOVED
             self.seen = seen
-        return self.run(replay, args, arrays)
+        return self.run(replay, leaves, arrays)
 
-    def _fits(self, args: tuple[Any, ...], arrays: list[Any]) -> bool:
-        """Whether arguments are different tensors of the types that there were, and these are their arrays."""
-        if self.types is None or len(args) != len(self.types) or len({*map(id, args)}) != len(args):
+    def _fits(self, leaves: Sequence[Any], arrays: list[Any]) -> bool:
+        """Whether leaves are of the types that there were, no tensor twice, and these are their arrays."""
+        if self.types is None or len(leaves) != len(self.types):
             return False
-        for arg, array, (shape, dtype, device, tracked, kind) in zip(args, arrays, self.types):
-            if type(arg) is not Tensor or type(array) is not kind:  # abstract while another thread records, or pending
-                return False
-            node = arg.node
-            if node.shape != shape or node.dtype is not dtype or node.device != device or node.tracked is not tracked:
-                return False
-        return True
+        tensors = [id(leaf) for leaf in leaves if type(leaf) is Tensor]
+        return len({*tensors}) == len(tensors) and all(map(_is_of_type, leaves, arrays, self.types))
 
     def run(self, replay: Replay, leaves: Sequence[Any], arrays: list[Array]) -> Any:
         """The result of a call with these leaves, whose arrays are given, else MOVED: nothing was done."""
@@ -108,10 +119,17 @@ class Repetition:
         return self.put_together(replay.binding.returned(leaves, dict(zip(self.fresh, made))))
 
 
-def _plain_types(call: Call) -> list[tuple[Any, ...]] | None:
-    """What counts of each argument, and the kind of its array, where all are tensors; else None."""
-    if len(call.leaves) != len(call.args) or not tree.are_leaves(call.args):
+def _types(call: Call) -> list[tuple[Any, ...]] | None:
+    """What counts of each leaf, and the kind of its array, where all are tensors, arrays and floats; else None."""
+    if not all(s[0] in (ARRAY, FLOAT) or (s[0] == TENSOR and not s[3]) for s in call.specifications):
         return None
-    if not all(s[0] == TENSOR and not s[3] for s in call.specifications):
-        return None
-    return [(*_type(tensor.node), type(tensor.node.buffer)) for tensor in call.args]
+    return [
+        (*_type(leaf.node), type(leaf.node.buffer)) if s[0] == TENSOR else s
+        for leaf, s in zip(call.leaves, call.specifications)
+    ]
+
+
+def _is_of_type(leaf: Any, array: Any, wanted: tuple[Any, ...]) -> bool:
+    if type(leaf) is Tensor:  # its array may be abstract while another thread records, or pending
+        return (*_type(leaf.node), type(array)) == wanted
+    return wanted == (FLOAT,) if type(leaf) is float else wanted == (ARRAY, array.shape, array.dtype)
