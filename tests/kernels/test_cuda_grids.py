@@ -1,16 +1,20 @@
-"""Grids that a GPU takes, whatever the sizes: the first axis of one holds 2^31 - 1 blocks, the others 65535 each."""
+"""Large sizes: places of 64 bits, and grids whose first axis holds 2^31 - 1 blocks, the others 65535 each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from wengert.dtypes import bfloat16, float32, float64
-from wengert.graph import Node
+from tests.kernels.cuda_graphs import CudaGraph
+from wengert.dtypes import bfloat16, float32, float64, uint8
+from wengert.graph import Graph, Node, now
 from wengert.kernels import device_ops, prebuilt
 from wengert.kernels.launch import H200, Launch
+from wengert.ops import movement as m
+from wengert.ops import reduce as r
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.core import placeholder
 from wengert.ops.linalg import matmul
@@ -55,3 +59,29 @@ def test_large_sizes_have_grids_that_there_are(dtype: Any) -> None:
         assert found, node
         for x, y, z in (launch.grid for launch in found):
             assert 0 < x < 1 << 31 and 0 < y <= 65_535 and 0 < z <= 65_535, (node, x, y, z)
+
+
+LOOPS: dict[str, Callable[[Node], Node]] = {
+    "elements": lambda x: x + 1,
+    "turned": lambda x: m.matrix_transpose(x) + 1,
+    "turned about": lambda x: m.permute_dims(m.reshape(x, (4, -1, x.shape[1])), (0, 2, 1)) + 1,
+    "flipped": lambda x: m.flip(x, axis=1) + 1,
+    "rows": lambda x: r.MAX(x, axes=(1,), keepdims=False),
+    "columns": lambda x: r.MAX(x, axes=(0,), keepdims=False),
+    "all": lambda x: r.MAX(x, axes=(0, 1), keepdims=False),
+    "softmax": lambda x: x - r.MAX(x, axes=(1,), keepdims=True),
+}
+
+
+@pytest.mark.parametrize("shape", [(32_768, 65_540), (1 << 22, 520)], ids=str)
+@pytest.mark.parametrize("make", LOOPS.values(), ids=LOOPS)
+def test_places_in_large_arrays_are_not_worked_out_in_32_bits(
+    make: Callable[[Node], Node], shape: tuple[int, int]
+) -> None:
+    since = now()
+    x = placeholder(shape, uint8)
+    for work, _ in CudaGraph(Graph([x], [make(x)], since)).works.values():
+        for text in (launch.source for launch in work.launches):
+            short = "|".join(re.findall(r"\bint (\w+) = ", text))
+            strides = rf"\b(?:{max(shape)}|{min(shape)})(?:LL)? \* (?:{short})\b"
+            assert "long long" in text and not re.search(strides, text), text

@@ -72,9 +72,9 @@ class _Tiles:
         page, vector = self.page, self.shape.vector
         page.line("#pragma unroll")
         page.open(f"for (int k = 0; k < {self.length}; k += {self.shape.lines})")
-        page.line(f"const int {slow.name} = {self._first(slow)} + k + line;")
+        page.line(f"const {self.names.index} {slow.name} = {self._first(slow)} + k + line;")
         scaled = "lane" if vector == 1 else f"lane * {vector}"
-        page.line(f"const int {base_name(fast, vector)} = {self._first(fast)} + {scaled};")
+        page.line(f"const {self.names.index} {base_name(fast, vector)} = {self._first(fast)} + {scaled};")
         bounds = [(slow.name, slow), (base_name(fast, vector), fast)]
         ragged = [f"{name} < {loop.extent}" for name, loop in bounds if loop.extent % self.length]
         page.open(f"if ({' && '.join(ragged)})" if ragged else "")
