@@ -95,7 +95,7 @@ def _tune(options: argparse.Namespace) -> int:
 def _bench(options: argparse.Namespace) -> None:
     from wengert.bench import commands
 
-    commands.bench(options.out, options.seconds, options.only)
+    commands.bench(options.out, options.seconds, options.only, options.more)
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -164,6 +164,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("only", metavar="family", nargs="*", help=some)
     parser.add_argument("--out", metavar="FILE", default="bench.html", help="the page's file (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=280.0, help="about how long (default: %(default)s)")
+    parser.add_argument("--more", action="store_true", help="complete the report that FILE holds already")
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:

@@ -109,19 +109,65 @@ def test_where_the_gpu_starts_to_pay() -> None:
     assert forward["at"] == 100_000 and 45 < forward["speedup"] < 51
 
 
-def test_sizes_that_take_too_long_are_left_out_and_said_so() -> None:
+def turn(monkeypatch: pytest.MonkeyPatch, seconds: Any, *, end: float, deadline: float, **known: float) -> list[Any]:
+    """The points of an op of four sizes that takes so many seconds."""
     case = OPS[0]._replace(sizes=(1, 10, 100, 1000))
-    points = list(
-        run._until(case, "cpu", (math.inf, math.inf), lambda case, size, device: iter([{"seconds": 1e-3 * size**2}]))
-    )
+    monkeypatch.setattr(run, "of_op", lambda case, size, device: iter([{"seconds": seconds(size)}]))
+    times = {int(size.removeprefix("of_")): time for size, time in known.items()}
+    sizes = [size for size in case.sizes if size not in times]
+    return list(run._until(run._Turn(case, "cpu", sizes), times, end, deadline))
+
+
+def test_sizes_that_take_too_long_are_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = turn(monkeypatch, lambda size: 1e-3 * size**2, end=math.inf, deadline=math.inf)
     assert [p["size"] for p in points if "seconds" in p] == [1, 10]
     assert [(p["size"], p["why"]) for p in points if "why" in p] == [
         (100, "a call would take too long"),
         (1000, "a call would take too long"),
     ]
-    for deadlines, first in (((math.inf, 0.0), None), ((0.0, 0.0), "the time was up")):
-        late = list(run._until(case, "cpu", deadlines, lambda case, size, device: iter([{"seconds": 1e-3}])))
-        assert [p.get("why") for p in late] == [first, *["the time was up"] * 3]
+
+
+def test_the_first_size_of_an_op_has_all_the_time_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for end, found in ((math.inf, [None, *[run.TIME_WAS_UP] * 3]), (0.0, [run.TIME_WAS_UP] * 4)):
+        late = turn(monkeypatch, lambda size: 1e-3, end=end, deadline=0.0)
+        assert [p.get("why") for p in late] == found
+    late = turn(monkeypatch, lambda size: 1e-3, end=math.inf, deadline=0.0, of_10=1e-3)
+    assert [p.get("why") for p in late] == [run.TIME_WAS_UP] * 3
+
+
+def test_a_report_can_be_completed(
+    quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is measured twice, and points stand where they would in one run."""
+    monkeypatch.setattr(run, "build", lambda *_: None)
+    monkeypatch.setattr(run, "OPS", [op._replace(sizes=op.sizes[:3]) for op in OPS])
+    measured: list[tuple[str, int]] = []
+
+    def of_op(case: Any, size: int, device: str) -> Any:
+        measured.append((case.name, size))
+        return iter([{"pass": "forward", "seconds": 1e-3}])
+
+    monkeypatch.setattr(run, "of_op", of_op)
+    out = str(tmp_path / "bench.html")
+    path = commands.bench(out, 1e-9, ["reduce"])
+    assert not measured
+    with monkeypatch.context() as hurried:  # half of the sizes have been measured
+        hurried.setattr(run, "OPS", [op._replace(sizes=op.sizes[::2]) for op in run.OPS])
+        commands.bench(out, 5.0, ["reduce"], more=True)
+    assert measured and "--more goes on with them" in capsys.readouterr().out
+    commands.bench(out, 5.0, ["reduce"], more=True)
+    stored = json.loads(path.with_suffix(".json").read_text())
+    assert not stored["left out"] and len(set(measured)) == len(measured) == len(stored["points"])
+    names = [op.name for op in OPS]
+    order = [(names.index(p["case"]), p["size"]) for p in stored["points"]]
+    assert order == sorted(order) != [(names.index(name), size) for name, size in measured]
+
+    other = {**stored, "machine": {**stored["machine"], "cpu": "another"}}
+    path.with_suffix(".json").write_text(json.dumps(other))
+    with pytest.raises(ArgumentError, match=r"same machine; .* has cpu another, here it is"):
+        commands.bench(out, 5.0, ["reduce"], more=True)
+    with pytest.raises(ArgumentError, match=r"--more completes the report beside .*none\.html"):
+        commands.bench(str(tmp_path / "none.html"), 5.0, [], more=True)
 
 
 def test_without_a_gpu_the_cpu_is_reported_and_that_is_said(

@@ -55,15 +55,17 @@ def calls(case: Op, size: int, device: str) -> Iterator[Call]:
     yield Call("forward + backward", backward, given, arrays, list(backward(*given)))
 
 
-def build(wanted: Sequence[tuple[Op, str]], deadline: float) -> None:
-    """Build the programs of ops on devices, the smallest sizes first, until the deadline."""
-    tasks = [(i, op.name, size, device) for op, device in wanted for i, size in enumerate(op.sizes)]
+def build(wanted: Sequence[tuple[Op, str, Sequence[int]]], deadline: float) -> None:
+    """Build the programs of ops on devices for sizes, in that order, until the deadline."""
+    tasks = [(op.name, size, device) for op, device, sizes in wanted for size in sizes]
+    if not tasks:
+        return
     workers = min(os.cpu_count() or 1, len(tasks))
     with (
         patch.dict(os.environ, OMP_WAIT_POLICY="passive"),  # there are more threads than cores
         multiprocessing.get_context("spawn").Pool(workers) as pool,
     ):
-        done = pool.imap_unordered(_called, [task[1:] for task in sorted(tasks, key=lambda task: task[0])])
+        done = pool.imap_unordered(_called, tasks)
         with suppress(multiprocessing.TimeoutError, StopIteration):
             while True:
                 done.next(max(deadline - perf_counter(), 0))

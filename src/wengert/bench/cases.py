@@ -34,7 +34,7 @@ class Op(NamedTuple):
     has_derivative: bool = True
     reads_all: bool = True  # whether it has to read every element of its operands
     weight: float = 1  # its share of the time
-    longest: float = 1.5  # seconds of one call: a size that would take longer is left out
+    longest: float = 0.5  # seconds of one call: a size that would take longer is left out
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:

@@ -11,14 +11,17 @@ from typing import Any
 from wengert.bench.cases import OPS
 from wengert.bench.every import EVERY
 from wengert.bench.page import page
-from wengert.bench.run import TIME_WAS_UP, measured
+from wengert.bench.run import TIME_WAS_UP, machine, measured
 from wengert.errors import ArgumentError
 
 OFTEN = 10.0  # seconds after which what is known is written again
 
 
-def bench(out: str, seconds: float, only: Sequence[str]) -> Path:
-    """Measure for about so many seconds and write `out`, an HTML page, and beside it the same as JSON, as it comes."""
+def bench(out: str, seconds: float, only: Sequence[str], more: bool = False) -> Path:
+    """Measure for about so many seconds and write `out`, an HTML page, and beside it the same as JSON, as it comes.
+
+    With `more` the report that is there already is completed.
+    """
     families = ["models", *dict.fromkeys(op.family for op in (*OPS, *EVERY))]
     unknown = [name for name in only if name not in families]
     if unknown:
@@ -33,15 +36,36 @@ def bench(out: str, seconds: float, only: Sequence[str]) -> Path:
             _write(path, report)
             written = perf_counter()
 
-    report = measured(seconds, only, keep=keep)
+    report = measured(seconds, only, keep=keep, known=_known(path) if more else None)
     _write(path, report)
     if not report["machine"]["gpu"]:
         print("there is no GPU here: only the CPU was measured")
     hurried = sum(point["why"] == TIME_WAS_UP for point in report["left out"])
     if hurried:
-        print(f"the time was up before {hurried} measurements: more --seconds, or some families, give them")
+        print(f"the time was up before {hurried} measurements: --more goes on with them, or give it more --seconds")
     print(f"{path} and {path.with_suffix('.json')}")
     return path
+
+
+def _known(path: Path) -> dict[str, Any]:
+    """The report that is to be completed."""
+    stored = path.with_suffix(".json")
+    try:
+        report: dict[str, Any] = json.loads(stored.read_text())
+        theirs = report["machine"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArgumentError(
+            f"bench: --more completes the report beside {path}, but {stored} is none: {error}"
+        ) from error
+    ours = json.loads(json.dumps(machine()))
+    different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    if different:
+        name = different[0]
+        raise ArgumentError(
+            f"bench: --more completes a report of the same machine; {stored} has {name} {theirs.get(name)}, "
+            f"here it is {ours.get(name)}"
+        )
+    return report
 
 
 def _write(path: Path, report: dict[str, Any]) -> None:

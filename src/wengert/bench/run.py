@@ -14,7 +14,7 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import wengert as wg
 from wengert.bench.build import build, calls
@@ -24,9 +24,10 @@ from wengert.bench.measure import Time, ceilings, copied, copies, launch, timed
 from wengert.runtime.compile import Compiled
 from wengert.runtime.explain import flops, size_of
 
-BUILDING = 0.25  # of the time, at most, goes to compiling before anything is measured
+BUILDING = 0.4  # of the time, at most, goes to compiling before anything is measured
 TIME_WAS_UP = "the time was up"
 Point = dict[str, Any]
+Times = dict[int, float]  # by size the longest call
 
 
 def measured(
@@ -34,76 +35,144 @@ def measured(
     only: Sequence[str] = (),
     tell: Callable[[str], None] = print,
     keep: Callable[[dict[str, Any]], None] = lambda report: None,
+    known: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """All of it, in about so many seconds; `only` names families, or `models`. `keep` is given what is known so far."""
+    """All of it, in about so many seconds; `only` names families, or `models`. `keep` is given what is known so far.
+
+    `known` is an earlier report of this machine: what it has is not measured again.
+    """
     start = perf_counter()
     has_gpu = wg.cuda.is_available()
-    present = ["cpu", "gpu"] if has_gpu else ["cpu"]
-    report: dict[str, Any] = {
+    report = known or _begun(has_gpu)
+    before = report.get("seconds", 0.0)
+    report["left out"] = [point for point in report["left out"] if point["why"] != TIME_WAS_UP]
+    ops = [op for op in (*OPS, *EVERY) if not only or op.family in only]
+    cases: list[Op | Model] = [*[model for model in MODELS if not only or "models" in only], *ops]
+    turns = [turn for some in (_smaller, _larger) for turn in _turns(cases, some, report) if turn.sizes]
+    build([turn[:3] for turn in turns if isinstance(turn.case, Op)], start + seconds * BUILDING)
+    tell(f"{perf_counter() - start:6.1f} s  built")
+    for number, turn in enumerate(turns):
+        left = seconds - (perf_counter() - start)
+        share = left * turn.weight / sum(other.weight for other in turns[number:])
+        found = list(_until(turn, _times(report, turn.case, turn.device), start + seconds, perf_counter() + share))
+        report["points"] += [point for point in found if "seconds" in point]
+        report["left out"] += [point for point in found if "seconds" not in point]
+        report["seconds"] = before + perf_counter() - start
+        is_last = turn.case is not turns[min(number + 1, len(turns) - 1)].case or turn is turns[-1]
+        if is_last:
+            tell(f"{report['seconds']:6.1f} s  {turn.case.name}")
+            report["points"].sort(key=_place)
+            report["crossovers"] = crossovers(report["points"])
+            keep(report)
+    return report
+
+
+def _smaller(sizes: Sequence[int]) -> Sequence[int]:
+    """The sizes of the first round: all cases have these measured before others take their time."""
+    return sizes[: -(-len(sizes) // 2)]
+
+
+def _larger(sizes: Sequence[int]) -> Sequence[int]:
+    """Those of the second."""
+    return sizes[-(-len(sizes) // 2) :]
+
+
+class _Turn(NamedTuple):
+    """Some sizes of a case on a device."""
+
+    case: Any
+    device: str
+    sizes: Sequence[int]
+
+    @property
+    def weight(self) -> float:
+        """Its share of the time."""
+        return float(self.case.weight * len(self.sizes) / len(self.case.sizes) / len(self.case.devices))
+
+
+def _turns(
+    cases: Sequence[Op | Model], some: Callable[[Sequence[int]], Sequence[int]], report: dict[str, Any]
+) -> Iterator[_Turn]:
+    """The turns of a round, without what is known."""
+    for case in cases:
+        for device in case.devices:
+            if device in report["ceilings"] or device == "python":
+                known = _times(report, case, device)
+                yield _Turn(case, device, [size for size in some(case.sizes) if size not in known])
+
+
+def _begun(has_gpu: bool) -> dict[str, Any]:
+    """A report of nothing but the machine."""
+    return {
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
-        "ceilings": {device: ceilings(device) for device in present},
+        "ceilings": {device: ceilings(device) for device in (["cpu", "gpu"] if has_gpu else ["cpu"])},
         "launch": launch() if has_gpu else None,
         "copies": copies() if has_gpu else [],
         "points": [],
         "left out": [],
+        "crossovers": [],
     }
-    ops = [op for op in (*OPS, *EVERY) if not only or op.family in only]
-    build(
-        [(op, device) for op in ops for device in op.devices if device != "gpu" or has_gpu], start + seconds * BUILDING
-    )
-    tell(f"{perf_counter() - start:6.1f} s  built")
-    cases: list[Op | Model] = [*[model for model in MODELS if not only or "models" in only], *ops]
-    for number, case in enumerate(cases):
-        before = len(report["points"])
-        devices = [device for device in case.devices if device != "gpu" or has_gpu]
-        for turn, device in enumerate(devices):
-            left = seconds - (perf_counter() - start)
-            share = left * case.weight / sum(other.weight for other in cases[number:]) / (len(devices) - turn)
-            deadlines = start + seconds, perf_counter() + share
-            found = list(_until(case, device, deadlines, of_op if isinstance(case, Op) else of_model))
-            report["points"] += [point for point in found if "seconds" in point]
-            report["left out"] += [point for point in found if "seconds" not in point]
-        report["crossovers"] = crossovers(report["points"])
-        report["seconds"] = perf_counter() - start
-        if len(report["points"]) > before:
-            tell(f"{report['seconds']:6.1f} s  {case.name}")
-        keep(report)
-    return report
 
 
-def _until(
-    case: Any, device: str, deadlines: tuple[float, float], points: Callable[..., Iterator[Point]]
-) -> Iterator[Point]:
-    """The points of a case on a device, smallest size first, until the time is up or a call takes too long.
+_ORDER = {name: n for n, name in enumerate([*(model.name for model in MODELS), *(op.name for op in (*OPS, *EVERY))])}
+_DEVICES = ("cpu", "gpu", "python")
 
-    The deadlines are that of the smallest size, and the one of the others.
+
+def _place(point: Point) -> tuple[int, int, int]:
+    """Where a point stands among all."""
+    return _ORDER.get(point["case"], len(_ORDER)), _DEVICES.index(point["device"]), point["size"]
+
+
+def _times(report: dict[str, Any], case: Op | Model, device: str) -> Times:
+    """What is known of a case on a device."""
+    times: Times = {}
+    for point in report["points"]:
+        if (point["case"], point["device"]) == (case.name, device):
+            times[point["size"]] = max(times.get(point["size"], 0.0), point["seconds"])
+    return times
+
+
+def _until(turn: _Turn, times: Times, end: float, deadline: float) -> Iterator[Point]:
+    """The points of a turn, smallest size first, until its time is up or a call takes too long.
+
+    The first size of a case has until the `end`.
     """
-    times: list[float] = []  # the longest of each size
-    for number, size in enumerate(case.sizes):
+    case, device, sizes = turn
+    times = dict(times)
+    for size in sizes:
         about = {"case": case.name, "unit": case.unit, "size": size, "device": device}
-        if number and _expected(times, case.sizes[:number], size) > case.longest:
+        if expected(times, size) > case.longest:
             yield {**about, "why": "a call would take too long"}
-            times.append(math.inf)
-        elif perf_counter() > deadlines[number > 0]:
+            times[size] = math.inf
+        elif perf_counter() > (deadline if times else end):
             yield {**about, "why": TIME_WAS_UP}
-            times.append(times[-1] if times else 0.0)
+            times[size] = max(times.values(), default=0.0)  # nothing is said of larger ones
         else:
             try:
-                found = list(points(case, size, device))
+                found = list(of_op(case, size, device) if isinstance(case, Op) else of_model(case, size, device))
             except Exception as error:  # the report goes on, and says so
                 yield {**about, "why": f"it failed: {(str(error) or type(error).__name__).splitlines()[0]}"}
                 return
-            times.append(max(point["seconds"] for point in found))
+            times[size] = max(point["seconds"] for point in found)
             yield from ({**about, "family": getattr(case, "family", "models"), **point} for point in found)
 
 
-def _expected(times: Sequence[float], sizes: Sequence[int], size: int) -> float:
-    """The seconds that a size should take: growing as they did from the two sizes before it, or with the size."""
-    growth = size / sizes[-1]
-    if len(times) > 1 and times[-2] < times[-1] < math.inf:
-        growth = max(growth, growth ** (math.log(times[-1] / times[-2]) / math.log(sizes[-1] / sizes[-2])))
-    return times[-1] * growth
+def expected(times: Times, size: int) -> float:
+    """The seconds that a size should take: growing as they did from the two sizes before it, or with the size.
+
+    >>> expected({}, 8), expected({2: 1.0}, 8), round(expected({1: 0.1, 2: 1.0}, 4), 6)
+    (0.0, 4.0, 10.0)
+    """
+    smaller = sorted(known for known in times if known < size)
+    if not smaller:
+        return 0.0
+    *_, last = smaller
+    growth = size / last
+    if len(smaller) > 1 and times[smaller[-2]] < times[last] < math.inf:
+        rate = math.log(times[last] / times[smaller[-2]]) / math.log(last / smaller[-2])
+        growth = max(growth, growth**rate)
+    return times[last] * growth
 
 
 def of_op(case: Op, size: int, device: str) -> Iterator[Point]:
@@ -142,8 +211,10 @@ def _point(case: Op, time: Time, compiled: Compiled) -> Point:
 def crossovers(points: Sequence[Point]) -> list[dict[str, Any]]:
     """For every case and pass the size from which on the GPU is faster: values staying there, or copied each time."""
     found = []
-    for case, name in dict.fromkeys((p["case"], p["pass"]) for p in points):
-        own = [p for p in points if (p["case"], p["pass"]) == (case, name)]
+    passes: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        passes.setdefault((point["case"], point["pass"]), []).append(point)
+    for (case, name), own in passes.items():
         cpu = {p["size"]: p["seconds"] for p in own if p["device"] == "cpu"}
         gpu = {p["size"]: p for p in own if p["device"] == "gpu"}
         shared = [size for size in cpu if size in gpu]
