@@ -87,7 +87,8 @@ PAGE = """<!doctype html>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ display: block; overflow-x: auto; border-collapse: collapse; font: 14px/1.6 ui-monospace, monospace; margin: 1rem 0; }}
+table {{ display: block; overflow-x: auto; border-collapse: collapse; margin: 1rem 0; }}
+table {{ font: 14px/1.6 ui-monospace, monospace; }}
 td, th {{ padding: 0 1.2em 0 0; text-align: right; white-space: nowrap; }}
 .words {{ text-align: left; }}
 th {{ border-bottom: 1px solid; }}
