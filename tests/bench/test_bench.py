@@ -161,6 +161,9 @@ def test_a_report_can_be_completed(
     names = [op.name for op in OPS]
     order = [(names.index(p["case"]), p["size"]) for p in stored["points"]]
     assert order == sorted(order) != [(names.index(name), size) for name, size in measured]
+    commands.bench(out, 5.0, ["reduce"], more=True)
+    again = json.loads(path.with_suffix(".json").read_text())
+    assert all(again[name] == stored[name] for name in ("points", "left out", "crossovers", "seconds"))
 
     other = {**stored, "machine": {**stored["machine"], "cpu": "another"}}
     path.with_suffix(".json").write_text(json.dumps(other))

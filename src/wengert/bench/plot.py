@@ -107,9 +107,12 @@ def _ticks(low: float, high: float, most: int = 8) -> list[float]:
     return [number for number in found if low <= math.log10(number) <= high]
 
 
+LETTER = 6.3  # pixels that a letter is wide, about
+
+
 def bars(rows: Sequence[tuple[str, float, str]], width: int = 760) -> str:
     """Named ratios as bars from 1 on, to the right where they are more; each with what is said of it."""
-    label, row = 300, 20
+    label, row = max([200, *(int(LETTER * len(name)) for name, _, _ in rows)]), 20
     most = max([abs(math.log10(ratio)) for _, ratio, _ in rows] + [1.0])
     least = min([math.log10(ratio) for _, ratio, _ in rows] + [0.0])
     scale = (width - label - 90) / (most - min(least, 0.0))

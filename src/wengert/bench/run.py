@@ -12,6 +12,7 @@ import math
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -43,28 +44,34 @@ def measured(
     """
     start = perf_counter()
     has_gpu = wg.cuda.is_available()
-    report = known or _begun(has_gpu)
-    before = report.get("seconds", 0.0)
-    report["left out"] = [point for point in report["left out"] if point["why"] != TIME_WAS_UP]
     ops = [op for op in (*OPS, *EVERY) if not only or op.family in only]
     cases: list[Op | Model] = [*[model for model in MODELS if not only or "models" in only], *ops]
+    report = _begun(has_gpu) | _without(known or {}, [case.name for case in cases])
+    before = report["seconds"]
     turns = [turn for some in (_smaller, _larger) for turn in _turns(cases, some, report) if turn.sizes]
     build([turn[:3] for turn in turns if isinstance(turn.case, Op)], start + seconds * BUILDING)
     tell(f"{perf_counter() - start:6.1f} s  built")
-    for number, turn in enumerate(turns):
-        left = seconds - (perf_counter() - start)
-        share = left * turn.weight / sum(other.weight for other in turns[number:])
-        found = list(_until(turn, _times(report, turn.case, turn.device), start + seconds, perf_counter() + share))
-        report["points"] += [point for point in found if "seconds" in point]
-        report["left out"] += [point for point in found if "seconds" not in point]
-        report["seconds"] = before + perf_counter() - start
-        is_last = turn.case is not turns[min(number + 1, len(turns) - 1)].case or turn is turns[-1]
-        if is_last:
-            tell(f"{report['seconds']:6.1f} s  {turn.case.name}")
-            report["points"].sort(key=_place)
-            report["crossovers"] = crossovers(report["points"])
-            keep(report)
+    weight = sum(turn.weight for turn in turns)
+    for name, own in groupby(turns, lambda turn: turn.case.name):
+        for turn in own:
+            share = (start + seconds - perf_counter()) * turn.weight / weight
+            found = list(_until(turn, _times(report, turn.case, turn.device), start + seconds, perf_counter() + share))
+            report["points"] += [point for point in found if "seconds" in point]
+            report["left out"] += [point for point in found if "seconds" not in point]
+            weight -= turn.weight
+        report["points"].sort(key=_place)
+        report["crossovers"], report["seconds"] = crossovers(report["points"]), before + perf_counter() - start
+        tell(f"{report['seconds']:6.1f} s  {name}")
+        keep(report)
     return report
+
+
+def _without(known: dict[str, Any], cases: Sequence[str]) -> dict[str, Any]:
+    """What was measured before; what was left out of some cases is not: it has its turn now."""
+    if not known:
+        return {}
+    left = [point for point in known["left out"] if point["case"] not in cases]
+    return {**{name: known[name] for name in ("points", "crossovers", "seconds")}, "left out": left}
 
 
 def _smaller(sizes: Sequence[int]) -> Sequence[int]:
@@ -112,6 +119,7 @@ def _begun(has_gpu: bool) -> dict[str, Any]:
         "points": [],
         "left out": [],
         "crossovers": [],
+        "seconds": 0.0,
     }
 
 
