@@ -8,6 +8,7 @@ from html import escape
 from typing import NamedTuple
 
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 38
+LETTER = 6.3  # pixels that a letter is wide, about
 
 
 class Curve(NamedTuple):
@@ -74,7 +75,7 @@ class Axes:
     def text(self, x: float, y: float, words: str, kind: str = "") -> None:
         """Words beside a point."""
         across, down = self.place(x, y)
-        beyond = across > self.width - 110
+        beyond = across + 6 + LETTER * len(words) > self.width
         anchor, across = ("end", across - 6) if beyond else ("start", across + 6)
         self.parts.append(
             f'<text class="{kind}" x="{across:.1f}" y="{down + 4:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
@@ -105,9 +106,6 @@ def _ticks(low: float, high: float, most: int = 8) -> list[float]:
     inside = range(math.floor(low), math.ceil(high) + 1)
     found = [digit * 10.0**decade for decade in inside for digit in (1, 2, 5)]
     return [number for number in found if low <= math.log10(number) <= high]
-
-
-LETTER = 6.3  # pixels that a letter is wide, about
 
 
 def bars(rows: Sequence[tuple[str, float, str]], width: int = 760) -> str:
