@@ -218,10 +218,10 @@ def _roofline(report: Report) -> str:
     axes = Axes("", "floating-point operations for a byte of operands and results", "FLOP/s", around, short, 1060, 480)
     for kind, words, roof in roofs:
         axes.add(Curve(kind, roof))
-        axes.text(roof[-1][0], roof[-1][1] * 1.25, words, kind.split()[0])
+        axes.text(roof[-1][0], roof[-1][1] * 1.8, words, kind.split()[0])
     for x, y, p in dots:
         axes.add(Curve(p["device"], [(x, y, f"{p['case']}: {_said(p)}")], line=False))
-        axes.text(x, y, p["case"], p["device"])
+        axes.text(x, y * 0.7, p["case"], p["device"])
     return (
         "<h2>Against the ceilings</h2><p>Forward passes at the largest size. What is below the slope waits for memory, "
         "what is below the flat for arithmetic; the distance to the line is what is left to win. Ops that the caches "

@@ -134,7 +134,8 @@ def short(number: float, unit: str = "") -> str:
     (['1', '64', '4.1k', '1M', '2.5G'], '2.5 GB/s')
     """
     scale, letter = next(
-        (found for found in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")) if number >= found[0]), (1.0, "")
+        (found for found in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")) if number >= found[0]),
+        (1.0, ""),
     )
     digits = 2 if letter and number < 10 * scale else 3
     return f"{number / scale:.{digits}g}{' ' if unit else ''}{letter}{unit}"
