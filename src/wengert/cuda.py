@@ -188,7 +188,7 @@ def download(tensor: Tensor) -> Download:
 
 # --- kernels of your own --------------------------------------------------------------------------------------------
 
-_SCALARS = {int: np.int32, float: np.float32, bool: np.int32}
+_SCALARS: dict[type, Callable[[Any], np.generic]] = {int: np.int32, float: np.float32, bool: np.int32}
 
 CUDA_KERNEL = Op(
     "cuda_kernel",
@@ -241,12 +241,16 @@ def _extent(extent: Any, args: Sequence[Any], name: str) -> tuple[int, int, int]
     return (*sizes, 1, 1)[:3]
 
 
-def _scalar(value: Any, name: str) -> tuple[str, float]:
-    if isinstance(value, np.generic):
-        return value.dtype.name, value.item()
-    if type(value) not in _SCALARS:
-        raise ArgumentError(f"{name}: arguments are Tensors and numbers, not {type(value).__name__}")
-    return np.dtype(_SCALARS[type(value)]).name, value
+def _scalar(value: Any, name: str) -> tuple[str, bytes]:
+    """A number as its dtype and its bytes: 0.0 and -0.0 are two arguments."""
+    if not isinstance(value, np.generic):
+        if type(value) not in _SCALARS:
+            raise ArgumentError(f"{name}: arguments are Tensors and numbers, not {type(value).__name__}")
+        try:
+            value = _SCALARS[type(value)](value)
+        except OverflowError:
+            raise ArgumentError(f"{name}: {value} is no 32-bit number; pass np.int64({value}) to a long long") from None
+    return value.dtype.name, value.tobytes()
 
 
 def kernel(

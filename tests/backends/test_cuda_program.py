@@ -474,6 +474,20 @@ def test_a_kernel_of_ones_own(check: bool, monkeypatch: pytest.MonkeyPatch) -> N
         triple(wg.ones(3), 3)
 
 
+def test_numbers_that_are_equal_and_not_the_same_are_two_arguments_of_a_kernel() -> None:
+    filled = wg.cuda.kernel(
+        'extern "C" __global__ void filled(const float *x, float a, float *y) { y[threadIdx.x] = a; }',
+        "filled",
+        grid=1,
+        block=4,
+    )
+    x = wg.ones(4, device="cuda")
+    for number in (0.0, -0.0, 0.0):
+        assert (np.signbit(filled(x, number).numpy()) == np.signbit(number)).all()
+    with pytest.raises(wg.errors.ArgumentError, match=r"np\.int64\(4294967296\)"):
+        filled(x, 1 << 32)
+
+
 def test_a_convolution_whose_stride_is_longer_than_its_input() -> None:
     """Some of the places that the stride divides the input into are empty."""
     rng = np.random.default_rng(0)

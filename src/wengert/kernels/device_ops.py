@@ -154,7 +154,7 @@ def _add_along(node: Node, named: Named, device: Device) -> Work | None:
 def _user_kernel(node: Node, named: Named, device: Device) -> Work:
     """A kernel of the user's own."""
     a, sources = node.attrs, iter(node.sources)
-    arguments = [named(next(sources)) if s is None else np.dtype(s[0]).type(s[1]) for s in a["arguments"]]
+    arguments = [named(next(sources)) if s is None else np.frombuffer(s[1], s[0])[0] for s in a["arguments"]]
     launch = Launch(a["source"], a["entry"], a["grid"], a["block"], (*arguments, named(node)), a["shared"])
     return Work((launch,))
 
