@@ -121,19 +121,29 @@ def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 
 
 def dlpack(self: Tensor, **options: Any) -> Any:
-    """The value for another library, without a copy. Neither side may write to it from then on."""
+    """The value for another library, without a copy unless that asks for one. Neither side may write to it then."""
     now()
     if self.device != "cpu":
-        from wengert.backends.cuda.exchange import to_dlpack
-
-        return to_dlpack(value(self.node), options.get("stream"))
+        return _dlpack_on_gpu(self, **options)
     if self.dtype is bfloat16:
         raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")
-    now()
     array = engine.value(self.node)
     if min(array.strides, default=0) < 0:  # a flipped view: PyTorch would end the process
         array = array.copy()
     return array.__dlpack__(**options)
+
+
+def _dlpack_on_gpu(
+    tensor: Tensor, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
+    from wengert.backends.cuda.exchange import to_dlpack
+
+    if dl_device not in (None, dlpack_device(tensor)):
+        if copy is False or dl_device != (1, 0):
+            raise BufferError(f"a tensor on {tensor.device} cannot be handed to device {dl_device} without a copy")
+        return dlpack(tensor.to("cpu"))
+    array = value(tensor.node)
+    return to_dlpack(array.copy() if copy else array, stream)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
@@ -160,17 +170,21 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     >>> wg.from_dlpack(np.ones(2)).tolist()
     [1.0, 1.0]
     """
+    made = Tensor(_taken(x, bool(copy)))
+    return made if device is None else made.to(device)
+
+
+def _taken(x: Any, copy: bool) -> Node:
     kind = x.__dlpack_device__()[0] if hasattr(x, "__dlpack_device__") else 1
     if kind == 2:
-        made = Tensor(borrowed(x, bool(copy)))
-        return made if device is None else made.to(device)
+        return borrowed(x, copy)
     if kind not in (1, 3):
         raise DTypeError(f"from_dlpack: the array is on device {x.__dlpack_device__()}, which is not known here")
     try:
         value = np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
         raise DTypeError(f"from_dlpack: {error}") from None
-    return Tensor(data(np.array(value) if copy else value))
+    return data(np.array(value) if copy else value)
 
 
 def borrowed(x: Any, copy: bool) -> Node:

@@ -63,6 +63,32 @@ def test_strides_that_reach_no_element_count_for_nothing(shape: tuple[int, ...],
     _require_contiguous(shape, strides)
 
 
+def test_dlpack_copies_where_that_is_asked_for() -> None:
+    class Asking:
+        """What hands a tensor on as somebody who asks for something."""
+
+        def __init__(self, tensor: wg.Tensor, **options: Any) -> None:
+            self.tensor, self.options = tensor, options
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.tensor.__dlpack__(**options, **self.options)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.options.get("dl_device") or self.tensor.__dlpack_device__()
+
+    def address(tensor: wg.Tensor) -> int:
+        return int(tensor.__cuda_array_interface__["data"][0])
+
+    x = wg.arange(4, device="cuda")
+    same, copy = (wg.from_dlpack(Asking(x, copy=copy)) for copy in (None, True))
+    assert address(same) == address(x) != address(copy) and same.tolist() == copy.tolist() == x.tolist()
+    assert wg.from_dlpack(np.ones(3), device="cuda").device == "cuda:0"
+    down = wg.from_dlpack(Asking(x, dl_device=(1, 0)))
+    assert down.device == "cpu" and down.tolist() == x.tolist()
+    with pytest.raises(BufferError, match="without a copy"):
+        x.__dlpack__(dl_device=(1, 0), copy=False)
+
+
 def test_memory_of_others_is_given_back_when_their_stream_waits_for_ours(
     gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
