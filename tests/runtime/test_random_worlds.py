@@ -7,6 +7,6 @@ import pytest
 from tests.runtime.random_worlds import run
 
 
-@pytest.mark.parametrize("seed", [*range(3), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60)]])
+@pytest.mark.parametrize("seed", [0, 1, *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 40)]])
 def test_compiled_functions_share_state(seed: int) -> None:
     run(seed, "cpu")
