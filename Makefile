@@ -93,6 +93,7 @@ clean:  ## remove the environment and everything built
 # The environment, in the smallest steps that serve.
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, such as PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@echo "making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
