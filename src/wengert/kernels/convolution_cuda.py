@@ -34,8 +34,12 @@ def tiles(c: Convolution, device: Device) -> Sequence[Tile | None]:
         return [None]
     if few(c, device):
         return Plan(c, device).tiles()
-    by_rows = [*convolution_slide.tiles(c, device), *convolution_chain.tiles(c, device)]
-    return [*by_rows, *Plan(c, device).tiles()]
+    return [*_by_rows(c, device), *Plan(c, device).tiles()]
+
+
+def _by_rows(c: Convolution, device: Device) -> list[Tile]:
+    """The tiles of kernels that keep rows of images in shared memory."""
+    return [*convolution_slide.tiles(c, device), *convolution_chain.tiles(c, device)]
 
 
 def work(
@@ -67,13 +71,12 @@ def outdoes_libraries(c: Convolution, device: Device) -> bool:
     """
     if device.arch != "90a" or not c.last or c.form.groups > 1:
         return False
-    if any(tile is not None and tile.rung in _BY_ROWS for tile in tiles(c, device)) and _is_worth_rows(c.form, device):
+    if _by_rows(c, device) and _is_worth_rows(c.form, device):
         return True
     takes = c.name == "convolve_weight" or (c.name == "convolve" and c.dtype in HALVES)
     return (c.form.ins <= _CHANNELS and takes) or few(c, device) or _is_one_wave(c, device)
 
 
-_BY_ROWS = ("slide", "sweep", "chain")
 _USED = 0.8  # of the positions that are multiplied: those that exist
 _POSITIONS = 512  # for each SM to begin with
 
