@@ -45,7 +45,8 @@ def _kind(step: Step) -> tuple[Writer, Hashable] | None:
     """Who writes steps as one, and what they must have in common for that; None for one that stays by itself."""
     if step.kernel is None or not 0 < math.prod(loop.extent for loop in step.kernel.outer) <= LARGE:
         return None
-    for write, common in ((write_many, signature(step.kernel)), (write_turned, turned_signature(step.kernel))):
+    for write, in_common in ((write_many, signature), (write_turned, turned_signature)):
+        common = in_common(step.kernel)
         if common is not None:
             return write, common
     return None

@@ -52,8 +52,10 @@ def write_turned(kernels: Sequence[Kernel], device: Device) -> Work:
 
 def _turned(kernel: Kernel) -> _Turned | None:
     """A kernel as a transposition of whole arrays, of one operand and one result; None for any other."""
+    if kernel.inner:
+        return None
     kernel = merge_loops(kernel)
-    if kernel.inner or not 2 <= len(kernel.outer) <= 3:
+    if not 2 <= len(kernel.outer) <= 3:
         return None
     *others, taps, channels = kernel.outer
     if channels.extent % EVEN or taps.extent >= TAPS:
