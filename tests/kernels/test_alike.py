@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import wengert as wg
+from tests.compiler.random_graphs import random_graph
 from wengert.backends.plan import inlines
 from wengert.compiler.fuse import fuse
-from wengert.compiler.groups import Plan
+from wengert.compiler.groups import Plan, storage
 from wengert.graph import Graph, Node, now
 from wengert.kernels import alike
 from wengert.kernels.loops import Kernel
@@ -84,3 +85,16 @@ def test_what_differs_in_more_than_buffers_is_lowered_by_itself(functions: tuple
         kernel = together.lower(group, "kernel", plan.inlined, named)
         assert kernel == lower(group, "kernel", plan.inlined, named)
     assert len(together.kernels) == 2
+
+
+def test_groups_of_random_graphs_are_lowered_as_by_themselves() -> None:
+    """One memory for all of them: what is not alike must not be taken for it."""
+    together, count = alike.Alike(), 0
+    for seed in range(60):
+        graph, _ = random_graph(seed, 25)
+        plan = fuse(graph, inlines, lambda node: node.sources)
+        for part in (part for group in plan.groups if not group.opaque for part in group.parts()):
+            kernel = together.lower(part, "kernel", plan.inlined, lambda node: f"n{storage(node).serial}")
+            assert kernel == lower(part, "kernel", plan.inlined, lambda node: f"n{storage(node).serial}")
+            count += 1
+    assert len(together.kernels) < count
