@@ -341,8 +341,9 @@ class Program:
     def _raise_by_reference(self, arrays: Sequence[np.ndarray[Any, Any]]) -> NoReturn:
         """Say what a kernel found wrong: the graph is computed again by the references, until one raises."""
         values: dict[Node, Any] = dict(zip(self.graph.inputs, arrays))
-        for node in self.graph.nodes:
-            values[node] = apply_here(node, [values.get(source, source.buffer) for source in node.sources])
+        with np.errstate(all="ignore"):
+            for node in self.graph.nodes:
+                values[node] = apply_here(node, [values.get(source, source.buffer) for source in node.sources])
         raise OutOfRangeError("a kernel met an index out of range that its reference did not")
 
     def _results(self, table: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
