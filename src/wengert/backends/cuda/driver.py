@@ -208,7 +208,8 @@ class Driver:
     def _is_pinned(self, address: int) -> bool:
         """Whether the device reads this memory of the host by itself."""
         attribute = self.cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-        return not int(self.cu.cuPointerGetAttribute(attribute, address)[0])
+        error, found = self.cu.cuPointerGetAttributes(1, [attribute], address)  # of what CUDA does not know: 0
+        return not int(error) and bool(found[0])
 
     def download(self, array: np.ndarray[Any, Any], pointer: int) -> None:
         """Fill an array from the device, and wait for it."""
