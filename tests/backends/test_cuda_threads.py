@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,17 @@ def in_threads(*work: Callable[[], Any]) -> None:
         raise failures[0]
 
 
+def function(k: int) -> Callable[[wg.Tensor], wg.Tensor]:
+    """One of several steps, with temporaries."""
+
+    def f(x: wg.Tensor) -> wg.Tensor:
+        x = x - x.mean(0, keepdims=True)
+        x = x * x.sum(1, keepdims=True) * 0.01 + k
+        return (x - x.mean(0, keepdims=True)).sum(1) + k
+
+    return f
+
+
 @pytest.fixture
 def hasty() -> Iterator[None]:
     """Threads that interrupt one another all the time."""
@@ -52,14 +64,6 @@ def hasty() -> Iterator[None]:
 @emulated
 @pytest.mark.usefixtures("gpu", "hasty")
 def test_programs_of_several_threads_do_not_mix() -> None:
-    def function(k: int) -> Callable[[wg.Tensor], wg.Tensor]:
-        def f(x: wg.Tensor) -> wg.Tensor:
-            x = x - x.mean(0, keepdims=True)
-            x = x * x.sum(1, keepdims=True) * 0.01 + k
-            return (x - x.mean(0, keepdims=True)).sum(1) + k
-
-        return f
-
     x = np.random.default_rng(0).normal(size=(16, 24)).astype(np.float32)
     given = wg.tensor(x, device="cuda")
     functions = [wg.compile(function(k)) for k in range(3)]
@@ -152,3 +156,12 @@ def test_nothing_is_freed_during_a_capture(bare: Driver) -> None:
     bare.is_capturing = False
     bare.free(512)
     assert bare.cu.names.count("cuMemFreeAsync") == 2
+
+
+@pytest.mark.parametrize("error, kind, waits", [(0, 0, False), (0, 1, True), (1, 0, False)])
+def test_an_upload_from_pinned_memory_is_waited_for(bare: Driver, error: int, kind: int, waits: bool) -> None:
+    """The device reads such memory by itself, later; of other memory the driver knows nothing, or says that it errs."""
+    bare.cu.cuPointerGetAttributes = lambda count, attributes, address: (error, [kind])
+    bare.cu.CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_MEMORY_TYPE=2)
+    bare.upload(256, np.ones(4))
+    assert bare.cu.names == ["cuMemcpyHtoDAsync"] + ["cuStreamSynchronize"] * waits

@@ -153,22 +153,22 @@ def test_a_report_can_be_completed(
     assert not measured
     with monkeypatch.context() as hurried:  # half of the sizes have been measured
         hurried.setattr(run, "OPS", [op._replace(sizes=op.sizes[::2]) for op in run.OPS])
-        commands.bench(out, 5.0, ["reduce"], more=True)
+        commands.bench(out, 600.0, ["reduce"], more=True)
     assert measured and "--more goes on with them" in capsys.readouterr().out
-    commands.bench(out, 5.0, ["reduce"], more=True)
+    commands.bench(out, 600.0, ["reduce"], more=True)
     stored = json.loads(path.with_suffix(".json").read_text())
     assert not stored["left out"] and len(set(measured)) == len(measured) == len(stored["points"])
     names = [op.name for op in OPS]
     order = [(names.index(p["case"]), p["size"]) for p in stored["points"]]
     assert order == sorted(order) != [(names.index(name), size) for name, size in measured]
-    commands.bench(out, 5.0, ["reduce"], more=True)
+    commands.bench(out, 600.0, ["reduce"], more=True)
     again = json.loads(path.with_suffix(".json").read_text())
     assert all(again[name] == stored[name] for name in ("points", "left out", "crossovers", "seconds"))
 
     other = {**stored, "machine": {**stored["machine"], "cpu": "another"}}
     path.with_suffix(".json").write_text(json.dumps(other))
     with pytest.raises(ArgumentError, match=r"same machine; .* has cpu another, here it is"):
-        commands.bench(out, 5.0, ["reduce"], more=True)
+        commands.bench(out, 600.0, ["reduce"], more=True)
     with pytest.raises(ArgumentError, match=r"--more completes the report beside .*none\.html"):
         commands.bench(str(tmp_path / "none.html"), 5.0, [], more=True)
 

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 import wengert as wg
-from tests.backends.test_cuda_threads import in_threads
+from tests.backends.test_cuda_threads import function, in_threads
 
 X = np.random.default_rng(0).normal(size=(400, 400)).astype(np.float32)
-
-
-def function(k: int) -> Callable[[wg.Tensor], wg.Tensor]:
-    """One of several steps, with temporaries."""
-
-    def f(x: wg.Tensor) -> wg.Tensor:
-        x = x - x.mean(0, keepdims=True)
-        x = x * x.sum(1, keepdims=True) * 0.01 + k
-        return (x - x.mean(0, keepdims=True)).sum(1) + k
-
-    return f
 
 
 def test_a_thread_that_never_used_the_gpu() -> None:

@@ -13,11 +13,11 @@ import numpy as np
 
 from wengert.kernels import convolution_chain, convolution_slide
 from wengert.kernels.convolution_form import Convolution, Form, convolution
-from wengert.kernels.convolution_gemm import Plan, few
+from wengert.kernels.convolution_gemm import Plan
 from wengert.kernels.launch import Device, Launch, Work
 from wengert.kernels.product import HALVES, Epilogue, Tile, device_type
 
-__all__ = ["Convolution", "Form", "convolution", "few", "outdoes_libraries", "tiles", "work", "works"]
+__all__ = ["Convolution", "Form", "convolution", "is_small", "outdoes_libraries", "tiles", "work", "works"]
 
 
 def works(c: Convolution, first: str, second: str, result: str, device: Device) -> list[Work]:
@@ -32,7 +32,7 @@ def tiles(c: Convolution, device: Device) -> Sequence[Tile | None]:
         return []
     if c.direct:
         return [None]
-    if few(c, device):
+    if is_small(c, device):
         return Plan(c, device).tiles()
     return [*_by_rows(c, device), *Plan(c, device).tiles()]
 
@@ -51,7 +51,7 @@ def work(
     tile: Tile | None,
     epilogue: Epilogue | None = None,
 ) -> Work:
-    """A convolution on the named buffers by a tile, whose sums an epilogue may take if there are `few` of them."""
+    """A convolution on the named buffers by a tile, whose sums an epilogue may take if it `is_small`."""
     if tile is None:
         return Work((_directly(c, first, second, result),))
     if tile.rung in ("slide", "sweep"):
@@ -59,6 +59,11 @@ def work(
     if tile.rung == "chain":
         return convolution_chain.work(c, tile, first, second, result, device)
     return Plan(c, device).work(tile, first, second, result, epilogue)
+
+
+def is_small(c: Convolution, device: Device) -> bool:
+    """Whether a convolution is one whose time is mostly that of launching: our kernel does it, with what follows."""
+    return Plan(c, device).is_small
 
 
 def outdoes_libraries(c: Convolution, device: Device) -> bool:
@@ -74,7 +79,7 @@ def outdoes_libraries(c: Convolution, device: Device) -> bool:
     if _by_rows(c, device) and _is_worth_rows(c.form, device):
         return True
     takes = c.name == "convolve_weight" or (c.name == "convolve" and c.dtype in HALVES)
-    return (c.form.ins <= _CHANNELS and takes) or few(c, device) or _is_one_wave(c, device)
+    return (c.form.ins <= _CHANNELS and takes) or is_small(c, device) or _is_one_wave(c, device)
 
 
 _USED = 0.8  # of the positions that are multiplied: those that exist

@@ -26,19 +26,6 @@ _LITTLE = 3.2e6  # floating-point operations for each SM
 _SMALL_TILES = ((32, 64, 16, 32), (32, 32, 16, 16))
 
 
-def few(c: Convolution, device: Device) -> bool:
-    """Whether a convolution is as small as those of one image, which large tiles would leave most SMs idle with.
-
-    Then small tiles do it, the blocks of a cluster take a part of the depth each, and an epilogue takes the sums. On an
-    H200 those of a ResNet-18 take 5 to 8 us so, with all that follows up to the next; cuDNN and a kernel 8 to 16.
-    """
-    if device.arch != "90a" or c.name != "convolve" or c.dtype not in HALVES or not c.last or c.form.groups > 1:
-        return False
-    product = Plan(c, device).product()
-    blocks = math.prod(Tile("mma", *_SMALL_TILES[0][:2], 64).tiles(product))
-    return product.flops <= _LITTLE * device.sms and blocks <= 3 * device.sms
-
-
 def _small_tiles(product: Product, device: Device) -> list[Tile]:
     """Small tiles whose depth is cut in as many parts as there is room for, the better first."""
     found = [Tile("mma", high, wide, 64, tall, broad, 6) for high, wide, tall, broad in _SMALL_TILES]
@@ -99,6 +86,21 @@ class Plan:
         left, right, result = (Matrix("", dtype, step, 1) for step in (depth, columns, columns))
         return Product(rows, columns, depth, left, right, result, (batch,), None, self.c.tf32)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it is as small as those of one image, which large tiles would leave most SMs idle with.
+
+        Then small tiles do it, the blocks of a cluster take a part of the depth each, and an epilogue takes the sums.
+        On an H200 those of a ResNet-18 take 5 to 8 us so, with all that follows up to the next; cuDNN and a kernel 8 to
+        16.
+        """
+        c, device = self.c, self.device
+        if device.arch != "90a" or c.name != "convolve" or c.dtype not in HALVES or not c.last or c.form.groups > 1:
+            return False
+        product = self.product()
+        blocks = math.prod(Tile("mma", *_SMALL_TILES[0][:2], 64).tiles(product))
+        return product.flops <= _LITTLE * device.sms and blocks <= 3 * device.sms
+
     def tiles(self) -> list[Tile]:
         """Those that can be used, the one expected to be fastest first."""
         product = self.product()
@@ -106,7 +108,7 @@ class Plan:
         if self.c.name != "convolve_weight":
             found = [tile for tile in found if tile.split == 1]
         found.sort(key=lambda tile: expected(product, tile, self.device))
-        return [*_small_tiles(product, self.device), *found] if few(self.c, self.device) else found
+        return [*_small_tiles(product, self.device), *found] if self.is_small else found
 
     # --- launches ---------------------------------------------------------------------------------------------------
 

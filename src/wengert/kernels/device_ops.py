@@ -52,7 +52,7 @@ def absorbs(node: Node, device: Device) -> bool:
     if not is_convolution(node):
         return is_small(node)
     found = convolution(node, device.tf32)
-    return found is not None and has_work(node) and convolution_cuda.few(found, device)
+    return found is not None and has_work(node) and convolution_cuda.is_small(found, device)
 
 
 def sides(node: Node) -> tuple[int, int]:

@@ -65,12 +65,14 @@ def _of_column(kernel: Kernel, statements: Sequence[Statement], product: str, co
     found: dict[Statement, None] = {}
     known: set[str] = set()
     for s in statements:
+        if not isinstance(s, Load | Let) or s.guards:
+            continue
         if isinstance(s, Load):
             changes = s.buffer == product or kernel.buffers[s.buffer][1]
-            is_one = not (changes or s.guards) and s.index.loops() <= {kernel.outer[-1]}
+            is_one = not changes and s.index.loops() <= {kernel.outer[-1]}
         else:
-            is_one = isinstance(s, Let) and not s.guards and known.issuperset(_NAME.findall(s.text))
-        if is_one and isinstance(s, Load | Let):
+            is_one = known.issuperset(_NAME.findall(s.text))
+        if is_one:
             found[s] = None
             known.add(s.name)
     return found
