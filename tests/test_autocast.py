@@ -42,7 +42,7 @@ NEUTRAL_OPS = {  # why an op is computed in the dtype its operands meet in
     ),
     "keeps its operand's range, and has its dtype in PyTorch": _names(
         "sqrt logaddexp sin cos atan tanh asinh acosh atanh atan2 hypot sigmoid erf erfc lgamma digamma polygamma",
-        "gelu_sigmoid",
+        "gelu_sigmoid gelu_slope",
     ),
     "chooses, or adds a few, and has its operand's dtype in PyTorch": _names(
         "max min max_pool sum_pool fold scatter_add add_along logcumsumexp",

@@ -13,11 +13,12 @@ import wengert as wg
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas
-from wengert.backends.cuda.biases import biases, with_biases_first
+from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, RELU, SLOPE, finishes, with_operands_first
 from wengert.backends.plan import inlines
 from wengert.dtypes import bfloat16
 from wengert.graph import Graph
 from wengert.kernels import device_ops
+from wengert.ops.activation import gelu
 from wengert.ops.contract import matmul
 from wengert.ops.core import placeholder
 
@@ -100,58 +101,151 @@ def test_arguments_and_results_may_move_at_every_call() -> None:
 
 
 class HalfLibrary(FakeLibrary):
-    """One for bfloat16 that adds biases."""
+    """One for bfloat16 that finishes products."""
 
     def __init__(self, shape: blas.Shape) -> None:
         super().__init__((shape.m, shape.n, shape.k))
-        self.bias = shape.bias
+        self.finish, self.beside, self.is_turned = shape.finish, shape.beside, (shape.turned_x, shape.turned_y)
 
     def multiply(self, pointers: list[int]) -> None:
         m, n, k = self.shape
-        shapes = [(m, k), (k, n), *([(n,)] if self.bias else []), (m, n)]
+        first, second = ((k, m) if self.is_turned[0] else (m, k)), ((n, k) if self.is_turned[1] else (k, n))
+        shapes = [first, second, *([(n,)] if BIAS in self.finish else []), *([(m, n)] if self.beside else []), (m, n)]
         memory = [(ctypes.c_char * (2 * math.prod(s))).from_address(p) for p, s in zip(pointers, shapes)]
-        x, y, *bias, z = (np.frombuffer(held, bfloat16).reshape(s) for held, s in zip(memory, shapes))
-        z[...] = x.astype(np.float32) @ y.astype(np.float32) + (bias[0].astype(np.float32) if bias else 0)
+        x, y, *others, z = (np.frombuffer(held, bfloat16).reshape(s) for held, s in zip(memory, shapes))
+        total = _wide(x.T if self.is_turned[0] else x) @ _wide(y.T if self.is_turned[1] else y)
+        if BIAS in self.finish:
+            total += _wide(others[0])
+        if ARGUMENT in self.finish:
+            others[-1][...] = total
+        if RELU in self.finish:
+            total = np.maximum(total, 0)
+        if GELU in self.finish:
+            total = _gelu(total)
+        if SLOPE in self.finish:
+            at = _wide(others[-1]).astype(np.float64)
+            total *= (_gelu(at + 1e-4) - _gelu(at - 1e-4)) / 2e-4
+        z[...] = total
 
 
+def _wide(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float32)
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _tanh_gelu(x: wg.Tensor) -> wg.Tensor:
+    return wg.gelu(x, approximate="tanh")
+
+
+def _compare(function: Any, *arrays: np.ndarray) -> list[tuple[str, ...]]:
+    """Run a function in mixed precision on the GPU and on the host; how products were finished, in their order."""
+
+    def mixed(*values: wg.Tensor) -> Any:
+        with wg.autocast():
+            return function(*values)
+
+    on_gpu = wg.compile(mixed)
+    for _ in range(3):
+        found = on_gpu(*(wg.tensor(a, device="cuda") for a in arrays))
+    want = mixed(*map(wg.tensor, arrays))
+    for one, other in zip(wg.tree.flatten(found)[0], wg.tree.flatten(want)[0]):
+        np.testing.assert_allclose(one.to(wg.float32).numpy(), other.to(wg.float32).numpy(), rtol=0.03, atol=0.1)
+    steps = on_gpu._newest("a test").program.steps
+    return [step.vendor.finish for step in steps if step.vendor is not None and step.vendor.finish]
+
+
+@pytest.fixture
+def finishing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that finishes products."""
+    monkeypatch.setattr(blas, "candidates", lambda s, device: [HalfLibrary(s)])
+
+
+def _arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+
+
+@pytest.mark.usefixtures("finishing")
 @pytest.mark.parametrize(
-    ("then", "count"),
+    ("then", "finished"),
     [
-        (lambda product, sum, w: sum @ w, 1),
-        (lambda product, sum, w: (sum @ w, sum * 2), 0),  # one loop makes both
-        (lambda product, sum, w: wg.relu(sum) @ w, 0),  # a loop reads the sum, and adds on its way
-        (lambda product, sum, w: (sum @ w, product), 0),  # the product is wanted, too
-        (lambda product, sum, w: (w[:1, :1] @ w[:1, :1] + w[1:2, :1] @ w[:1, :1]) @ w[:1], 0),  # two products
+        (lambda product, sum, w: sum @ w, [(BIAS,)]),
+        (lambda product, sum, w: (sum @ w, sum * 2), []),  # one loop makes both
+        (lambda product, sum, w: (sum @ w, product), []),  # the product is wanted, too
+        (lambda product, sum, w: (w[:1, :1] @ w[:1, :1] + w[1:2, :1] @ w[:1, :1]) @ w[:1], []),  # two products
+        (lambda product, sum, w: wg.relu(sum) @ w, [(BIAS, RELU)]),
+        (lambda product, sum, w: wg.relu(product) @ w, [(RELU,)]),
+        (lambda product, sum, w: (wg.relu(sum) @ w, sum.sum()), []),  # a loop reads the sum
+        (lambda product, sum, w: wg.relu(sum) * 2, []),  # a loop reads the result
+        (lambda product, sum, w: wg.maximum(sum, 1.0) @ w, []),
+        (lambda product, sum, w: _tanh_gelu(sum) @ w, [(BIAS, GELU)]),
+        (lambda product, sum, w: _tanh_gelu(product) @ w, [(GELU,)]),
+        (lambda product, sum, w: (_tanh_gelu(sum) @ w, sum @ w), [(BIAS, GELU, ARGUMENT)]),
+        (lambda product, sum, w: (_tanh_gelu(product) @ w, product @ w), [(GELU, ARGUMENT)]),
+        (lambda product, sum, w: wg.gelu(sum) @ w, []),  # the exact one
+        (lambda product, sum, w: (_tanh_gelu(sum) @ w, wg.exp(sum)), []),
     ],
 )
-def test_it_adds_the_bias_to_a_product_that_is_stored(then: Any, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blas, "candidates", lambda s, device: [HalfLibrary(s)])
-    rng = np.random.default_rng(0)
-    x, w, b = (rng.normal(size=shape).astype(np.float32) for shape in ((6, N), (N, N), (N,)))
-
+def test_it_finishes_a_product_that_is_stored(then: Any, finished: list[tuple[str, ...]]) -> None:
     def function(x: wg.Tensor, w: wg.Tensor, b: wg.Tensor) -> Any:
-        with wg.autocast():
-            product = x @ w
-            return then(product, product + b.to(wg.bfloat16), w)
+        product = x @ w
+        return then(product, product + b.to(wg.bfloat16), w)
 
-    on_gpu = wg.compile(function)
-    for _ in range(3):
-        found = on_gpu(*(wg.tensor(a, device="cuda") for a in (x, w, b)))
-    want = function(*map(wg.tensor, (x, w, b)))
-    for one, other in zip(wg.tree.flatten(found)[0], wg.tree.flatten(want)[0]):
-        np.testing.assert_allclose(one.to(wg.float32).numpy(), other.to(wg.float32).numpy(), rtol=0.02, atol=0.1)
-    program = on_gpu._newest("a test").program
-    assert sum(step.vendor is not None and step.vendor.bias for step in program.steps) == count
+    assert _compare(function, *_arrays((6, N), (N, N), (N,))) == finished
 
 
-def test_a_bias_that_is_made_after_its_product_comes_first() -> None:
+@pytest.mark.usefixtures("finishing")
+@pytest.mark.parametrize("shape", [(6, N), (2, 3, N)])
+@pytest.mark.parametrize(
+    ("activation", "finished"),
+    [
+        (_tanh_gelu, [(BIAS, GELU, ARGUMENT), (SLOPE,)]),
+        (wg.relu, []),  # where the sum is positive counts for the gradient, too
+        (wg.gelu, []),
+        (lambda x: _tanh_gelu(x * 2), []),
+    ],
+)
+def test_it_finishes_the_products_of_a_training_step(
+    activation: Any, finished: list[tuple[str, ...]], shape: tuple[int, ...]
+) -> None:
+    def step(x: wg.Tensor, w: wg.Tensor, b: wg.Tensor, v: wg.Tensor, weight: wg.Tensor) -> Any:
+        def loss(w: wg.Tensor, b: wg.Tensor, v: wg.Tensor) -> wg.Tensor:
+            return (wg.linear(activation(wg.linear(x, w, b)), v).to(wg.float32) * weight).sum()
+
+        return wg.value_and_grad(loss, argnums=(0, 1, 2))(w, b, v)
+
+    arrays = _arrays(shape, (2 * N, N), (2 * N,), (3 * N, 2 * N), (3 * N,))
+    assert _compare(step, *(array * 0.5 for array in arrays)) == finished
+
+
+def test_what_finishes_a_product_comes_before_it() -> None:
     x, w, given = (placeholder(shape, bfloat16, "cuda:0") for shape in ((6, N), (N, N), (N,)))
     product = matmul(x, w)
     bias = given * 2
     total = product + bias
     graph = Graph([x, w, given], [matmul(total, w)])
-    found = biases(graph, inlines, lambda node: node.sources)
-    assert found == {product: bias}
-    nodes = with_biases_first(graph, found).nodes
+    found = finishes(graph, inlines, lambda node: node.sources, lambda node, how: True)
+    assert [(p, finish.how, finish.result, finish.operands) for p, finish in found.items()] == [
+        (product, (BIAS,), total, (bias,))
+    ]
+    nodes = with_operands_first(graph, found).nodes
     assert sorted(nodes, key=graph.nodes.index) == graph.nodes
     assert nodes.index(bias) < nodes.index(product) < nodes.index(total)
+
+
+def test_what_a_library_cannot_do_is_left() -> None:
+    x, w, bias = (placeholder(shape, bfloat16, "cuda:0") for shape in ((6, N), (N, N), (N,)))
+    total = matmul(x, w) + bias
+    graph = Graph([x, w, bias], [matmul(gelu(total, "tanh"), w), matmul(total, w)])
+    asked: list[tuple[str, ...]] = []
+
+    def can(node: Any, how: tuple[str, ...]) -> bool:
+        asked.append(how)
+        return how == (BIAS,)
+
+    found = finishes(graph, inlines, lambda node: node.sources, can)
+    assert [finish.how for finish in found.values()] == [(BIAS,)]
+    assert asked == [(BIAS, GELU, ARGUMENT), (BIAS,)]

@@ -42,6 +42,13 @@ def test_what_frees_more_than_it_takes_runs_as_soon_as_it_can() -> None:
     assert numbers(groups, [last]) == [0, 2, 1, 3]
 
 
+def test_numbers_are_made_early_but_not_first() -> None:
+    x, count, a, b, number, new = map(value, (A, (), A, A, (), A))
+    groups = [group(0, [x], a), group(1, [a], b), group(2, [count], number), group(3, [b, number], new)]
+    assert numbers(groups, [new]) == [0, 2, 1, 3]
+    assert numbers(groups, [new, number], [(count, number)], [1]) == [0, 1, 2, 3]
+
+
 def test_what_is_written_over_an_input_waits_for_its_readers_and_for_what_may_fail() -> None:
     weight, x, gradient, new, other = map(value, (A, A, A, A, A))
     groups = [group(0, [x], gradient), group(1, [gradient, weight], new), group(2, [weight], other)]

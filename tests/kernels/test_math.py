@@ -71,7 +71,7 @@ ULP = {
     "exp": 2, "expm1": 2, "log": 2, "log1p": 2, "log2": 2, "log10": 2, "sin": 2, "cos": 2, "tan": 4, "asin": 3,
     "acos": 2, "atan": 2, "atan2": 3, "sinh": 3, "cosh": 3, "tanh": 4, "asinh": 3, "acosh": 4, "atanh": 4, "erf": 3,
     "erfc": 12, "erfinv": 8, "sigmoid": 4, "pow": 2, "hypot": 2, "lgamma": 16, "digamma": 16, "polygamma": 64,
-    "gelu_sigmoid": 8,
+    "gelu_sigmoid": 8, "gelu_slope": 8,
 }  # fmt: skip
 # results near 0 are differences of large numbers: there the error is that of the terms
 TERMS: dict[str, Callable[..., Any]] = {
@@ -79,6 +79,7 @@ TERMS: dict[str, Callable[..., Any]] = {
     "lgamma": lambda x: 1 + np.minimum(np.abs(x), 1e30) * np.log1p(np.minimum(np.abs(x), 1e30)),
     "digamma": lambda x: 1 + 1 / np.maximum(np.abs(x - np.round(x)), 1e-300),
     "gelu_sigmoid": lambda x: np.abs(x) / (1 + np.exp(-1.6 * x - 0.0714 * x**3)) * np.minimum(1 + np.abs(x) ** 3, 1e3),
+    "gelu_slope": lambda x: (1 + np.abs(x) ** 3) ** 2 / (1 + np.exp(-1.6 * x - 0.0714 * x**3)) + 1e-35,
     "polygamma": lambda x: 1 + 1 / np.maximum(np.abs(x - np.round(x)), 1e-100) ** 3,
 }
 # the sign of a zero is not promised: the larger of -0.0 and 0.0, nothing times infinity, from 0.0 towards -0.0

@@ -183,6 +183,8 @@ def table() -> dict[str, Callable[..., Expression]]:
     choose = lambda condition, a, b: s.Piecewise((a, condition), (b, True))  # noqa: E731
     number = lambda x: choose(x, 1, 0) if _is_truth(x) else x  # noqa: E731
     truth = lambda x: x if _is_truth(x) else s.Ne(x, 0)  # noqa: E731
+    place = s.Dummy("x")
+    gelu = place / (1 + s.exp(-s.sqrt(8 / s.pi) * (place + s.Float("0.044715") * place**3)))
     plain: dict[str, Callable[..., Expression]] = {
         "add": lambda a, b: a + b,
         "subtract": lambda a, b: a - b,
@@ -223,7 +225,8 @@ def table() -> dict[str, Callable[..., Expression]]:
         "isnan": lambda x: s.false,
         "isinf": lambda x: s.false,
         "sigmoid": lambda x: 1 / (1 + s.exp(-x)),
-        "gelu_sigmoid": lambda x: x / (1 + s.exp(-s.sqrt(8 / s.pi) * (x + s.Float("0.044715") * x**3))),
+        "gelu_sigmoid": lambda x: gelu.subs(place, x),
+        "gelu_slope": lambda x: gelu.diff(place).subs(place, x),
         "lgamma": s.loggamma,
         "stop_gradient": s.Function("stop_gradient"),
     }

@@ -74,7 +74,7 @@ def _is_call(node: Node) -> bool:
     return not _is_pointwise(node) and node.op.name not in REDUCTIONS and node.op.name not in ("pick", "pack")
 
 
-def _is_relu(node: Node) -> bool:
+def is_relu(node: Node) -> bool:
     """Whether a node is 0 where its argument is at most 0, and its argument elsewhere."""
     if node.op.name != "where" or node.sources[0].op.name != "less_equal":
         return False
@@ -155,7 +155,7 @@ class _Model:
     def kept_relus(self) -> list[Node]:
         """The relus whose results are kept, and something else for nothing but the signs of their arguments."""
         early = self.graph.nodes[: self.peak + 1]
-        relus = {node.sources[0]: node for node in early if _is_relu(node) and self._is_late(node)}
+        relus = {node.sources[0]: node for node in early if is_relu(node) and self._is_late(node)}
         for sign in {s for node in early for s in node.sources if s in relus and relus[s] is not node} | self.kept:
             relus.pop(sign, None)
         ends = self._ends(relus)

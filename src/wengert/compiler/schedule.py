@@ -3,7 +3,8 @@
 In: groups in an order that is right, each after those it needs. Out: the same groups in another. It is that of the
 user's program, each group right after what it still needs, so that what is computed again for a later part of a
 backward pass waits until then; but a group that frees more memory than it takes runs as soon as it can: the product
-that gives a weight's gradient, with the update that uses it up, is the last to read an activation.
+that gives a weight's gradient, with the update that uses it up, is the last to read an activation. So does one that
+makes numbers, such as the count of an optimizer's steps: they take no room, and what needs them can be put anywhere.
 
 An update that is to be written over its old value waits for all that read that, and for whatever may fail.
 """
@@ -86,6 +87,7 @@ class _Order:
         outputs = {storage(node) for node in graph.outputs}
         made = {root for group in groups for root in group.stored} - outputs
         self.takes = [sum(_bytes(root) for root in group.stored if root in made) for group in groups]
+        self.makes_numbers = [all(map(_is_number, group.stored)) for group in groups]
         self.reads = [{storage(read.leaf) for read in group.reads} & made for group in groups]
         self.readers: dict[Node, set[int]] = {}
         for number, values in enumerate(self.reads):
@@ -97,8 +99,7 @@ class _Order:
 
     def found(self) -> list[int] | None:
         """The order, or None if the groups wait for each other in a circle."""
-        for number in range(len(self.done)):
-            self._consider(number)
+        self._consider(*range(len(self.done)))
         self._run_eager()
         for number in sorted(range(len(self.done)), key=self.rank.__getitem__):
             if not self._run_with_needs(number):
@@ -141,13 +142,20 @@ class _Order:
         for other in self.needed_by[number]:
             self.missing[other] -= 1
             self._consider(other)
+        if len(self.order) == 1:
+            self._consider(*range(len(self.done)))
 
-    def _consider(self, number: int) -> None:
-        """Note a group that can run and frees more than it takes."""
-        if not self.missing[number] and not self.done[number]:
-            freed = sum(_bytes(value) for value in self.reads[number] if len(self.readers[value]) == 1)
-            if freed > self.takes[number]:
-                heappush(self.eager, (self.rank[number], number))
+    def _consider(self, *numbers: int) -> None:
+        """Note groups that can run and free more than they take, or make numbers: these not before all others."""
+        for number in numbers:
+            if not self.missing[number] and not self.done[number]:
+                freed = sum(_bytes(value) for value in self.reads[number] if len(self.readers[value]) == 1)
+                if freed > self.takes[number] or (self.makes_numbers[number] and self.order):
+                    heappush(self.eager, (self.rank[number], number))
+
+
+def _is_number(node: Node) -> bool:
+    return not isinstance(node.dtype, tuple) and node.size == 1
 
 
 def _bytes(node: Node) -> int:

@@ -17,7 +17,7 @@ _DEAR = frozenset(
     (
         *("exp", "expm1", "log", "log1p", "log2", "log10", "pow", "logaddexp", "sigmoid", "hypot", "random_bits"),
         *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-        *("erf", "erfc", "erfinv", "lgamma", "digamma", "polygamma", "gelu_sigmoid"),
+        *("erf", "erfc", "erfinv", "lgamma", "digamma", "polygamma", "gelu_sigmoid", "gelu_slope"),
     )
 )
 _DIVIDING = frozenset(("divide", "sqrt", "reciprocal", "floor_divide", "remainder"))

@@ -14,7 +14,7 @@ from wengert.errors import ArgumentError, DTypeError
 from wengert.graph import Node, recording
 from wengert.ops.core import LITERAL, Argument, as_node, cast, literal, operand, operands
 from wengert.ops.op import Op, at_precision
-from wengert.ops.recorders import Binary, Elementwise, Unary, add, negative, weigh, wrapping
+from wengert.ops.recorders import Binary, Elementwise, Unary, add, negative, weigh, weigh_arrays, wrapping
 from wengert.ops.tables import ARITHMETIC, SMOOTH, SMOOTH_REAL, same, to_bool
 
 # `add`, `negative` and `weigh` come with the recorders, whose rules are made of them.
@@ -421,7 +421,7 @@ sigmoid: Unary = Unary(
     "sigmoid", _sigmoid, (lambda y, x: y * (1 - y),), SMOOTH_REAL, "The logistic function.", c="sigmoid"
 )
 
-# --- gelu by the logistic function, a primitive because one factor is its whole derivative -------------------------
+# --- gelu by the logistic function, a primitive because one factor is its whole derivative: a primitive, too ---------
 
 _GELU, _GELU_CUBED = float(np.sqrt(8 / np.pi)), float(np.sqrt(8 / np.pi) * 0.044715)
 
@@ -431,16 +431,34 @@ def _gelu_sigmoid(x: Any) -> Any:
         return x * _sigmoid(x * (_GELU + _GELU_CUBED * (x * x)))
 
 
-def _gelu_slope(y: Node, x: Node) -> Node:
-    s = sigmoid(x * (_GELU + _GELU_CUBED * (x * x)))
-    return s + weigh(s * (1 - s), x * (_GELU + 3 * _GELU_CUBED * (x * x)))
+def _gelu_slope(x: Any) -> Any:
+    with np.errstate(over="ignore", invalid="ignore"):
+        s = _sigmoid(x * (_GELU + _GELU_CUBED * (x * x)))
+        return s + weigh_arrays(s * (1 - s), x * (_GELU + 3 * _GELU_CUBED * (x * x)))
 
+
+def _gelu_bend(y: Node, x: Node) -> Node:
+    s = sigmoid(x * (_GELU + _GELU_CUBED * (x * x)))
+    rate = _GELU + 3 * _GELU_CUBED * (x * x)
+    return weigh(s * (1 - s), 2 * rate + 6 * _GELU_CUBED * (x * x) + x * (rate * rate) * (1 - 2 * s))
+
+
+_SIGMOID = f"wg_sigmoid_{{t}}({{0}} * (({{T}}){_GELU!r} + ({{T}}){_GELU_CUBED!r} * ({{0}} * {{0}})))"
+_RATE = f"({{0}} * (({{T}}){_GELU!r} + ({{T}}){3 * _GELU_CUBED!r} * ({{0}} * {{0}})))"
 
 gelu_sigmoid: Unary = Unary(
     "gelu_sigmoid",
     _gelu_sigmoid,
-    (_gelu_slope,),
+    (lambda y, x: gelu_slope(x),),
     SMOOTH_REAL,
     "`x` times the logistic function of `sqrt(8 / pi) * (x + 0.044715 * x ** 3)`.",
-    c=f"({{0}} * wg_sigmoid_{{t}}({{0}} * (({{T}}){_GELU!r} + ({{T}}){_GELU_CUBED!r} * ({{0}} * {{0}}))))",
+    c=f"({{0}} * {_SIGMOID})",
+)
+gelu_slope: Unary = Unary(
+    "gelu_slope",
+    _gelu_slope,
+    (_gelu_bend,),
+    SMOOTH_REAL,
+    "The derivative of `gelu_sigmoid` at `x`.",
+    c=f"({_SIGMOID} + wg_weigh_{{t}}({_SIGMOID} * (1 - {_SIGMOID}), {_RATE}))",
 )

@@ -6,7 +6,7 @@ graphs      graphs as a GPU takes them
 candidates  who carries out a group: our own kernels, or a library
 blas, dnn, dnn_attention    the libraries: cuBLASLt, cuDNN
 choices, tuning             which candidate won when they were timed
-together, margins, totals, biases    steps that become one, and what a step brings along
+together, margins, totals, finishes   steps that become one, and what a step brings along
 inplace     results in the place of operands
 program     the steps of a graph, and their memory
 order       which of them wait for which

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, RELU, SLOPE
 from wengert.dtypes import bfloat16, float16, float32, float64
 from wengert.errors import CudaError
 from wengert.kernels.opaque import Product
@@ -23,8 +24,8 @@ WORKSPACE = 32 << 20  # bytes that an algorithm may work in
 SUGGESTED = 8  # algorithms that the heuristic is asked for
 DTYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # as CUDA numbers them
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_TF32 = 68, 70, 77
-_TRANSPOSED_A, _TRANSPOSED_B, _EPILOGUE, _BIAS_AT = 3, 4, 7, 8  # attributes of an operation
-_ADD_BIAS = 4  # an epilogue
+_TRANSPOSED_A, _TRANSPOSED_B, _EPILOGUE, _BIAS_AT, _BESIDE_AT, _BESIDE_STEP = 3, 4, 7, 8, 11, 12  # of an operation
+_EPILOGUES = {RELU: 2, BIAS: 4, GELU: 32, ARGUMENT: 128, SLOPE: 64 | 128}  # what a product is finished by, added up
 _BATCH_COUNT, _BATCH_STEP = 5, 6  # of a layout
 _WORKSPACE_LIMIT, _REDUCTIONS = 1, 3  # of a preference
 SHORT = 1024  # terms of a sum up to which storing the results takes a good part of the time
@@ -116,12 +117,17 @@ class Shape:
     dtype: np.dtype[Any]
     result: np.dtype[Any]
     tf32: bool = False
-    bias: bool = False  # whether a row is added to each of the result's
+    finish: tuple[str, ...] = ()  # what is done with the result before it is stored
+
+    @property
+    def beside(self) -> bool:
+        """Whether a matrix of the result's size is read or written besides."""
+        return ARGUMENT in self.finish or SLOPE in self.finish
 
 
-def shape_of(p: Product, result: np.dtype[Any], tf32: bool, bias: bool = False) -> Shape:
+def shape_of(p: Product, result: np.dtype[Any], tf32: bool, finish: tuple[str, ...] = ()) -> Shape:
     """The shape of a product whose result has this dtype."""
-    return Shape(p.batch, p.m, p.n, p.k, p.turned_x, p.turned_y, p.step_x, p.step_y, p.x.dtype, result, tf32, bias)
+    return Shape(p.batch, p.m, p.n, p.k, p.turned_x, p.turned_y, p.step_x, p.step_y, p.x.dtype, result, tf32, finish)
 
 
 class Matmul:
@@ -132,13 +138,13 @@ class Matmul:
     def __init__(self, shape: Shape, described: Described, algorithm: np.ndarray[Any, Any], number: int) -> None:
         self.shape, self.described, self.algorithm = shape, described, algorithm
         self.workspace = int(algorithm["workspace"].item())
-        self.name = f"cuBLASLt #{number}" + (" with bias" if shape.bias else "")
+        self.name = f"cuBLASLt #{number}" + (f" with {', '.join(shape.finish)}" if shape.finish else "")
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put the product of the first two on the stream, into the last; the bias, if any, lies between."""
-        x, y, *bias, result = pointers
+        """Put the product of the first two on the stream, into the last; what finishes it lies between."""
+        x, y, *others, result = pointers
         d = self.described
-        d.set_bias(*bias)
+        d.set_others(others)
         _there().call(
             "Matmul",
             d.handle,
@@ -173,9 +179,12 @@ class Described:
         self.operation = lt.create("MatmulDesc", compute, DTYPES[scale])
         for attribute, turned in ((_TRANSPOSED_A, s.turned_y), (_TRANSPOSED_B, s.turned_x)):
             lt.set("MatmulDesc", self.operation, attribute, np.int32(turned))
-        if s.bias:
-            lt.set("MatmulDesc", self.operation, _EPILOGUE, np.int32(_ADD_BIAS))
-            self.set_bias(1 << 12)  # the heuristic looks at how it is aligned
+        self.others = [*([_BIAS_AT] if BIAS in s.finish else []), *([_BESIDE_AT] if s.beside else [])]
+        if s.finish:
+            lt.set("MatmulDesc", self.operation, _EPILOGUE, np.int32(sum(_EPILOGUES[word] for word in s.finish)))
+            self.set_others([1 << 12] * len(self.others))  # the heuristic looks at how they are aligned
+        if s.beside:
+            lt.set("MatmulDesc", self.operation, _BESIDE_STEP, np.int64(s.n))
         self.layouts = [
             _layout(s.dtype, (s.k, s.n) if s.turned_y else (s.n, s.k)),
             _layout(s.dtype, (s.m, s.k) if s.turned_x else (s.k, s.m)),
@@ -186,10 +195,10 @@ class Described:
                 lt.set("MatrixLayout", layout, _BATCH_COUNT, np.int32(s.batch))
                 lt.set("MatrixLayout", layout, _BATCH_STEP, np.int64(step))
 
-    def set_bias(self, *pointers: int) -> None:
-        """Where the bias lies, if there is one."""
-        for pointer in pointers:
-            _there().set("MatmulDesc", self.operation, _BIAS_AT, np.uint64(pointer))
+    def set_others(self, pointers: Sequence[int]) -> None:
+        """Where the bias lies, if there is one, and the matrix beside the result."""
+        for attribute, pointer in zip(self.others, pointers):
+            _there().set("MatmulDesc", self.operation, attribute, np.uint64(pointer))
 
     def algorithms(self, count: int) -> list[np.ndarray[Any, Any]]:
         """What the heuristic suggests, best first."""
@@ -215,6 +224,8 @@ def candidates(shape: Shape, device: int) -> list[Matmul]:
     """The algorithms that cuBLASLt suggests for a product, best first; none where it cannot do it or is not there."""
     if library() is None or shape.dtype not in DTYPES or shape.result not in DTYPES or not shape.k:
         return []
+    if shape.beside and shape.batch > 1:
+        return []
     described = Described(shape, device)
     try:
         found = described.algorithms(SUGGESTED)
@@ -229,9 +240,9 @@ def preferred(shape: Shape, waves: Sequence[float]) -> int:
     """Which algorithm goes first, by how often each fills the device: the more often, the smaller its tiles.
 
     The heuristic likes large tiles. Where sums are short, smaller ones, of which a block works on one while it stores
-    another, are faster: by 7 to 13% in GPT-2's products over 768 features on an H200.
+    another, are faster: by 7 to 13% in GPT-2's products over 768 features on an H200. Not so where it stores two.
     """
     is_short = SHORT // 4 <= shape.k <= SHORT and shape.m * shape.n >= 1 << 23
-    if shape.dtype not in (float16, bfloat16) or not is_short:
+    if shape.dtype not in (float16, bfloat16) or not is_short or ARGUMENT in shape.finish:
         return 0
     return max((i for i, count in enumerate(waves) if count * LEAST <= waves[0]), key=lambda i: waves[i], default=0)

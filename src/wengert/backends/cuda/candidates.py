@@ -14,9 +14,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from wengert.backends.cuda import blas, dnn, dnn_attention
-from wengert.backends.cuda.biases import bias_of
 from wengert.backends.cuda.choices import Choice, choices_of
 from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.finishes import Finish
 from wengert.backends.plan import loops, lowered, naming
 from wengert.compiler.groups import Group, Plan, storage
 from wengert.graph import Node
@@ -84,17 +84,19 @@ def is_hosted(node: Node, device: str, figures: Device) -> bool:
     return not any(vendor.works for vendor in _vendors(node, device, figures.tf32))
 
 
-def adds_bias(node: Node, device: str, figures: Device) -> bool:
-    """Whether a library carries out a matrix product and adds a bias to it."""
-    return not device_ops.is_small(node) and bool(_vendors(node, device, figures.tf32, bias=True))
+def is_finished(node: Node, how: tuple[str, ...], device: str, figures: Device) -> bool:
+    """Whether a library carries out a matrix product and finishes it so."""
+    return not device_ops.is_small(node) and bool(_vendors(node, device, figures.tf32, finish=how))
 
 
-def _vendors(node: Node, device: str, tf32: bool, keeper: Node | None = None, bias: bool = False) -> Sequence[Any]:
+def _vendors(
+    node: Node, device: str, tf32: bool, keeper: Node | None = None, finish: tuple[str, ...] = ()
+) -> Sequence[Any]:
     """What the libraries suggest for an op, best first; `keeper`: the attention that keeps what backward wants.
 
-    `bias`: for a matrix product and a bias added to it.
+    `finish`: for a matrix product that is finished so.
     """
-    shape = _shape(node, tf32, keeper, bias)
+    shape = _shape(node, tf32, keeper, finish)
     if shape is None:
         return ()
     if node.op.name == "matmul":
@@ -105,10 +107,10 @@ def _vendors(node: Node, device: str, tf32: bool, keeper: Node | None = None, bi
     return found[:SUGGESTED]
 
 
-def _shape(node: Node, tf32: bool, keeper: Node | None = None, bias: bool = False) -> Any:
+def _shape(node: Node, tf32: bool, keeper: Node | None = None, finish: tuple[str, ...] = ()) -> Any:
     """An op in a library's terms; None where there is none that does it."""
     if node.op.name == "matmul":
-        return blas.shape_of(product(node), node.dtype, tf32, bias) if node.size and is_even(node) else None
+        return blas.shape_of(product(node), node.dtype, tf32, finish) if node.size and is_even(node) else None
     if is_convolution(node):
         return dnn.shape_of(node, tf32)
     return dnn_attention.shape_of(node, keeper) if node.op.name in dnn_attention.ATTENTIONS else None
@@ -122,10 +124,11 @@ class Candidates:
         plan: Plan,
         taken: Mapping[Node, Node],
         picks: Mapping[Node, Mapping[int, Node]],
+        finishes: Mapping[Node, Finish],
         device: str,
         figures: Device,
     ) -> None:
-        self.plan, self.taken, self.picks = plan, taken, picks
+        self.plan, self.taken, self.picks, self.finishes = plan, taken, picks, finishes
         self.device, self.figures, self.driver = device, figures, opened(device)
         self.choices = choices_of(self.driver)
         self.alike = Alike()
@@ -249,12 +252,12 @@ class Candidates:
         return Step(work, None, names, *self._with_kept(node, reads, writes))
 
     def _products(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
-        """A product or convolution with what takes its sums: in our kernel, or after a library's; a bias within it."""
+        """A product or convolution with what takes its sums: in a library's call or our kernel, or after a call."""
         node, tf32 = group.roots[0], self.figures.tf32
-        bias = bias_of(group.epilogue[0], node) if len(group.epilogue) == 1 and node not in group.stored else None
-        if bias is not None:
-            for vendor in _vendors(node, self.device, tf32, bias=True):
-                yield Candidate(vendor.name, partial(self._biased, group, reads, bias, vendor))
+        finish = self.finishes.get(node)
+        if finish is not None and {*group.stored} == {finish.result, *finish.kept}:
+            for vendor in _vendors(node, self.device, tf32, finish=finish.how):
+                yield Candidate(vendor.name, partial(self._finished, group, reads, finish, vendor))
         ours = (
             Candidate(_named(tile), partial(self._product, group, reads, tile, None))
             for tile in device_ops.tiles(node, self.figures)[:OWN]
@@ -265,9 +268,10 @@ class Candidates:
         )
         yield from chain(ours, theirs) if device_ops.absorbs(node, self.figures) else chain(theirs, ours)
 
-    def _biased(self, group: Group, reads: list[Node], bias: Node, vendor: Any) -> Step | None:
+    def _finished(self, group: Group, reads: list[Node], finish: Finish, vendor: Any) -> Step | None:
         p = product(group.roots[0])
-        names = {f"value{i}": storage(x) for i, x in enumerate((p.x, p.y, bias, group.epilogue[0]))}
+        values = (p.x, p.y, *finish.operands, *finish.kept, finish.result)
+        names = {f"value{i}": storage(value) for i, value in enumerate(values)}
         return Step(None, None, names, reads, list(group.stored), vendor, tuple(names)) if vendor.works else None
 
     def _product(self, group: Group, reads: list[Node], tile: Tile | None, vendor: Any) -> Step | None:

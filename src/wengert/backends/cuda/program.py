@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.cuda import told
-from wengert.backends.cuda.biases import biases, with_biases_first
-from wengert.backends.cuda.candidates import Candidates, Step, adds_bias, is_hosted
+from wengert.backends.cuda.candidates import Candidates, Step, is_finished, is_hosted
 from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.finishes import finishes, with_operands_first
 from wengert.backends.cuda.graphs import device_of, on_host_alone, with_own_outputs
 from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.margins import with_margins
@@ -76,15 +76,15 @@ class Program:
         self.seconds: dict[str, float] = {}
         start = perf_counter()
         is_inlined = cache(inlines)
-        found = biases(graph, is_inlined, self._read)
-        self.biases = {node: bias for node, bias in found.items() if adds_bias(node, self.device, self.figures)}
-        self.graph = graph = with_biases_first(graph, self.biases)
+        can = partial(is_finished, device=self.device, figures=self.figures)
+        self.finishes = finishes(graph, is_inlined, self._read, can)
+        self.graph = graph = with_operands_first(graph, self.finishes)
         self.plan: Plan = fuse(graph, is_inlined, self._operands, self._absorbs, launches=True)
         self.seconds["fuse"] = perf_counter() - start
         self.taken = self._donations(pairs)
         self.external, self.constants, self.made, self.slots = buffers(graph, self.plan, self.taken)
         self._plan_results()
-        candidates = Candidates(self.plan, self.taken, self.picks, self.device, self.figures)
+        candidates = Candidates(self.plan, self.taken, self.picks, self.finishes, self.device, self.figures)
         self.tuned = tune(candidates, self.plan.groups, tuning) if tuning else None
         steps = [candidates.step(group) for group in self.plan.groups]
         steps = with_totals(with_margins(steps, self.taken, self.figures), self.taken, candidates)
@@ -122,11 +122,11 @@ class Program:
         return [k for k, node in made if self._is_hosted(node.sources[0] if node.op.name == "pick" else node)]
 
     def _operands(self, node: Node) -> Sequence[Node]:
-        return (*self._read(node), self.biases[node]) if node in self.biases else self._read(node)
+        return (*self._read(node), *self.finishes[node].operands) if node in self.finishes else self._read(node)
 
     def _absorbs(self, node: Node) -> bool:
         """Whether the op after a node may be part of its kernel."""
-        return device_ops.absorbs(node, self.figures) or node in self.biases
+        return device_ops.absorbs(node, self.figures) or node in self.finishes
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -420,7 +420,7 @@ class _Stretch(NamedTuple):
 
 
 def _read_by(node: Node, is_hosted: Callable[[Node], bool]) -> Sequence[Node]:
-    """What an op reads from memory, but for a bias that is added to it."""
+    """What an op reads from memory, but for what finishes it."""
     return node.sources if is_hosted(node) else device_ops.operands(node)
 
 

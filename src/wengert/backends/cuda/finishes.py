@@ -1,0 +1,139 @@
+"""Finishes: what a library does with a matrix product before it stores it, which saves passes over it.
+
+In: a graph. Out: for each product in half precision that is only there to be finished, how: a bias is added, relu or
+gelu (by tanh) applied, or the product multiplied by the slope of gelu at a value that lies in memory, as its gradient
+is. What is finished must be a value that another op reads from memory: a loop that reads it does as much on its way. A
+bias alone is added where it saves a pass: where a loop would add it to store the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from wengert.compiler.groups import storage
+from wengert.compiler.remat import is_relu
+from wengert.dtypes import HALF
+from wengert.graph import Graph, Node
+from wengert.ops.elementwise import gelu_sigmoid, gelu_slope
+
+BIAS, RELU, GELU, ARGUMENT, SLOPE = "bias", "relu", "gelu", "its argument", "the slope of gelu"
+
+
+class Finish(NamedTuple):
+    """How a product is finished, in words; what is stored then, what is read for it, and what is stored besides."""
+
+    how: tuple[str, ...]
+    result: Node
+    operands: tuple[Node, ...] = ()
+    kept: tuple[Node, ...] = ()
+
+
+def finishes(
+    graph: Graph,
+    is_loop: Callable[[Node], bool],
+    operands: Callable[[Node], Iterable[Node]],
+    can: Callable[[Node, tuple[str, ...]], bool],
+) -> dict[Node, Finish]:
+    """The finishes by their products; `operands` says what an op that is no loop reads from memory, `can` whether a
+    library finishes a product so.
+    """
+    found: dict[Node, Finish] = {}
+    readers = _readers(graph)
+    read = {storage(x) for node in graph.nodes if not is_loop(node) for x in operands(node)}
+
+    def take(product: Node, finish: Finish) -> None:
+        if product not in found and can(product, finish.how):
+            found[product] = finish
+
+    for node in graph.nodes:
+        product, at = _times_slope(node) if node in read else (None, None)
+        if product is not None and at is not None and len(readers[product]) == 1:
+            take(product, Finish((SLOPE,), node, (at,)))
+    read.update(at for finish in found.values() for at in finish.operands)
+    for node in graph.nodes:
+        how, argument, path = _activation(node) if node in read else ("", node, [])
+        product, bias = _summands(argument) if how else (None, None)
+        is_kept = how == GELU and argument in read
+        is_alone = readers.get(argument) == path and all(len(readers[x]) == 1 for x in path if x not in (None, node))
+        if product is not None and (is_kept or is_alone) and (bias is None or len(readers[product]) == 1):
+            words = (*([BIAS] if bias else []), how, *([ARGUMENT] if is_kept else []))
+            take(product, Finish(words, node, (storage(bias),) if bias else (), (argument,) if is_kept else ()))
+    for node in graph.nodes:
+        product, bias = _summands(node) if node in read else (None, None)
+        if product is not None and bias is not None and len(readers[product]) == 1:
+            take(product, Finish((BIAS,), node, (storage(bias),)))
+    return found
+
+
+def _readers(graph: Graph) -> dict[Node, list[Node | None]]:
+    """Who reads each value, as often as it does; None is whoever gets the outputs."""
+    found: dict[Node, list[Node | None]] = {}
+    for node in graph.nodes:
+        for source in node.sources:
+            found.setdefault(source, []).append(node)
+    for node in graph.outputs:
+        found.setdefault(node, []).append(None)
+    return found
+
+
+# --- forms ----------------------------------------------------------------------------------------------------------
+
+
+def _summands(total: Node) -> tuple[Node | None, Node | None]:
+    """The product in half precision that a value is, or that a row is added to each row of for it; and that row."""
+    if total.dtype not in HALF:
+        return None, None
+    if total.op.name == "matmul":
+        return total, None
+    products = [source for source in total.sources if source.op.name == "matmul"]
+    if total.op.name != "add" or len(products) != 1:
+        return None, None
+    (product,) = products
+    bias = next(source for source in total.sources if source is not product)
+    is_a_row = bias.shape[-1:] == product.shape[-1:] == (bias.size,)
+    same = bias.dtype is product.dtype is total.dtype and total.shape == product.shape
+    return (product, bias) if is_a_row and same else (None, None)
+
+
+def _activation(node: Node) -> tuple[str, Node, list[Node | None]]:
+    """Which activation a value is of what, and who reads that for it; no name where it is none."""
+    if is_relu(node):
+        condition, _, x = node.sources
+        return RELU, x, [condition, node]
+    if node.op.name == "cast" and node.sources[0].op is gelu_sigmoid:
+        wide = node.sources[0].sources[0]
+        if wide.op.name == "cast" and wide.sources[0].dtype is node.dtype:
+            return GELU, wide.sources[0], [wide]
+    return "", node, []
+
+
+def _times_slope(node: Node) -> tuple[Node | None, Node | None]:
+    """The product in half precision that a value is the product of with the slope of gelu at a value; and that one."""
+    if node.op.name != "cast" or node.dtype not in HALF or node.sources[0].op.name != "weigh":
+        return None, None
+    wide, slope = node.sources[0].sources
+    if wide.op.name != "cast" or slope.op is not gelu_slope or slope.sources[0].op.name != "cast":
+        return None, None
+    product, at = wide.sources[0], slope.sources[0].sources[0]
+    is_product = product.op.name == "matmul" and product.shape == at.shape
+    return (product, at) if is_product and product.dtype is at.dtype is node.dtype else (None, None)
+
+
+# --- order ----------------------------------------------------------------------------------------------------------
+
+
+def with_operands_first(graph: Graph, found: Mapping[Node, Finish]) -> Graph:
+    """The graph in an order in which what is read to finish a product comes before it."""
+    place = {node: k for k, node in enumerate(graph.nodes)}
+    order: dict[Node, None] = {}
+    for node in graph.nodes:
+        before: set[Node] = set()
+        agenda = list(found[node].operands) if node in found else []
+        while agenda:
+            other = agenda.pop()
+            if other in place and other not in order and other not in before:
+                before.add(other)
+                agenda.extend(other.sources)
+        order.update(dict.fromkeys([*sorted(before, key=place.__getitem__), node]))
+    return Graph(graph.inputs, graph.outputs, nodes=list(order)) if found else graph
