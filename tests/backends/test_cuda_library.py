@@ -12,7 +12,8 @@ import pytest
 import wengert as wg
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import blas
+from wengert.backends.cuda import blas, program
+from wengert.backends.cuda.candidates import Candidate, Candidates
 from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, RELU, SLOPE, finishes, with_operands_first
 from wengert.backends.plan import inlines
 from wengert.dtypes import bfloat16
@@ -105,6 +106,7 @@ class HalfLibrary(FakeLibrary):
 
     def __init__(self, shape: blas.Shape) -> None:
         super().__init__((shape.m, shape.n, shape.k))
+        self.name = ", ".join(["fake", *shape.finish])
         self.finish, self.beside, self.is_turned = shape.finish, shape.beside, (shape.turned_x, shape.turned_y)
 
     def multiply(self, pointers: list[int]) -> None:
@@ -159,8 +161,9 @@ def _compare(function: Any, *arrays: np.ndarray) -> list[tuple[str, ...]]:
 
 @pytest.fixture
 def finishing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library that finishes products."""
+    """A library that finishes products, and was timed."""
     monkeypatch.setattr(blas, "candidates", lambda s, device: [HalfLibrary(s)])
+    monkeypatch.setattr(program, "was_timed", lambda *_: True)
 
 
 def _arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -219,6 +222,35 @@ def test_it_finishes_the_products_of_a_training_step(
 
     arrays = _arrays(shape, (2 * N, N), (2 * N,), (3 * N, 2 * N), (3 * N,))
     assert _compare(step, *(array * 0.5 for array in arrays)) == finished
+
+
+def _mlp(x: wg.Tensor, w: wg.Tensor, b: wg.Tensor, v: wg.Tensor) -> Any:
+    def loss(w: wg.Tensor) -> wg.Tensor:
+        return wg.linear(_tanh_gelu(wg.linear(x, w, b)), v).to(wg.float32).sum()
+
+    return wg.value_and_grad(loss)(w)
+
+
+def test_what_may_not_pay_is_done_where_it_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "candidates", lambda s, device: [HalfLibrary(s)])
+    arrays = [array * 0.5 for array in _arrays((6, N), (2 * N, N), (2 * N,), (3 * N, 2 * N))]
+    assert _compare(_mlp, *arrays) == []
+    asked: list[Any] = []
+    monkeypatch.setattr(program, "was_timed", lambda node, device, figures: not asked.append(node))
+    assert _compare(_mlp, *arrays) == [(BIAS, GELU, ARGUMENT), (SLOPE,)]
+    assert asked
+
+
+@pytest.mark.usefixtures("finishing")
+def test_a_bias_may_be_added_and_gelu_left_to_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    of, name = Candidates.of, f"fake, {BIAS}, then loops"
+
+    def wanted_first(self: Candidates, group: Any) -> list[Candidate]:
+        return sorted(of(self, group), key=lambda candidate: candidate.name != name)
+
+    monkeypatch.setattr(Candidates, "of", wanted_first)
+    arrays = [array * 0.5 for array in _arrays((6, N), (2 * N, N), (2 * N,), (3 * N, 2 * N))]
+    assert _compare(_mlp, *arrays) == [(BIAS,), (SLOPE,)]  # and without: that with gelu and its argument
 
 
 def test_what_finishes_a_product_comes_before_it() -> None:

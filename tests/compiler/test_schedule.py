@@ -11,7 +11,7 @@ import wengert as wg
 from wengert.backends.toolchain import compiler
 from wengert.compiler.groups import Group, Read
 from wengert.compiler.places import Place
-from wengert.compiler.schedule import schedule
+from wengert.compiler.schedule import LARGE, schedule
 from wengert.graph import Graph, Node
 from wengert.ops.core import placeholder
 
@@ -43,10 +43,11 @@ def test_what_frees_more_than_it_takes_runs_as_soon_as_it_can() -> None:
 
 
 def test_numbers_are_made_early_but_not_first() -> None:
-    x, count, a, b, number, new = map(value, (A, (), A, A, (), A))
-    groups = [group(0, [x], a), group(1, [a], b), group(2, [count], number), group(3, [b, number], new)]
-    assert numbers(groups, [new]) == [0, 2, 1, 3]
-    assert numbers(groups, [new, number], [(count, number)], [1]) == [0, 1, 2, 3]
+    for size, found in ((LARGE // 4, [0, 2, 1, 3]), (LARGE // 4 - 1, [0, 1, 2, 3])):
+        x, count, a, b, number, new = map(value, ((size,), (), (size,), (size,), (), (size,)))
+        groups = [group(0, [x], a), group(1, [a], b), group(2, [count], number), group(3, [b, number], new)]
+        assert numbers(groups, [new]) == found
+        assert numbers(groups, [new, number], [(count, number)], [1]) == [0, 1, 2, 3]
 
 
 def test_what_is_written_over_an_input_waits_for_its_readers_and_for_what_may_fail() -> None:

@@ -4,7 +4,8 @@ In: groups in an order that is right, each after those it needs. Out: the same g
 user's program, each group right after what it still needs, so that what is computed again for a later part of a
 backward pass waits until then; but a group that frees more memory than it takes runs as soon as it can: the product
 that gives a weight's gradient, with the update that uses it up, is the last to read an activation. So does one that
-makes numbers, such as the count of an optimizer's steps: they take no room, and what needs them can be put anywhere.
+makes numbers, such as the count of an optimizer's steps: they take no room, and what needs them can be put anywhere. A
+program of small values keeps its order.
 
 An update that is to be written over its old value waits for all that read that, and for whatever may fail.
 """
@@ -16,6 +17,8 @@ from heapq import heappop, heappush
 
 from wengert.compiler.groups import Group, storage
 from wengert.graph import Graph, Node
+
+LARGE = 1 << 22  # bytes of a value from which it counts when it is freed
 
 
 def schedule(
@@ -87,7 +90,8 @@ class _Order:
         outputs = {storage(node) for node in graph.outputs}
         made = {root for group in groups for root in group.stored} - outputs
         self.takes = [sum(_bytes(root) for root in group.stored if root in made) for group in groups]
-        self.makes_numbers = [all(map(_is_number, group.stored)) for group in groups]
+        is_large = max(map(_bytes, made), default=0) >= LARGE
+        self.makes_numbers = [is_large and all(map(_is_number, group.stored)) for group in groups]
         self.reads = [{storage(read.leaf) for read in group.reads} & made for group in groups]
         self.readers: dict[Node, set[int]] = {}
         for number, values in enumerate(self.reads):

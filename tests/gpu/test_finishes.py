@@ -1,0 +1,101 @@
+"""Products that cuBLASLt finishes, every algorithm it suggests, against float64."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from tests.gpu.harness import gpu, placed
+from wengert.backends.cuda import blas
+from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, RELU, SLOPE
+from wengert.dtypes import bfloat16, float16
+
+SIZES = [(256, 192, 128), (100, 72, 40), (2048, 3072, 768)]
+FINISHES = [(BIAS,), (RELU,), (BIAS, RELU), (GELU,), (BIAS, GELU), (GELU, ARGUMENT), (BIAS, GELU, ARGUMENT), (SLOPE,)]
+STEP = {bfloat16: 2.0**-8, float16: 2.0**-11}
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _finished(how: tuple[str, ...], product: np.ndarray, bias: np.ndarray, at: np.ndarray) -> np.ndarray:
+    total = product + bias if BIAS in how else product
+    if SLOPE in how:
+        total = total * (_gelu(at + 1e-5) - _gelu(at - 1e-5)) / 2e-5
+    return np.maximum(total, 0) if RELU in how else _gelu(total) if GELU in how else total
+
+
+@pytest.mark.skipif(blas.library() is None, reason="cuBLASLt is not installed")
+@pytest.mark.parametrize("dtype", [bfloat16, float16], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)], ids=["nn", "nt", "tn"])
+@pytest.mark.parametrize("how", FINISHES, ids="-".join)
+def test_it_finishes_a_product(how: tuple[str, ...], turned: tuple[bool, bool], dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    tried = 0
+    for m, n, k in SIZES:
+        x, y, at, bias = (rng.normal(size=s) for s in ((m, k), (k, n), (m, n), (n,)))
+        x, y, at, bias = ((a * f).astype(dtype) for a, f in ((x, k**-0.5), (y, 1.0), (at, 1.0), (bias, 1.0)))
+        wide = [a.astype(np.float64) for a in (x, y, bias, at)]
+        product = wide[0] @ wide[1]
+        want = _finished(how, product, *wide[2:])
+        given = {"x": x.T if turned[0] else x, "y": y.T if turned[1] else y, "bias": bias, "at": at}
+        shape = blas.Shape(1, m, n, k, *turned, 0, 0, dtype, dtype, finish=how)
+        for algorithm in blas.candidates(shape, gpu().index):
+            sizes = {"result": want.size * 2, "workspace": max(algorithm.workspace, 1)}
+            with placed({name: np.ascontiguousarray(a) for name, a in given.items()}, sizes) as places:
+                others = [places["bias"]] * (BIAS in how) + [places["at"]] * shape.beside
+                pointers = [places["x"], places["y"], *others, places["result"]]
+                algorithm.enqueue(int(gpu().stream), pointers, places["workspace"])
+                result, beside = np.empty((m, n), dtype), np.empty((m, n), dtype)
+                gpu().download(result, places["result"])
+                gpu().download(beside, places["at"])
+            _near(result, want, dtype, algorithm.name)
+            if ARGUMENT in how:
+                _near(beside, product + wide[2] if BIAS in how else product, dtype, algorithm.name)
+            tried += 1
+    assert tried >= len(SIZES)
+
+
+def _near(found: np.ndarray, want: np.ndarray, dtype: Any, name: str) -> None:
+    bound = STEP[dtype] * (3 * np.abs(want) + 0.5)
+    off = np.abs(found.astype(np.float64) - want) / bound
+    worst = np.unravel_index(np.argmax(off), off.shape)
+    assert off[worst] <= 1, f"{name}, {want.shape} at {worst}: {found[worst]} instead of {want[worst]}"
+
+
+@pytest.mark.skipif(blas.library() is None, reason="cuBLASLt is not installed")
+@pytest.mark.parametrize(
+    ("activation", "finished"),
+    [
+        (lambda x: wg.gelu(x, approximate="tanh"), {(BIAS, GELU, ARGUMENT), (SLOPE,)}),
+        (wg.relu, {(BIAS, RELU)}),
+    ],
+    ids=["gelu", "relu"],
+)
+def test_a_training_step_has_finished_products(activation: Any, finished: set[tuple[str, ...]]) -> None:
+    rng = np.random.default_rng(0)
+    shapes = ((4096, 256), (1024, 256), (1024,), (256, 1024), (4096, 256))
+    arrays = [(rng.normal(size=s) * f).astype(np.float32) for s, f in zip(shapes, (1, 0.06, 0.1, 0.03, 0.01))]
+
+    def step(x: wg.Tensor, w: wg.Tensor, b: wg.Tensor, v: wg.Tensor, weight: wg.Tensor) -> Any:
+        def loss(w: wg.Tensor, b: wg.Tensor, v: wg.Tensor) -> wg.Tensor:
+            with wg.autocast():
+                y = wg.linear(activation(wg.linear(x, w, b)), v)
+            return (y.to(wg.float32) * weight).sum()
+
+        return wg.value_and_grad(loss, argnums=(0, 1, 2))(w, b, v)
+
+    compiled = wg.compile(step, tune=5.0)
+    for _ in range(3):
+        found = compiled(*(wg.tensor(a, device="cuda") for a in arrays))
+    want = step(*map(wg.tensor, arrays))
+    for one, other in zip(wg.tree.flatten(found)[0], wg.tree.flatten(want)[0]):
+        distance = np.linalg.norm(one.numpy() - other.numpy())  # a sum near 0 may have another sign, and so its relu
+        assert distance <= 0.02 * np.linalg.norm(other.numpy())
+    finishes = compiled._newest("a test").program.finishes
+    assert finished <= {finish.how for finish in finishes.values()}
