@@ -8,7 +8,7 @@ bias alone is added where it saves a pass: where a loop would add it to store th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from wengert.compiler.groups import storage
@@ -41,28 +41,12 @@ def finishes(
     found: dict[Node, Finish] = {}
     readers = _readers(graph)
     read = {storage(x) for node in graph.nodes if not is_loop(node) for x in operands(node)}
-
-    def take(product: Node, finish: Finish) -> None:
-        if product not in found and can(product, finish.how):
-            found[product] = finish
-
-    for node in graph.nodes:
-        product, at = _times_slope(node) if node in read else (None, None)
-        if product is not None and at is not None and len(readers[product]) == 1:
-            take(product, Finish((SLOPE,), node, (at,)))
-    read.update(at for finish in found.values() for at in finish.operands)
-    for node in graph.nodes:
-        how, argument, path = _activation(node) if node in read else ("", node, [])
-        product, bias = _summands(argument) if how else (None, None)
-        is_kept = how == GELU and argument in read
-        is_alone = readers.get(argument) == path and all(len(readers[x]) == 1 for x in path if x not in (None, node))
-        if product is not None and (is_kept or is_alone) and (bias is None or len(readers[product]) == 1):
-            words = (*([BIAS] if bias else []), how, *([ARGUMENT] if is_kept else []))
-            take(product, Finish(words, node, (storage(bias),) if bias else (), (argument,) if is_kept else ()))
-    for node in graph.nodes:
-        product, bias = _summands(node) if node in read else (None, None)
-        if product is not None and bias is not None and len(readers[product]) == 1:
-            take(product, Finish((BIAS,), node, (storage(bias),)))
+    for form in (_with_slope, _activated, _with_bias):
+        for node in graph.nodes:
+            product, finish = form(node, readers, read) if node in read else (None, None)
+            if product is not None and finish is not None and product not in found and can(product, finish.how):
+                found[product] = finish
+        read.update(x for finish in found.values() for x in finish.operands)
     return found
 
 
@@ -78,6 +62,36 @@ def _readers(graph: Graph) -> dict[Node, list[Node | None]]:
 
 
 # --- forms ----------------------------------------------------------------------------------------------------------
+
+Readers = Mapping[Node, list[Node | None]]
+Found = tuple[Node | None, Finish | None]  # a product, and how a value is finished from it
+
+
+def _with_slope(node: Node, readers: Readers, read: Container[Node]) -> Found:
+    product, at = _times_slope(node)
+    if product is None or at is None or len(readers[product]) > 1:
+        return None, None
+    return product, Finish((SLOPE,), node, (at,))
+
+
+def _activated(node: Node, readers: Readers, read: Container[Node]) -> Found:
+    """An activation of a product that has no other reader; or that is kept, where it is gelu's argument."""
+    how, argument, path = _activation(node)
+    product, bias = _summands(argument) if how else (None, None)
+    if product is None or (bias is not None and len(readers[product]) > 1):
+        return None, None
+    is_kept = how == GELU and argument in read
+    if not is_kept and (readers[argument] != path or any(len(readers[x]) > 1 for x in path if x is not node)):
+        return None, None
+    words = (*([] if bias is None else [BIAS]), how, *([ARGUMENT] if is_kept else []))
+    return product, Finish(words, node, () if bias is None else (storage(bias),), (argument,) if is_kept else ())
+
+
+def _with_bias(node: Node, readers: Readers, read: Container[Node]) -> Found:
+    product, bias = _summands(node)
+    if product is None or bias is None or len(readers[product]) > 1:
+        return None, None
+    return product, Finish((BIAS,), node, (storage(bias),))
 
 
 def _summands(total: Node) -> tuple[Node | None, Node | None]:
@@ -96,7 +110,7 @@ def _summands(total: Node) -> tuple[Node | None, Node | None]:
     return (product, bias) if is_a_row and same else (None, None)
 
 
-def _activation(node: Node) -> tuple[str, Node, list[Node | None]]:
+def _activation(node: Node) -> tuple[str, Node, list[Node]]:
     """Which activation a value is of what, and who reads that for it; no name where it is none."""
     if is_relu(node):
         condition, _, x = node.sources
