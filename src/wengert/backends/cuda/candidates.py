@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from wengert.backends.cuda import blas, dnn, dnn_attention
 from wengert.backends.cuda.choices import Choice, choices_of
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.finishes import ARGUMENT, BIAS, SLOPE, Finish
+from wengert.backends.cuda.finishes import ARGUMENT, BIAS, SLOPE, Finish, How
 from wengert.backends.plan import loops, lowered, naming
 from wengert.compiler.groups import Group, Plan, storage
 from wengert.graph import Node
@@ -68,6 +68,7 @@ class Step(NamedTuple):
 OWN = 4  # tiles of ours that are worth a try
 BESIDE = 2  # of them where a library does it too: each takes a second to compile
 SUGGESTED = 8  # ways of a library that are worth a try
+FUSED = 4  # of cuDNN's with what follows a convolution: each takes it half a second to compile
 
 
 class Candidate(NamedTuple):
@@ -75,6 +76,7 @@ class Candidate(NamedTuple):
 
     name: str
     make: Callable[[], Step | None]
+    is_late: bool = False  # made when its turn comes to be timed: that takes long
 
 
 def is_hosted(node: Node, device: str, figures: Device) -> bool:
@@ -84,13 +86,15 @@ def is_hosted(node: Node, device: str, figures: Device) -> bool:
     return not any(vendor.works for vendor in _vendors(node, device, figures.tf32))
 
 
-def is_finished(node: Node, how: tuple[str, ...], device: str, figures: Device, is_timed: bool) -> bool:
-    """Whether a library carries out a matrix product and finishes it so; where it may not pay, if it `is_timed`.
+def is_finished(node: Node, how: How, device: str, figures: Device, is_timed: bool) -> bool:
+    """Whether a library carries out a product or convolution and finishes it so; where it may not pay, if `is_timed`.
 
     What takes another matrix is no faster than loops after the product where sums are short, as GPT-2's are: with gelu
-    and its argument 169 us instead of 158 on an H200, with the slope of gelu 195 instead of 205.
+    and its argument 169 us instead of 158 on an H200, with the slope of gelu 195 instead of 205. A convolution's
+    finish is compiled first.
     """
-    if device_ops.is_small(node) or not (is_timed or {ARGUMENT, SLOPE}.isdisjoint(how)):
+    pays = not is_convolution(node) and {ARGUMENT, SLOPE}.isdisjoint(how)
+    if device_ops.absorbs(node, figures) or not (is_timed or pays):
         return False
     return bool(_vendors(node, device, figures.tf32, finish=how))
 
@@ -102,12 +106,10 @@ def was_timed(node: Node, device: str, figures: Device) -> bool:
     return any(key.startswith(then) for key in choices.winners())
 
 
-def _vendors(
-    node: Node, device: str, tf32: bool, keeper: Node | None = None, finish: tuple[str, ...] = ()
-) -> Sequence[Any]:
+def _vendors(node: Node, device: str, tf32: bool, keeper: Node | None = None, finish: How = ()) -> Sequence[Any]:
     """What the libraries suggest for an op, best first; `keeper`: the attention that keeps what backward wants.
 
-    `finish`: for a matrix product that is finished so.
+    `finish`: for a matrix product or a convolution that is finished so.
     """
     shape = _shape(node, tf32, keeper, finish)
     if shape is None:
@@ -117,15 +119,15 @@ def _vendors(
     else:
         library: Any = dnn if is_convolution(node) else dnn_attention
         found = library.candidates(shape, device)
-    return found[:SUGGESTED]
+    return found[: FUSED if finish and is_convolution(node) else SUGGESTED]
 
 
-def _shape(node: Node, tf32: bool, keeper: Node | None = None, finish: tuple[str, ...] = ()) -> Any:
+def _shape(node: Node, tf32: bool, keeper: Node | None = None, finish: How = ()) -> Any:
     """An op in a library's terms; None where there is none that does it."""
     if node.op.name == "matmul":
         return blas.shape_of(product(node), node.dtype, tf32, finish) if node.size and is_even(node) else None
     if is_convolution(node):
-        return dnn.shape_of(node, tf32)
+        return dnn.shape_of(node, tf32, finish)
     return dnn_attention.shape_of(node, keeper) if node.op.name in dnn_attention.ATTENTIONS else None
 
 
@@ -181,7 +183,8 @@ class Candidates:
         is_chosen = node.op.name in ("matmul", *dnn_attention.ATTENTIONS) or is_convolution(node)
         if not group.opaque or not is_chosen or not node.sources[0].size:
             return None
-        then = ", ".join(dict.fromkeys(each.op.name for each in group.epilogue))
+        finish = self._finish(group) if is_convolution(node) else None
+        then = str(finish.how) if finish else ", ".join(dict.fromkeys(each.op.name for each in group.epilogue))
         return f"{node.op.name} {_about(node, self.figures.tf32)}" + (f" then {then}" if then else "")
 
     def of(self, group: Group) -> Iterator[Candidate]:
@@ -266,26 +269,45 @@ class Candidates:
 
     def _products(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
         """A product or convolution with what takes its sums: in a library's call or our kernel, or after a call."""
-        node, tf32 = group.roots[0], self.figures.tf32
-        finish = self.finishes.get(node)
-        if finish is not None and {*group.stored} == {finish.result, *finish.kept}:
-            for vendor in _vendors(node, self.device, tf32, finish=finish.how):
-                yield Candidate(vendor.name, partial(self._finished, group, reads, finish, vendor))
-            for vendor in _vendors(node, self.device, tf32, finish=(BIAS,)) if finish.kept and finish.operands else ():
-                yield Candidate(f"{vendor.name}, then loops", partial(self._biased, group, reads, finish, vendor))
+        node, figures = group.roots[0], self.figures
+        if not is_convolution(node):
+            yield from self._at_once(group, reads)
+        takes_sums = self._takes_sums(node)
+        then = "" if takes_sums else ", then loops"
         ours = (
-            Candidate(_named(tile), partial(self._product, group, reads, tile, None))
-            for tile in device_ops.tiles(node, self.figures)[:OWN]
+            Candidate(_named(tile) + then, partial(self._product, group, reads, tile, None))
+            for tile in device_ops.tiles(node, figures)[: OWN if takes_sums else BESIDE]
         )
         theirs = (
             Candidate(f"{vendor.name}, then loops", partial(self._product, group, reads, None, vendor))
-            for vendor in _vendors(node, self.device, tf32)
+            for vendor in _vendors(node, self.device, figures.tf32)
         )
-        yield from chain(ours, theirs) if device_ops.absorbs(node, self.figures) else chain(theirs, ours)
+        ours_first = device_ops.absorbs(node, figures) or device_ops.outdoes_libraries(node, figures)
+        yield from chain(ours, theirs) if ours_first else chain(theirs, ours)
+        if is_convolution(node):
+            yield from self._at_once(group, reads)
+
+    def _at_once(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
+        """A product or convolution that a library finishes, or adds the bias to."""
+        node, tf32, finish = group.roots[0], self.figures.tf32, self._finish(group)
+        if finish is None:
+            return
+        for vendor in _vendors(node, self.device, tf32, finish=finish.how):
+            yield Candidate(vendor.name, partial(self._finished, group, reads, finish, vendor), is_convolution(node))
+        for vendor in _vendors(node, self.device, tf32, finish=(BIAS,)) if finish.kept and finish.operands else ():
+            yield Candidate(f"{vendor.name}, then loops", partial(self._biased, group, reads, finish, vendor))
+
+    def _finish(self, group: Group) -> Finish | None:
+        """How a library may finish what a group makes."""
+        finish = self.finishes.get(group.roots[0])
+        return finish if finish is not None and {*group.stored} == {finish.result, *finish.kept} else None
+
+    def _takes_sums(self, node: Node) -> bool:
+        """Whether our kernel for a product or convolution does what follows with its sums."""
+        return not is_convolution(node) or device_ops.absorbs(node, self.figures)
 
     def _finished(self, group: Group, reads: list[Node], finish: Finish, vendor: Any) -> Step | None:
-        p = product(group.roots[0])
-        values = (p.x, p.y, *finish.operands, *finish.kept, finish.result)
+        values = (*vendor_operands(group.roots[0]), *finish.operands, *finish.kept, finish.result)
         names = {f"value{i}": storage(value) for i, value in enumerate(values)}
         return Step(None, None, names, reads, list(group.stored), vendor, tuple(names)) if vendor.works else None
 
@@ -310,7 +332,9 @@ class Candidates:
         made = named(node)
         operands: tuple[str, ...] = ()
         if vendor is None:
-            taken = epilogue(kernel, made, node.dtype, *device_ops.sides(node), stored=node in group.stored)
+            taken = None
+            if self._takes_sums(node):
+                taken = epilogue(kernel, made, node.dtype, *device_ops.sides(node), stored=node in group.stored)
             works = [device_ops.sums(node, named, figures, taken, tile)]
         else:
             taken, works = None, []
@@ -332,7 +356,9 @@ def _about(node: Node, tf32: bool) -> str:
     if shape is None:
         values = " ".join(f"{source.dtype}{list(source.shape)}" for source in (*node.sources, node))
         return f"{values} {dict(sorted(node.attrs.items()))}"
-    return " ".join(f"{name}={value}".replace(" ", "") for name, value in vars(shape).items() if name != "op")
+    return " ".join(
+        f"{name}={value}".replace(" ", "") for name, value in vars(shape).items() if name not in ("op", "then")
+    )
 
 
 def vendor_operands(node: Node) -> Iterable[Node]:

@@ -4,6 +4,9 @@ A convolution is described by sizes and strides, so channels may come first or l
 plans; each is a candidate of its own, those whose sums have no fixed order left out. One thing it does not see: in half
 precision and from 256 channels on, its large tile in pairs is the fastest on an H200 or nearly so, also where it puts
 another first: the gradients of 3 x 3 convolutions over 4 x 4 positions and 512 channels take 52 and 59 us so, and 68.
+
+A forward convolution may go on with elementwise steps (dnn_finishes.py). cuDNN compiles such a plan when it is built,
+which takes it half a second in every process.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.backends.cuda.dnn_finishes import Steps
 from wengert.backends.cuda.driver import opened
 from wengert.dtypes import HALF, bfloat16, float16, float32, float64
 from wengert.graph import Node
@@ -62,16 +66,18 @@ class Shape:
     result: np.dtype[Any]
     channels_last: bool = False
     tf32: bool = False
+    then: Steps | None = None  # what is done with the sums before they are stored
 
 
-def shape_of(node: Node, tf32: bool) -> Shape | None:
-    """The shape of a convolution's node, or None where cuDNN cannot do it."""
+def shape_of(node: Node, tf32: bool, then: Steps | tuple[()] = ()) -> Shape | None:
+    """The shape of a convolution's node and of what follows it, or None where cuDNN cannot do it."""
     name, last, x, weight, y = shapes_of(node)
     a, dtype = node.attrs, node.sources[0].dtype
     crops = any(n < 0 for pair in a["padding"] for n in pair)
     if len(x) not in (4, 5) or dtype not in NAMES or crops or not min(x) or not min(weight) or not min(y):
         return None
-    return Shape(name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, node.dtype, last, tf32)
+    result, steps = (then.result, then) if then else (node.dtype, None)
+    return Shape(name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, result, last, tf32, steps)
 
 
 def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
@@ -91,9 +97,9 @@ def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
 class Convolution:
     """One plan of cuDNN for one convolution. It is built when it is first asked for."""
 
-    def __init__(self, graph: Any, index: int, device: str) -> None:
+    def __init__(self, graph: Any, index: int, device: str, goes_on: bool = False) -> None:
         self.graph, self.index, self.handle = graph, index, handle(device)
-        self.name = f"cuDNN #{index}"
+        self.name = f"cuDNN #{index}, fused" if goes_on else f"cuDNN #{index}"
 
     @functools.cached_property
     def settings(self) -> dict[int, int]:
@@ -116,7 +122,7 @@ class Convolution:
         return int(self.graph.get_workspace_size_plan_at_index(self.index))
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put it on the stream: two operands and the result."""
+        """Put it on the stream: two operands, what its steps read besides, and the result."""
         pack = {number: pointer for number, pointer in enumerate(pointers, 1)}
         self.graph.execute_plan_at_index(pack, workspace, self.index, self.handle)
 
@@ -131,7 +137,8 @@ def candidates(shape: Shape, device: str) -> list[Convolution]:
         graph = _graph(dnn, shape, device)
     except dnn.cudnnGraphNotSupportedError:
         return []
-    return ranked(shape, [Convolution(graph, index, device) for index in range(graph.get_execution_plan_count())])
+    count, goes_on = graph.get_execution_plan_count(), shape.then is not None
+    return ranked(shape, [Convolution(graph, index, device, goes_on) for index in range(count)])
 
 
 def ranked(shape: Shape, plans: Sequence[Convolution]) -> list[Convolution]:
@@ -147,7 +154,9 @@ def _graph(dnn: Any, shape: Shape, device: str) -> Any:
     kinds = dnn.data_type
     kind, result = (getattr(kinds, NAMES[dtype]) for dtype in (shape.dtype, shape.result))
     compute = kinds.DOUBLE if shape.dtype is float64 else kinds.FLOAT
-    graph = dnn.pygraph(handle=handle(device), io_data_type=kind, compute_data_type=compute)
+    graph = dnn.pygraph(
+        handle=handle(device), io_data_type=kind, intermediate_data_type=compute, compute_data_type=compute
+    )
     operands = {"convolve": "x weight y", "convolve_input": "y weight x", "convolve_weight": "x y weight"}
     first, second, made = (getattr(shape, name) for name in operands[shape.op].split())
     given = [
@@ -161,8 +170,8 @@ def _graph(dnn: Any, shape: Shape, device: str) -> Any:
         "dilation": list(shape.dilation),
     }
     build = {"convolve": graph.conv_fprop, "convolve_input": graph.conv_dgrad, "convolve_weight": graph.conv_wgrad}
-    output = build[shape.op](*given, **settings)
-    output.set_uid(3)
+    output = _carried_on(dnn, graph, build[shape.op](*given, **settings), shape)
+    output.set_uid(3 + len(shape.then.given if shape.then else ()))
     output.set_dim(list(made)).set_stride(strides(made, shape.channels_last))
     output.set_output(True).set_data_type(result)
     graph.validate()
@@ -170,6 +179,21 @@ def _graph(dnn: Any, shape: Shape, device: str) -> Any:
     graph.create_execution_plans([dnn.heur_mode.A, dnn.heur_mode.FALLBACK])
     graph.deselect_numeric_notes([getattr(dnn.numerical_note, name) for name in _unwanted(shape)])
     return graph
+
+
+def _carried_on(dnn: Any, graph: Any, sums: Any, shape: Shape) -> Any:
+    """What the steps after a convolution make of its sums."""
+    if shape.then is None:
+        return sums
+    a_channel = (1, shape.y[1], *(1 for _ in shape.y[2:]))
+    values = [sums]
+    for uid, (is_channel, dtype) in enumerate(shape.then.given, 3):
+        sizes = a_channel if is_channel else shape.y
+        kind, places = getattr(dnn.data_type, NAMES[dtype]), strides(sizes, shape.channels_last)
+        values.append(graph.tensor(dim=list(sizes), stride=places, data_type=kind, uid=uid))
+    for op, operands in shape.then.steps:
+        values.append(getattr(graph, op)(*(values[number] for number in operands)))
+    return values[-1]
 
 
 # In float32 tensor cores would round to tf32; Winograd's forms and transforms of Fourier's lose bits between the sums.

@@ -9,7 +9,7 @@ bias alone is added where it saves a pass: where a loop would add it to store th
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wengert.compiler.groups import storage
 from wengert.compiler.remat import is_relu
@@ -17,13 +17,15 @@ from wengert.dtypes import HALF
 from wengert.graph import Graph, Node
 from wengert.ops.elementwise import gelu_sigmoid, gelu_slope
 
+How = tuple[Any, ...]
+"""How something is finished: a product in words, a convolution in steps (dnn_finishes.py)."""
 BIAS, RELU, GELU, ARGUMENT, SLOPE = "bias", "relu", "gelu", "its argument", "the slope of gelu"
 
 
 class Finish(NamedTuple):
-    """How a product is finished, in words; what is stored then, what is read for it, and what is stored besides."""
+    """How a product or convolution is finished; what is stored then, what is read for it, what is stored besides."""
 
-    how: tuple[str, ...]
+    how: How
     result: Node
     operands: tuple[Node, ...] = ()
     kept: tuple[Node, ...] = ()

@@ -19,8 +19,9 @@ import numpy as np
 
 from wengert.backends.cuda import told
 from wengert.backends.cuda.candidates import Candidates, Step, is_finished, is_hosted, was_timed
+from wengert.backends.cuda.dnn_finishes import convolution_finishes
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.finishes import finishes, with_operands_first
+from wengert.backends.cuda.finishes import How, finishes, with_operands_first
 from wengert.backends.cuda.graphs import device_of, on_host_alone, with_own_outputs
 from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.margins import with_margins
@@ -77,7 +78,10 @@ class Program:
         start = perf_counter()
         is_inlined = cache(inlines)
         self.is_timed = tuning > 0
-        self.finishes = finishes(graph, is_inlined, self._read, self._can_finish)
+        self.finishes = {
+            **finishes(graph, is_inlined, self._read, self._can_finish),
+            **convolution_finishes(graph, is_inlined, self._read, self._can_finish),
+        }
         self.graph = graph = with_operands_first(graph, self.finishes)
         self.plan: Plan = fuse(graph, is_inlined, self._operands, self._absorbs, launches=True)
         self.seconds["fuse"] = perf_counter() - start
@@ -124,7 +128,7 @@ class Program:
     def _operands(self, node: Node) -> Sequence[Node]:
         return (*self._read(node), *self.finishes[node].operands) if node in self.finishes else self._read(node)
 
-    def _can_finish(self, node: Node, how: tuple[str, ...]) -> bool:
+    def _can_finish(self, node: Node, how: How) -> bool:
         is_timed = self.is_timed or was_timed(node, self.device, self.figures)
         return is_finished(node, how, self.device, self.figures, is_timed)
 

@@ -1,8 +1,8 @@
 """Tuning: time the candidates for the groups of a program, and keep the winners.
 
-In: candidates, and how many seconds there are. Out: choices, kept on disk. The groups that compute most come first;
-what is left when the time is up goes on untimed. The first candidate is what runs without tuning, and stays where no
-other is faster by more than a margin.
+In: candidates, and how many seconds there are. Out: choices, kept on disk. The groups that compute most come first, of
+equals those that read most; what is left when the time is up goes on untimed. The first candidate is what runs without
+tuning, and stays where no other is faster by more than a margin.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.backends.cuda.candidates import Candidates, Step
+from wengert.backends.cuda.candidates import Candidate, Candidates, Step
 from wengert.backends.cuda.choices import Choice
 from wengert.backends.cuda.stretch import ERROR_FLAG, Call, VendorCall
 from wengert.compiler.groups import Group
 from wengert.errors import OutOfMemoryError
 from wengert.graph import Node
+from wengert.kernels.convolution_form import convolution, is_convolution
 from wengert.kernels.launch import TensorMap
 
 TOGETHER = 16  # groups whose candidates are compiled side by side
@@ -49,7 +50,7 @@ def tune(candidates: Candidates, groups: Iterable[Group], seconds: float) -> Tun
     start = perf_counter()
     wanted = {key: group for group in groups if (key := candidates.key(group)) is not None}
     new = [key for key in wanted if candidates.choices.get(key) is None]
-    new.sort(key=lambda key: -_weight(wanted[key]))
+    new.sort(key=lambda key: _weight(wanted[key]), reverse=True)
     found: dict[str, Choice] = {}
     left = len(new)
     for chunk in (new[i : i + TOGETHER] for i in range(0, len(new), TOGETHER)):
@@ -59,6 +60,7 @@ def tune(candidates: Candidates, groups: Iterable[Group], seconds: float) -> Tun
             if perf_counter() - start > seconds:
                 break
             left -= 1
+            steps.update(_steps(candidate for candidate in candidates.of(wanted[key]) if candidate.is_late))
             choice = _winner(candidates.driver, steps) if len(steps) > 1 else None
             if choice is not None:
                 found[key] = choice
@@ -69,20 +71,31 @@ def tune(candidates: Candidates, groups: Iterable[Group], seconds: float) -> Tun
 
 def _ready(candidates: Candidates, groups: dict[str, Group]) -> dict[str, dict[str, Step]]:
     """The steps of the candidates for some groups, by key and name, their kernels compiled side by side."""
-    found: dict[str, dict[str, Step]] = {}
-    for key, group in groups.items():
-        made = {candidate.name: candidate.make() for candidate in candidates.of(group)}
-        found[key] = {name: step for name, step in made.items() if step is not None}
+    found = {
+        key: _steps(candidate for candidate in candidates.of(group) if not candidate.is_late)
+        for key, group in groups.items()
+    }
     works = [step.work for steps in found.values() for step in steps.values() if step.work]
     candidates.driver.kernels([launch for work in works for launch in work.launches])
     return found
 
 
-def _weight(group: Group) -> int:
-    """About how much a group computes."""
+def _steps(candidates: Iterable[Candidate]) -> dict[str, Step]:
+    """The steps of the candidates that work, by name."""
+    made = {candidate.name: candidate.make() for candidate in candidates}
+    return {name: step for name, step in made.items() if step is not None}
+
+
+def _weight(group: Group) -> tuple[int, int]:
+    """About how many products of numbers a group adds up, and how many numbers it reads."""
     node = group.roots[0]
-    depth = min((source.size for source in node.sources), default=1)
-    return node.size * depth if not isinstance(node.dtype, tuple) else max(s.size for s in node.sources) * depth
+    first, second, *_ = node.sources
+    found = convolution(node) if is_convolution(node) else None
+    if found is not None:
+        products = found.form.flops // 2
+    else:
+        products = node.size * first.shape[-1] if node.op.name == "matmul" else first.size * second.shape[-2]
+    return products, sum(read.leaf.size for read in group.reads)
 
 
 def _winner(driver: Any, steps: dict[str, Step]) -> Choice | None:
