@@ -14,7 +14,7 @@ from wengert.backends.cuda import blas
 from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, RELU, SLOPE
 from wengert.dtypes import bfloat16, float16
 
-SIZES = [(256, 192, 128), (100, 72, 40), (2048, 3072, 768)]
+SIZES = [(256, 192, 128), (100, 72, 40), (1024, 1536, 256)]
 FINISHES = [(BIAS,), (RELU,), (BIAS, RELU), (GELU,), (BIAS, GELU), (GELU, ARGUMENT), (BIAS, GELU, ARGUMENT), (SLOPE,)]
 STEP = {bfloat16: 2.0**-8, float16: 2.0**-11}
 
