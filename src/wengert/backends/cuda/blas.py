@@ -1,7 +1,8 @@
 """Matrix products by cuBLASLt: a candidate beside our own kernels.
 
 cuBLASLt thinks in columns: a matrix stored by rows is its transpose to it, so C = A B is asked for as C' = B' A'. The
-heuristic names several algorithms, each a candidate of its own; sums in place, whose order is not fixed, are left out.
+heuristic names several algorithms, each a candidate of its own; left out are sums in place, whose order is not fixed,
+and partial sums in half precision.
 The library is called as it is: to import the package that has bindings of it, and of much else, takes half a second.
 """
 
@@ -30,7 +31,7 @@ _BATCH_COUNT, _BATCH_STEP = 5, 6  # of a layout
 _WORKSPACE_LIMIT, _REDUCTIONS = 1, 3  # of a preference
 SHORT = 1024  # terms of a sum up to which storing the results takes a good part of the time
 LEAST = 0.4  # of the first algorithm's tile: smaller ones read too much
-_DETERMINISTIC = 2 | 4  # partial sums go through memory
+_WIDE_PARTS = 2  # partial sums go through memory, in the dtype that is computed in: the order is fixed, no bit is lost
 _RESULT = np.dtype([("algorithm", "u8", 8), ("workspace", "u8"), ("state", "i4"), ("waves", "f4"), ("unused", "i4", 4)])
 
 
@@ -205,7 +206,7 @@ class Described:
         lt = _there()
         preference = lt.create("MatmulPreference")
         lt.set("MatmulPreference", preference, _WORKSPACE_LIMIT, np.uint64(WORKSPACE))
-        lt.set("MatmulPreference", preference, _REDUCTIONS, np.uint32(_DETERMINISTIC))
+        lt.set("MatmulPreference", preference, _REDUCTIONS, np.uint32(_WIDE_PARTS))
         results, found = np.zeros(count, _RESULT), np.zeros(1, np.int32)
         layouts = (*self.layouts, self.layouts[2])
         arrays = results.ctypes.data, found.ctypes.data
