@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -213,8 +214,20 @@ class Drawn:
     def get_execution_plan_count(self) -> int:
         return 2
 
-    def execute_plan_at_index(self, pack: dict[int, int], workspace: int, index: int, handle: Any) -> None:
-        self.said.append(f"{pack} {workspace} {index}")
+    def build_plan_at_index(self, index: int) -> None:
+        self.said.append(f"built {index}")
+
+    def serialize(self) -> list[int]:
+        return list(self.said[-1].encode())
+
+    def deserialize(self, handle: Any, content: list[int]) -> None:
+        self.said.append(f"loaded {bytes(content).decode()}")
+
+    def get_workspace_size(self) -> int:
+        return 70
+
+    def execute(self, pack: dict[int, int], workspace: int, handle: Any) -> None:
+        self.said.append(f"{pack} {workspace}")
 
 
 class Value:
@@ -235,8 +248,8 @@ class Value:
 
 
 @pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Drawn]]:
-    """A cuDNN that draws graphs; those it drew."""
+def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Drawn]]:
+    """A cuDNN that draws graphs, with a cache of the test's own; those it drew."""
     drawn: list[Drawn] = []
 
     def pygraph(**settings: Any) -> Drawn:
@@ -249,10 +262,15 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Drawn]]:
 
     names = Names()
     found = SimpleNamespace(
-        pygraph=pygraph, data_type=names, heur_mode=names, numerical_note=names, cudnnGraphNotSupportedError=ValueError
+        pygraph=pygraph,
+        **dict.fromkeys(("data_type", "heur_mode", "numerical_note"), names),
+        cudnnGraphNotSupportedError=ValueError,
+        backend_version=lambda: 9,
     )
     monkeypatch.setattr(dnn, "library", lambda: found)
     monkeypatch.setattr(dnn, "handle", lambda device: None)
+    monkeypatch.setattr(dnn, "opened", lambda device: SimpleNamespace(name="a GPU"))
+    monkeypatch.setattr(dnn, "cache_folder", lambda: tmp_path)
     dnn.candidates.cache_clear()
     yield drawn
     dnn.candidates.cache_clear()
@@ -271,8 +289,32 @@ def test_the_steps_are_drawn_after_the_convolution(library: list[Drawn]) -> None
     result = "relu(add(add(t3, conv_fprop(t1, t2)), t4))"
     assert f"{result}.set_uid(5)" in graph.said and f"{result}.set_data_type(BFLOAT16)" in graph.said
     assert [plan.name for plan in plans] == ["cuDNN #0, fused", "cuDNN #1, fused"]
-    plans[1].enqueue(0, [10, 20, 30, 40, 50], 60)
-    assert graph.said[-1] == "{1: 10, 2: 20, 3: 30, 4: 40, 5: 50} 60 1"
+
+
+def test_a_plan_is_compiled_once_and_kept(library: list[Drawn]) -> None:
+    made = Made(bfloat16)
+    (finish,) = made.finishes(bias(made)).values()
+    shape = dnn.shape_of(made.y, tf32=False, then=finish.how)
+    assert shape is not None
+    for _ in range(2):  # the second time as in another process
+        first, second = dnn.candidates(shape, "cuda:0")
+        assert second.works and second.workspace == 70
+        second.enqueue(0, [10, 20, 30, 40], 60)
+        assert library[-1].said == ["loaded built 1", "{1: 10, 2: 20, 3: 30, 4: 40} 60"]
+        dnn.candidates.cache_clear()
+    assert ["built 1" in graph.said for graph in library] == [True, False, False, False]
+    assert isinstance(first, dnn.Fused) and first.path != second.path
+    first.path.write_bytes(second.path.read_bytes()[:-1])  # cut off
+    assert first.works and "built 0" in first.graph.said
+
+
+def test_a_plan_that_cannot_be_built_does_not_work(library: list[Drawn], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made(bfloat16)
+    (finish,) = made.finishes(bias(made)).values()
+    shape = dnn.shape_of(made.y, tf32=False, then=finish.how)
+    assert shape is not None
+    monkeypatch.setattr(Drawn, "build_plan_at_index", lambda self, index: 1 / 0)
+    assert not any(plan.works for plan in dnn.candidates(shape, "cuda:0"))
 
 
 def test_shapes_that_go_on_otherwise_are_others(library: list[Drawn]) -> None:

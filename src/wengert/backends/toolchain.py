@@ -116,7 +116,7 @@ def _files(folder: Path) -> Iterator[tuple[int, int, str]]:
     """Of every library, and of the machine code for GPUs: when it was used last, its size, and its path."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith((".so", ".cubin")):
+            if entry.name.endswith((".so", ".cubin", ".plan")):
                 with contextlib.suppress(FileNotFoundError):
                     status = entry.stat()
                     yield status.st_mtime_ns, status.st_size, entry.path

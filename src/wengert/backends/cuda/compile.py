@@ -67,7 +67,7 @@ def _target(text: str, arch: str) -> Path:
 
 def compiled(texts: Iterable[str], arch: str) -> dict[str, bytes]:
     """The machine code of each text, from the cache where it was compiled before."""
-    found = {text: _read(_target(text, arch)) for text in dict.fromkeys(texts)}
+    found = {text: kept(_target(text, arch)) for text in dict.fromkeys(texts)}
     missing = sorted((text for text, code in found.items() if code is None), key=_length, reverse=True)
     if missing:
         with ThreadPoolExecutor(min(THREADS, len(missing))) as threads:
@@ -83,8 +83,12 @@ def _length(text: str) -> int:
 
 
 def _compiled(text: str, arch: str) -> bytes:
-    """The machine code of a text, which goes into the cache. A file appears under its name only when it is whole."""
-    code, target = cubin(text, arch), _target(text, arch)
+    """The machine code of a text, which goes into the cache."""
+    return keep(_target(text, arch), cubin(text, arch))
+
+
+def keep(target: Path, code: bytes) -> bytes:
+    """Put machine code into a file of the cache, which appears under its name only when it is whole; gives the code."""
     handle, name = tempfile.mkstemp(dir=target.parent)
     with os.fdopen(handle, "wb") as file:
         file.write(hashlib.sha256(code).digest() + code)
@@ -92,7 +96,7 @@ def _compiled(text: str, arch: str) -> bytes:
     return code
 
 
-def _read(target: Path) -> bytes | None:
+def kept(target: Path) -> bytes | None:
     """The machine code in a file of the cache, now used last; None where there is none, or not what was written."""
     try:
         content = target.read_bytes()

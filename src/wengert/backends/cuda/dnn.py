@@ -5,22 +5,26 @@ plans; each is a candidate of its own, those whose sums have no fixed order left
 precision and from 256 channels on, its large tile in pairs is the fastest on an H200 or nearly so, also where it puts
 another first: the gradients of 3 x 3 convolutions over 4 x 4 positions and 512 channels take 52 and 59 us so, and 68.
 
-A forward convolution may go on with elementwise steps (dnn_finishes.py). cuDNN compiles such a plan when it is built,
-which takes it half a second in every process.
+A forward convolution may go on with elementwise steps (dnn_finishes.py). Compiling such a plan takes cuDNN half a
+second; it is kept on disk.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from wengert.backends.cuda.compile import keep, kept
 from wengert.backends.cuda.dnn_finishes import Steps
 from wengert.backends.cuda.driver import opened
+from wengert.backends.toolchain import cache_folder
 from wengert.dtypes import HALF, bfloat16, float16, float32, float64
 from wengert.graph import Node
 from wengert.kernels.convolution_form import shapes_of
@@ -97,9 +101,9 @@ def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
 class Convolution:
     """One plan of cuDNN for one convolution. It is built when it is first asked for."""
 
-    def __init__(self, graph: Any, index: int, device: str, goes_on: bool = False) -> None:
+    def __init__(self, graph: Any, index: int, device: str) -> None:
         self.graph, self.index, self.handle = graph, index, handle(device)
-        self.name = f"cuDNN #{index}, fused" if goes_on else f"cuDNN #{index}"
+        self.name = f"cuDNN #{index}"
 
     @functools.cached_property
     def settings(self) -> dict[int, int]:
@@ -122,13 +126,55 @@ class Convolution:
         return int(self.graph.get_workspace_size_plan_at_index(self.index))
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put it on the stream: two operands, what its steps read besides, and the result."""
+        """Put it on the stream: two operands and the result."""
         pack = {number: pointer for number, pointer in enumerate(pointers, 1)}
         self.graph.execute_plan_at_index(pack, workspace, self.index, self.handle)
 
 
+class Fused(Convolution):
+    """One plan for a convolution and what follows it. It is taken from the cache, or compiled and put there."""
+
+    def __init__(self, graph: Any, index: int, device: str, shape: Shape) -> None:
+        super().__init__(graph, index, device)
+        self.name += ", fused"
+        about = f"{library().backend_version()} {opened(device).name} {index} {shape}"
+        self.path = cache_folder() / f"{hashlib.sha256(about.encode()).hexdigest()[:32]}.plan"
+
+    @functools.cached_property
+    def works(self) -> bool:
+        """Whether its engine takes these sizes."""
+        try:
+            return self.alone is not None
+        except Exception:
+            return False
+
+    @functools.cached_property
+    def alone(self) -> Any:
+        """The compiled plan in a graph of its own."""
+        content = kept(self.path)
+        if content is not None:
+            with suppress(Exception):  # of another build of cuDNN's: it is compiled anew
+                return self._loaded(content)
+        self.graph.build_plan_at_index(self.index)
+        return self._loaded(keep(self.path, bytes(self.graph.serialize())))
+
+    def _loaded(self, content: bytes) -> Any:
+        graph = library().pygraph(handle=self.handle)
+        graph.deserialize(self.handle, list(content))
+        return graph
+
+    @functools.cached_property
+    def workspace(self) -> int:
+        """The bytes that it works in."""
+        return int(self.alone.get_workspace_size())
+
+    def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
+        """Put it on the stream: two operands, what its steps read besides, and the result."""
+        self.alone.execute(dict(enumerate(pointers, 1)), workspace, self.handle)
+
+
 @functools.lru_cache(maxsize=512)
-def candidates(shape: Shape, device: str) -> list[Convolution]:
+def candidates(shape: Shape, device: str) -> Sequence[Convolution]:
     """The plans that cuDNN suggests for a convolution, best first; none where it cannot do it or is not there."""
     dnn = library()
     if dnn is None:
@@ -137,8 +183,10 @@ def candidates(shape: Shape, device: str) -> list[Convolution]:
         graph = _graph(dnn, shape, device)
     except dnn.cudnnGraphNotSupportedError:
         return []
-    count, goes_on = graph.get_execution_plan_count(), shape.then is not None
-    return ranked(shape, [Convolution(graph, index, device, goes_on) for index in range(count)])
+    indices = range(graph.get_execution_plan_count())
+    if shape.then is not None:
+        return [Fused(graph, index, device, shape) for index in indices]
+    return ranked(shape, [Convolution(graph, index, device) for index in indices])
 
 
 def ranked(shape: Shape, plans: Sequence[Convolution]) -> list[Convolution]:
