@@ -48,7 +48,7 @@ class Case(NamedTuple):
                 plan.enqueue(0, [at[name] for name in named], at["workspace"])
                 gpu().synchronize()
                 gpu().download(got, [*at.values()][len(values) - 1])
-            yield plan.name, got
+            yield plan.name, got.copy()
 
 
 def case(build: Callable[[Made], Node], dtype: Any, value: Callable[..., Any]) -> Case:
@@ -93,6 +93,24 @@ def test_what_is_not_a_number_stays_so() -> None:
     assert np.isnan(want).any() and not np.isnan(want).all()
     for plan, got in found.by_each_plan():
         np.testing.assert_array_equal(np.isnan(got.astype(float)), np.isnan(want), err_msg=plan)
+
+
+def test_a_compiled_plan_is_found_by_later_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(graph: Any, index: int) -> None:
+        raise AssertionError("it is built again")
+
+    monkeypatch.setattr(dnn, "cache_folder", lambda: tmp_path)
+    dnn.candidates.cache_clear()
+    rng = np.random.default_rng(4)
+    found = case(lambda m: relu(m.y), bfloat16, lambda shape: rng.integers(-3, 4, shape))
+    first = dict(found.by_each_plan())
+    dnn.candidates.cache_clear()
+    monkeypatch.setattr(dnn.library().pygraph, "build_plan_at_index", refuse)
+    again = dict(found.by_each_plan())
+    assert first.keys() == again.keys() != set()
+    for plan, got in again.items():
+        np.testing.assert_array_equal(got, first[plan], err_msg=plan)
+    dnn.candidates.cache_clear()
 
 
 def test_a_tuned_block_computes_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
