@@ -168,6 +168,7 @@ NOT_FITTING: dict[str, Callable[[Made], Node]] = {
     "a number": lambda m: e.multiply(m.y, 2.0),
     "an op that is not cuDNN's": lambda m: e.exp(m.y),
     "what is wider": lambda m: e.add(cast(m.y, float64), cast(m.channel(), float64)),
+    "what is rounded on the way to float32": lambda m: relu(cast(cast(bias(m), bfloat16), float32)),
     "nothing": lambda m: m.y,
     "a cast": lambda m: cast(m.y, bfloat16),
     "what is computed for each number": lambda m: e.add(m.y, e.exp(m.given(*m.shape))),

@@ -32,11 +32,12 @@ class Step(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Ops on the values before them: 0 is the convolution's, then come those in memory, then what each step makes."""
+    """Ops on the values before them: 0 is the convolution's, then come those in memory, then what each step makes.
 
-    given: tuple[
-        tuple[bool, np.dtype[Any]], ...
-    ]  # of each in memory: whether it is one number a channel, and its dtype
+    Of each in memory is given whether it is one number a channel, and its dtype.
+    """
+
+    given: tuple[tuple[bool, np.dtype[Any]], ...]
     steps: tuple[Step, ...]
     result: np.dtype[Any]
 
@@ -139,7 +140,8 @@ def _place(value: Node) -> Node:
 def _op(node: Node, result: np.dtype[Any]) -> tuple[str, Sequence[Node]] | None:
     """An op in cuDNN's terms, "" where it leaves a value as it is, and what it is applied to; None if it is not one."""
     if node.op.name == "cast":
-        return ("", node.sources) if node.dtype in FLOATS and node.sources[0].dtype in FLOATS else None
+        is_float = node.dtype in (FLOATS if result in HALF else {float32}) and node.sources[0].dtype in FLOATS
+        return ("", node.sources) if is_float else None
     if is_relu(node):
         return "relu", node.sources[2:]
     names = {**_NAMES, **_ROUGH} if result in HALF else _NAMES
