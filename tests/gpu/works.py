@@ -35,7 +35,6 @@ from wengert.compiler.passes import optimize
 from wengert.dtypes import bfloat16, float16, float32, float64, int32
 from wengert.graph import Graph, now
 from wengert.kernels import attention_cuda, convolution_cuda, gemm, prebuilt
-from wengert.kernels.cuda import past_cache
 from wengert.kernels.launch import Device
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.op import picks
@@ -48,7 +47,7 @@ class Planned(Program):
     """A program with no library in it, planned and not compiled."""
 
     def __init__(self, graph: Graph) -> None:
-        with patch.object(candidates, "_vendors", lambda *_, **__: ()):
+        with patch.object(candidates, "_vendors", lambda *_: ()):
             super().__init__(graph)
 
     def _connect(self) -> None:
@@ -64,7 +63,6 @@ def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
         of_attention(device),
         of_prebuilt(device),
         of_norms(),
-        of_values_past_the_cache(device),
         of_turned_weights(),
         of_ops(CASES[::every], float64),
         of_ops(CASES[::every], float32),
@@ -111,17 +109,6 @@ def of_norms() -> Iterator[Item]:
         results = wg.vjp(forward, *inputs)[1](cotangent)
         graph, _ = optimize(Graph([x.node for x in (*inputs, cotangent)], [x.node for x in results], since))
         with patch.object(margins, "LARGE", 1):
-            yield from of_program(Planned(graph))
-
-
-def of_values_past_the_cache(device: Device) -> Iterator[Item]:
-    """Kernels over elements and rows as they are written for values larger than the cache."""
-    for shape, dtype in itertools.product(((300, 96), (70, 2400)), (float32, float64, bfloat16)):
-        since = now()
-        x, weight = (wg.Tensor(placeholder(s, dtype, "cuda:0")) for s in (shape, shape[1:]))
-        results = (wg.gelu(x) * weight, wg.softmax(x, axis=1), wg.layer_norm(x, shape[1:], weight))
-        graph, _ = optimize(Graph([x.node, weight.node], [result.node for result in results], since))
-        with patch.object(past_cache, "LARGE", 0.5 * x.nbytes / device.l2):
             yield from of_program(Planned(graph))
 
 

@@ -16,11 +16,12 @@ from wengert.kernels.loops import Kernel, Load, Store
 from wengert.kernels.nest import statements_of
 
 LARGE = 2  # times the cache's size
+KINDS = (Elements, Rows)
 
 
 def past_cache(kernel: Kernel, shape: Elements | Rows, device: Device) -> frozenset[str]:
     """The buffers that a kernel reads and writes past the cache: all large ones, if there are some of both, or none."""
-    if isinstance(shape, Rows) and not shape.chunks:  # every pass reads them
+    if not isinstance(shape, KINDS) or (isinstance(shape, Rows) and not shape.chunks):
         return frozenset()
     touching = [s for s in statements_of(kernel) if isinstance(s, Load | Store) and s.buffer not in kernel.scratch]
     large = {s.buffer for s in touching if _span(s) * s.dtype.itemsize >= LARGE * device.l2}
