@@ -13,27 +13,6 @@ template <class T, int N> struct __align__(sizeof(T) * N > 16 ? 16 : sizeof(T) *
 template <int N, class T> WG wg_vector<T, N> wg_load(const T *from) { return *(const wg_vector<T, N> *)from; }
 template <class T, int N> WG void wg_store(T *to, const wg_vector<T, N> &value) { *(wg_vector<T, N> *)to = value; }
 
-/* the same, of what nobody will find in the cache again: its lines are the first to leave it */
-template <int BYTES> struct wg_piece { typedef int4 type; };
-template <> struct wg_piece<8> { typedef int2 type; };
-template <> struct wg_piece<4> { typedef int type; };
-template <> struct wg_piece<2> { typedef short type; };
-template <class V> using wg_piece_of = typename wg_piece<(sizeof(V) < 16 ? sizeof(V) : 16)>::type;
-template <int N, class T> WG wg_vector<T, N> wg_load_past(const T *from)
-{
-    wg_vector<T, N> value;
-    typedef wg_piece_of<wg_vector<T, N>> piece;
-#pragma unroll
-    for (unsigned i = 0; i < sizeof(value) / sizeof(piece); i++) ((piece *)&value)[i] = __ldcs((const piece *)from + i);
-    return value;
-}
-template <class T, int N> WG void wg_store_past(T *to, const wg_vector<T, N> &value)
-{
-    typedef wg_piece_of<wg_vector<T, N>> piece;
-#pragma unroll
-    for (unsigned i = 0; i < sizeof(value) / sizeof(piece); i++) __stcs((piece *)to + i, ((const piece *)&value)[i]);
-}
-
 /* begin to copy what lies at `from` into shared memory, without a way through registers where the device has one; after
    wg_fetched() the thread that asked for it finds it there */
 template <class V, class T> WG void wg_fetch(V *to, const T *from)

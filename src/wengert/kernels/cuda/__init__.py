@@ -11,7 +11,6 @@ columns     they do not: threads side by side have rows of their own
 many        one launch for many kernels of one text
 turned      one launch for many that exchange the last two axes of an array, of which the last is short
 inplace     whether a result may lie where an operand does
-past_cache  what is too large for the cache, and need not be there
 """
 
 from wengert.kernels.cuda.many import signature, write_many

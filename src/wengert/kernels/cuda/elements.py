@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 
-from wengert.kernels.cuda.past_cache import past_cache
 from wengert.kernels.cuda.shapes import Elements
 from wengert.kernels.cuda.text import Names, Page, Pass, unravel
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import Work
 from wengert.kernels.loops import Kernel
 from wengert.kernels.nest import statements_of
 
 
-def elements(kernel: Kernel, shape: Elements, device: Device, why: str) -> Work:
+def elements(kernel: Kernel, shape: Elements, why: str) -> Work:
     """One launch with a thread for every few vectors."""
     names, page = Names(kernel), Page()
-    names.past_cache = past_cache(kernel, shape, device)
     loop = kernel.outer[-1] if kernel.outer else None
     vectors = math.prod(loop.extent for loop in kernel.outer) // shape.vector
     work = Pass(list(statements_of(kernel)), loop, shape.vector, names)

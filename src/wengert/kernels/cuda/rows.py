@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
-from wengert.kernels.cuda.past_cache import past_cache
 from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.text import Access, Names, Page, Pass, access, stored_type, unravel
 from wengert.kernels.cuda.totals import start, state_bytes, state_type, total_type, totals_in
@@ -127,7 +126,6 @@ class WholeRows(RowsText):
 
     def work(self) -> Work:
         page, shape, kernel = self.page, self.shape, self.kernel
-        self.names.past_cache = past_cache(kernel, shape, self.device)
         several = f" * {shape.rows} + threadIdx.x / {shape.lanes}" if shape.rows > 1 else ""
         self.begin(f"({self.names.index})blockIdx.x{several}")
         self._declare_scratch()

@@ -65,7 +65,6 @@ class Names:
         self.buffers |= {row: row for row in kernel.scratch}
         self.table: tuple[str, ...] = ()  # buffers whose addresses come as one argument
         self.declared: set[str] = set()  # buffers that the text itself declares
-        self.past_cache: frozenset[str] = frozenset()  # buffers that are read and written past the cache
         self.index = "int" if _largest(kernel) < (1 << 31) - (1 << 20) else "long long"
 
     def launch(self, page: Page, grid: int, block: int, shared: int = 0, why: str = "", resident: int = 0) -> Launch:
@@ -96,12 +95,7 @@ class Names:
         entry = f"wg_{what}_{digest}"
         text += f'extern "C" __global__ void {head}\n{entry}({", ".join(parameters)})\n{{\n{body}}}\n'
         extent: Extent = (grid, 1, 1)
-        why += ", past the cache" if self.past_cache else ""
         return Launch('#include "block.cuh"\n\n' + text, entry, extent, (block, 1, 1), tuple(arguments), shared, why)
-
-    def function(self, verb: str, buffer: str) -> str:
-        """What loads or stores several elements of a buffer."""
-        return f"wg_{verb}_past" if buffer in self.past_cache else f"wg_{verb}"
 
 
 def _largest(kernel: Kernel) -> int:
@@ -197,8 +191,7 @@ class Pass:
         """What loads V elements, or 0 where a guard does not hold."""
         index = self._at_base(load.index)
         name = self.names.buffers[load.buffer]
-        function = self.names.function("load", load.buffer)
-        text = f"{name}[{index}]" if self.vector == 1 else f"{function}<{self.vector}>(&{name}[{index}])"
+        text = f"{name}[{index}]" if self.vector == 1 else f"wg_load<{self.vector}>(&{name}[{index}])"
         if not load.guards:
             return text
         zero = "0" if self.vector == 1 else f"{self.held_type(load.dtype)}{{}}"
@@ -250,8 +243,7 @@ class Pass:
             page.close()
         for number, store in enumerate(stores):
             target = f"{self.names.buffers[store.buffer]}[{self._at_base(store.index)}]"
-            function = self.names.function("store", store.buffer)
-            page.line(f"{self._if_stored()}{function}(&{target}, s{number});")
+            page.line(f"{self._if_stored()}wg_store(&{target}, s{number});")
 
     def _if_stored(self) -> str:
         return f"if ({self.stores_if}) " if self.stores_if else ""

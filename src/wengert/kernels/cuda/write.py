@@ -103,7 +103,7 @@ def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
         return Work(())
     kernel, shape, why = _prepared(kernel, device, shape)
     if isinstance(shape, Elements):
-        return elements(kernel, shape, device, why)
+        return elements(kernel, shape, why)
     if isinstance(shape, Rows) and shape.in_shared:
         return shared_rows(kernel, shape, device, why)
     if isinstance(shape, Rows):
