@@ -47,7 +47,7 @@ class Planned(Program):
     """A program with no library in it, planned and not compiled."""
 
     def __init__(self, graph: Graph) -> None:
-        with patch.object(candidates, "_vendors", lambda *_: ()):
+        with patch.object(candidates, "_vendors", lambda *_, **__: ()):
             super().__init__(graph)
 
     def _connect(self) -> None:
