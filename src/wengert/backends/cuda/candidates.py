@@ -90,8 +90,8 @@ def is_finished(node: Node, how: How, device: str, figures: Device, is_timed: bo
     """Whether a library carries out a product or convolution and finishes it so; where it may not pay, if `is_timed`.
 
     What takes another matrix is no faster than loops after the product where sums are short, as GPT-2's are: with gelu
-    and its argument 169 us instead of 158 on an H200; with the slope of gelu 168, and the gradient of the bias is another
-    kernel, instead of 205 with it. A convolution's finish is compiled first.
+    and its argument 169 us instead of 158 on an H200; with the slope of gelu 168 and another kernel for the gradient of
+    the bias, instead of 205 with it. A convolution's finish is compiled first.
     """
     pays = not is_convolution(node) and {ARGUMENT, SLOPE}.isdisjoint(how)
     if device_ops.absorbs(node, figures) or not (is_timed or pays):
