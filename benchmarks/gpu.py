@@ -359,8 +359,8 @@ def _show_first(rows: list[str], peers: list[str], options: argparse.Namespace) 
         for name in contenders(row, peers):
             results.setdefault(row, {})[name] = first_steps(row, name, options.device)
             print(shown_first(row, name, results[row][name]), flush=True)
-    if options.json:
-        write("first", results)
+        if options.json:
+            write("first", results)
 
 
 def _show_tuned(rows: list[str], options: argparse.Namespace) -> None:
@@ -368,8 +368,8 @@ def _show_tuned(rows: list[str], options: argparse.Namespace) -> None:
     for row in rows:
         results[row] = tuned_step(row, options.tune, options.seconds, options.device)
         print(shown(row, results[row], options.top), flush=True)
-    if options.json:
-        write("tuned", results)
+        if options.json:
+            write("tuned", results)
 
 
 if __name__ == "__main__":

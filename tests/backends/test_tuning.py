@@ -136,6 +136,25 @@ def test_time_that_is_up_leaves_the_rest_untimed(clock: dict[str, float], monkey
     assert "1 timed" in explained(tuned) and "2 left for want of time" in explained(tuned)
 
 
+def test_what_was_timed_before_an_interruption_is_kept(
+    clock: dict[str, float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    timed, asked = tuning.timed, list[Any]()
+
+    def interrupted(bench: tuning.Bench, steps: dict[str, tuning.Step]) -> dict[str, float]:
+        asked.append(steps)
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+        return timed(bench, steps)
+
+    monkeypatch.setattr(tuning, "timed", interrupted)
+    x, y = operands()
+    with pytest.raises(KeyboardInterrupt):
+        wg.compile(lambda x, y: (x @ y, y.mT @ y), tune=True)(x, y)
+    (file,) = tmp_path.glob("tuned-*.json")
+    assert len(json.loads(file.read_text())["choices"]) == 1
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"machine": {}, "choices": {"matmul": 3}}', "\0"])
 def test_a_bad_file_is_ignored_with_a_warning(content: str, clock: dict[str, float], tmp_path: Path) -> None:
     (tmp_path / "tuned-emulated.json").write_text(content)

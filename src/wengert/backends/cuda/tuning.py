@@ -64,8 +64,7 @@ def tune(candidates: Candidates, groups: Iterable[Group], seconds: float) -> Tun
             choice = _winner(candidates.driver, steps) if len(steps) > 1 else None
             if choice is not None:
                 found[key] = choice
-    if found:
-        candidates.choices.keep(found)
+                candidates.choices.keep({key: choice})
     return Tuned(perf_counter() - start, found, len(wanted) - len(new), left)
 
 
