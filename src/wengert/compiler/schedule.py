@@ -91,7 +91,9 @@ class _Order:
         made = {root for group in groups for root in group.stored} - outputs
         self.takes = [sum(_bytes(root) for root in group.stored if root in made) for group in groups]
         is_large = max(map(_bytes, made), default=0) >= LARGE
-        self.makes_numbers = [is_large and all(map(_is_number, group.stored)) for group in groups]
+        self.makes_numbers = [
+            is_large and bool(group.stored) and all(map(_is_number, group.stored)) for group in groups
+        ]
         self.reads = [{storage(read.leaf) for read in group.reads} & made for group in groups]
         self.readers: dict[Node, set[int]] = {}
         for number, values in enumerate(self.reads):

@@ -2,8 +2,8 @@
 
 cuBLASLt thinks in columns: a matrix stored by rows is its transpose to it, so C = A B is asked for as C' = B' A'. The
 heuristic names several algorithms, each a candidate of its own; left out are sums in place, whose order is not fixed,
-and partial sums in half precision.
-The library is called as it is: to import the package that has bindings of it, and of much else, takes half a second.
+and partial sums in half precision. The library is called as it is: to import the package that has bindings of it, and
+of much else, takes half a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BATCH_COUNT, _BATCH_STEP = 5, 6  # of a layout
 _WORKSPACE_LIMIT, _REDUCTIONS = 1, 3  # of a preference
 SHORT = 1024  # terms of a sum up to which storing the results takes a good part of the time
 LEAST = 0.4  # of the first algorithm's tile: smaller ones read too much
-_WIDE_PARTS = 2  # partial sums go through memory, in the dtype that is computed in: the order is fixed, no bit is lost
+_WIDE_PARTS = 2  # partial sums go through memory, in a fixed order and in the dtype that is computed in
 _RESULT = np.dtype([("algorithm", "u8", 8), ("workspace", "u8"), ("state", "i4"), ("waves", "f4"), ("unused", "i4", 4)])
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.backends.cuda.finishes import Finish, How
+from wengert.backends.cuda.finishes import Finish, How, readers_of
 from wengert.compiler.groups import REDUCTIONS, storage
 from wengert.compiler.remat import is_relu
 from wengert.dtypes import HALF, float32
@@ -56,21 +56,19 @@ def convolution_finishes(
     """The finishes by their convolutions; `operands` says what an op that is no loop reads from memory, `can` whether
     cuDNN should take in such steps. Where two convolutions are added, the later one takes in what follows from both.
     """
-    readers: dict[Node, list[Node | None]] = {}
-    for node in graph.nodes:
-        for source in dict.fromkeys(node.sources):
-            readers.setdefault(source, []).append(node if is_loop(node) else None)
-    for output in graph.outputs:
-        readers.setdefault(output, []).append(None)
+    readers = {
+        value: [reader if reader is not None and is_loop(reader) else None for reader in found]
+        for value, found in readers_of(graph).items()
+    }
     opaque = [node for node in graph.nodes if not is_loop(node) and node.op.name not in REDUCTIONS]
     stored = {storage(x) for node in opaque for x in (node, *operands(node))}
     stored.update(map(storage, (*graph.inputs, *graph.captured(), *graph.outputs)))
-    found: dict[Node, tuple[Node, Finish]] = {}  # by result
+    taken: dict[Node, tuple[Node, Finish]] = {}  # by result
     for node in (node for node in reversed(opaque) if node.op.name == "convolve_last"):
         finish = _finish(node, readers, stored)
-        if finish is not None and finish.result not in found and can(node, finish.how):
-            found[finish.result] = node, finish
-    return dict(found.values())
+        if finish is not None and finish.result not in taken and can(node, finish.how):
+            taken[finish.result] = node, finish
+    return dict(taken.values())
 
 
 def _finish(node: Node, readers: Mapping[Node, Sequence[Node | None]], stored: Container[Node]) -> Finish | None:

@@ -41,7 +41,7 @@ def finishes(
     library finishes a product so.
     """
     found: dict[Node, Finish] = {}
-    readers = _readers(graph)
+    readers = readers_of(graph)
     read = {storage(x) for node in graph.nodes if not is_loop(node) for x in operands(node)}
     for form in (_with_slope, _activated, _with_bias):
         for node in graph.nodes:
@@ -52,11 +52,11 @@ def finishes(
     return found
 
 
-def _readers(graph: Graph) -> dict[Node, list[Node | None]]:
-    """Who reads each value, as often as it does; None is whoever gets the outputs."""
+def readers_of(graph: Graph) -> dict[Node, list[Node | None]]:
+    """Who reads each value; None is whoever gets the outputs."""
     found: dict[Node, list[Node | None]] = {}
     for node in graph.nodes:
-        for source in node.sources:
+        for source in dict.fromkeys(node.sources):
             found.setdefault(source, []).append(node)
     for node in graph.outputs:
         found.setdefault(node, []).append(None)
