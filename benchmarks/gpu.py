@@ -7,10 +7,9 @@
 Each contender of each row has a process of its own. Those of a few rows start together: they import, build, compile and
 warm up at the same time. When all are ready they measure one at a time, in turn. A step is asked for again and again
 without waiting; the time is that of many steps, from start to synchronisation, over their number: the median of several
-such spans. The host's time is that of asking for a few steps while the device has nothing to do: the best of many
-times, and their median, which is that of a machine with other things to do as well. Memory is what four steps take with
-the model and what it is given: of torch the peak of its tensors, of Wengert its tensors and the whole arena. For each
-row follows where Wengert's time goes.
+such spans. Wengert's host time is that of asking for a step: in a loop, and right after a wait, when the processor has
+turned to other things; both are medians. Memory is what four steps take with the model and what it is given: of torch
+the peak of its tensors, of Wengert its tensors and the whole arena. For each row follows where Wengert's time goes.
 
 `--first` measures instead the first step, until it is done, alone on the machine: with an empty folder of caches, and
 once more in a new process with the folder that this one left. Model and data are on the device before it begins, as
@@ -34,6 +33,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,20 +134,25 @@ def span(step: Step, wait: Callable[[], Any], seconds: float) -> float:
     return (time.perf_counter() - start) / count
 
 
-def host_time(step: Step, wait: Callable[[], Any], steps: int = 4, rounds: int = 25) -> tuple[float, float]:
-    """Seconds of asking for a step: a few in a row, too few to fill the device's queue, which is empty before.
+def host_time(step: Step, wait: Callable[[], Any], steps: int = 12, rounds: int = 5) -> tuple[float, float]:
+    """Seconds of asking for a step: in a loop that does nothing else, and right after a wait.
 
-    The best of many times, at least so many rounds and half a second of them, and their median.
+    Some in a row, too few to fill the device's queue; the first of them comes after a wait, the later half follow one
+    another as in a loop. Each is the median of many, over so many rounds at least and half a second of them.
     """
-    times: list[float] = []
+    firsts: list[float] = []
+    later: list[float] = []
     end = time.perf_counter() + 0.5
-    while len(times) < rounds or time.perf_counter() < end:
+    while len(firsts) < rounds or time.perf_counter() < end:
         wait()
-        start = time.perf_counter()
+        times = [time.perf_counter()]
         for _ in range(steps):
             step()
-        times.append((time.perf_counter() - start) / steps)
-    return min(times), statistics.median(times)
+            times.append(time.perf_counter())
+        taken = [stop - start for start, stop in pairwise(times)]
+        firsts.append(taken[0])
+        later += taken[steps // 2 :]
+    return statistics.median(later), statistics.median(firsts)
 
 
 def kernels(step: Step, steps: int = 3) -> list[dict[str, Any]]:
@@ -269,9 +274,9 @@ def measure(contenders: list[Contender], found: Found, seconds: float) -> None:
     for each in contenders:
         if each.error is None:
             _, *spans = times[each.name]  # the first is to warm up: recordings are repeated at calls 2, 4, 8, ...
-            found[each.name] |= {"median": statistics.median(spans), "host": each.ask("host")}
+            found[each.name]["median"] = statistics.median(spans)
         if each.name == "wengert":
-            found[each.name]["kernels"] = each.ask("kernels") or []
+            found[each.name] |= {"host": each.ask("host"), "kernels": each.ask("kernels") or []}
         if each.error is not None:
             found[each.name]["error"] = each.error
         each.end()
