@@ -18,8 +18,6 @@ from wengert.errors import ComputationError, NaNError
 if TYPE_CHECKING:
     from wengert.graph import Node
 
-_checks_nans = False
-
 
 class Observer(Protocol):
     """What looks on while programs run: `wg.profile`. Times are those of `time.perf_counter`."""
@@ -46,9 +44,10 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Who looks on; usually nobody does."""
+    """Who looks on, and for what; usually nobody does."""
 
     observer: Observer | None = None
+    checks_nans = False  # inside `debug_nans`
     node: Node | None = None  # that a program of one op runs for
 
 
@@ -62,7 +61,7 @@ def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
     result = node.op.run(arrays, node) if out is None else node.op.numpy(*arrays, out=out)
     if observer is not None:
         observer.ran_op(node, result, start, perf_counter())
-    if _checks_nans:
+    if watch.checks_nans:
         check_nans(node, arrays, result)
     return result
 
@@ -91,17 +90,11 @@ def debug_nans() -> Iterator[None]:
     wengert.errors.NaNError: log made 1 NaN of 1 element from inputs in [-1, -1]
       at ...
     """
-    global _checks_nans
-    before, _checks_nans = _checks_nans, True
+    before, watch.checks_nans = watch.checks_nans, True
     try:
         yield
     finally:
-        _checks_nans = before
-
-
-def is_checking_nans() -> bool:
-    """Whether `debug_nans` is on."""
-    return _checks_nans
+        watch.checks_nans = before
 
 
 def check_nans(node: Node, arrays: Sequence[Any], result: Any) -> None:

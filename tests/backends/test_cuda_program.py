@@ -640,8 +640,10 @@ def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
     others = [upload(np.full((size, 2), 1 / size, np.float32), "cuda:0") for _ in range(4)]
     for other in others[:3]:
         assert (download(program([ones, other])[0]) == 1).all()
-    call = program.repeat([0, 1], [0]) if repeats else program
-    assert call is not None and (download(call([ones, others[2]])[0]) == 1).all()
+    repeat = program.repeat([0, 1], [0])
+    assert repeat is not None
+    call = repeat.run if repeats else program
+    assert (download(call([ones, others[2]])[0]) == 1).all()
     gc.collect()
     with monkeypatch.context() as context:
         context.setattr(gpu, "memory", gpu.reserved() + size)  # too little for a fixed place of what moves again

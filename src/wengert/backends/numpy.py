@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.dtypes import HALF
 from wengert.graph import Node
-from wengert.reference import apply, is_checking_nans
+from wengert.reference import apply, watch
 
 _REUSE_FROM = 1 << 14  # elements: below, an allocation is cheaper than asking whether one can be saved
 
@@ -48,7 +48,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
 
 def _apply(node: Node, arrays: list[Any], uses: dict[Node, int], keep: set[Node], computed: set[Node]) -> Any:
     op = node.op
-    if type(op.numpy) is np.ufunc and node.size >= _REUSE_FROM and node.dtype not in HALF and not is_checking_nans():
+    if type(op.numpy) is np.ufunc and node.size >= _REUSE_FROM and node.dtype not in HALF and not watch.checks_nans:
         for i, source in enumerate(node.sources):
             if uses[source] == 1 and source in computed and source not in keep and _is_ours(arrays, i, node):
                 return apply(node, arrays, arrays[i])

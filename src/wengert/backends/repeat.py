@@ -66,7 +66,7 @@ class Repeat:
             return None
         return Repeat(program, inputs, outputs) if set(program.made_as).issuperset(outputs) else None
 
-    def __call__(self, arrays: Sequence[Array]) -> list[Array] | None:
+    def run(self, arrays: Sequence[Array]) -> list[Array] | None:
         """The outputs, computed from arrays for the inputs; None if an index was out of range: nothing was done."""
         program = self.program
         made = [make() for make in self.makers]

@@ -27,6 +27,7 @@ _LIBRARIES = tuple({PACKAGE, *(sysconfig.get_path(name) for name in ("stdlib", "
 _MANY = 400  # functions and objects: what lies beyond is left to the repeated recording
 _LONG = 256  # items: a longer container is compared as an object
 _VALUES = (int, float, complex, str, bytes, bool, type(None))
+_KEPT = (CodeType, ModuleType)  # what may be held: it keeps nothing alive that would go
 _MISSING = object()
 _NONE: dict[str, Any] = {}
 _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
@@ -67,7 +68,8 @@ class _Watch:
 
 def _hold(value: Any, forget: Callable[[], None]) -> Any:
     """A reference by which to know an object, weak where that is possible; `forget` is called when it goes."""
-    return value if type(value).__weakrefoffset__ == 0 else ref(value, lambda _: forget())
+    kind = type(value)
+    return value if kind.__weakrefoffset__ == 0 or kind in _KEPT else ref(value, lambda _: forget())
 
 
 def _shown(value: Any) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import warnings
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Protocol
@@ -41,11 +41,17 @@ class Program(Protocol):
         """
         ...
 
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Callable[[Sequence[Array]], Any] | None:
-        """The program on the memory of its last call, in which only these inputs and outputs may move, if it can.
+    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
+        """The program on the memory of its last call, in which only these inputs and outputs may move, if it can."""
+        ...
 
-        Called with arrays for the inputs, it gives the arrays of the outputs, or None where something is wrong: nothing
-        was done then, and a call of the program says what it is.
+
+class Repeat(Protocol):
+    """A program on the memory of its last call, but for some inputs and outputs."""
+
+    def run(self, arrays: Sequence[Array]) -> list[Any] | None:
+        """The arrays of these outputs, from those of these inputs; None where something is wrong: nothing was done
+        then, and a call of the program says what it is.
         """
         ...
 

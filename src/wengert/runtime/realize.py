@@ -25,7 +25,7 @@ from wengert.autodiff.reverse import raise_released
 from wengert.errors import AbstractValueError, CompilerError, ComputationError, CudaError, NaNError, OutOfMemoryError
 from wengert.graph import RELEASED, Node, Trace, recording
 from wengert.ops.core import PLACEHOLDER, VARIABLE
-from wengert.reference import is_checking_nans
+from wengert.reference import watch
 from wengert.runtime.machines import interpret, moved, on_host
 from wengert.runtime.parts import Part, parts
 from wengert.runtime.tiers import run_compiled
@@ -127,7 +127,7 @@ def _run_part(part: Part, is_step: bool) -> None:
         _move(part.order[0])
         return
     order = [node for node in part.order if node.buffer is None]
-    if is_checking_nans() or not run_compiled(order, part.keep, is_step):
+    if watch.checks_nans or not run_compiled(order, part.keep, is_step):
         interpret(order, part.keep, Failure, part.device)
 
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from wengert import tree
 from wengert.graph import recording
-from wengert.reference import is_checking_nans, watch
+from wengert.reference import watch
 from wengert.runtime.arguments import ARRAY, FLOAT, TENSOR, Call
 from wengert.runtime.capture import VALUE
 from wengert.runtime.config import config
-from wengert.runtime.program import Array
+from wengert.runtime.program import Array, Repeat
 from wengert.runtime.steady import Steady
 from wengert.tensor import Tensor
 
@@ -36,9 +36,7 @@ class Repetition:
     which gives the outputs numbered `fresh`.
     """
 
-    def __init__(
-        self, replay: Replay, steady: Steady, call: Call, repeat: Callable[..., Any], fresh: list[int]
-    ) -> None:
+    def __init__(self, replay: Replay, steady: Steady, call: Call, repeat: Repeat, fresh: list[int]) -> None:
         self.steady, self.repeat, self.fresh = steady, repeat, fresh
         _, _, self.grad, owner, self.autocast = call.key
         self.owner = id(None) if owner is None else owner
@@ -46,14 +44,15 @@ class Repetition:
         self.take = None if positional.is_flat else tree.taker(positional)
         self.types = None if named.parts else _types(call)
         self.float_dtype = replay.captured.float_dtype
-        self.seen: list[Any] | None = None  # of leaves that fitted: identities and serial numbers, shapes and dtypes
+        self.seen: list[Any] | None = None  # of leaves that fitted: serial numbers, or shapes and dtypes
         returned = replay.captured.returned
         values = {what for how, what in returned if how == VALUE}
         self.made = len(values)  # nodes for what is returned
         self.wraps: list[tuple[Callable[[Array], Tensor], int]] = []  # where nothing but fresh values is returned
         if len(values) == len(returned):
             self.wraps = [(replay.binding.wrapping(k), fresh.index(k)) for _, k in returned]
-        self.is_single = replay.captured.structure is tree.LEAF and self.made == 1
+        is_single = replay.captured.structure is tree.LEAF and len(fresh) == len(self.wraps) == 1
+        self.wrap_single = self.wraps[0][0] if is_single else None
         self.put_together = tree.builder(replay.captured.structure)
 
     def again(self, replay: Replay, instance: Any, args: tuple[Any, ...]) -> Any:
@@ -72,7 +71,7 @@ class Repetition:
             kind = type(leaf)
             if kind is Tensor:
                 node = leaf.node
-                seen.append((id(leaf), node.serial))
+                seen.append(node.serial)  # no two tensors name one node
                 arrays.append(node.buffer)
             elif kind is np.ndarray:
                 seen.append((leaf.shape, leaf.dtype))
@@ -100,20 +99,19 @@ class Repetition:
         calls = replay.calls
         if replay.version != config.version or not calls & calls + 1:  # is_due(calls + 1), without asking
             return MOVED
-        if watch.observer is not None or is_checking_nans():
+        if watch.observer is not None or watch.checks_nans:
             return MOVED
         for thing in replay.objects:
             if thing() is None:
                 return MOVED
         if replay.guards.changed() is not None or not self.steady.holds(self.made):
             return MOVED
-        made = self.repeat(arrays)
+        made = self.repeat.run(arrays)
         if made is None:
             return MOVED
         replay.calls = calls + 1
-        if self.is_single:
-            wrap, place = self.wraps[0]
-            return wrap(made[place])
+        if self.wrap_single is not None:
+            return self.wrap_single(made[0])
         if self.wraps:
             return self.put_together([wrap(made[place]) for wrap, place in self.wraps])
         return self.put_together(replay.binding.returned(leaves, dict(zip(self.fresh, made))))

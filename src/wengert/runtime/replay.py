@@ -11,7 +11,7 @@ from typing import Any
 from weakref import ref
 
 from wengert.graph import Node
-from wengert.reference import is_checking_nans
+from wengert.reference import watch
 from wengert.runtime.arguments import OBJECT, TENSOR, Call
 from wengert.runtime.binding import Binding
 from wengert.runtime.capture import CONSTANT, NONE, Captured
@@ -145,7 +145,7 @@ class Replay:
     def run(self, call: Call) -> Any:
         """Run the program on a call's arguments, give the slots their new values, return the result."""
         self.repetition = None
-        if is_checking_nans():
+        if watch.checks_nans:
             return self.binding.run(Interpreter(self.graph), call.leaves)
         steady = self._before()
         result = self.binding.run(self.program, call.leaves)  # type: ignore[arg-type]

@@ -59,10 +59,11 @@ class Steady:
         Who asks is about to make so many nodes: if there are no others until the next time of asking, all is at rest.
         """
         number = now()
-        is_at_rest = number == self.expected and bool(self.ids)
-        found = is_at_rest or self._look()
-        self.expected = number + making + 1 if found else _NEVER
-        return found
+        if (number != self.expected or not self.ids) and not self._look():
+            self.expected = _NEVER
+            return False
+        self.expected = number + making + 1
+        return True
 
     def _look(self) -> bool:
         try:

@@ -56,7 +56,7 @@ class Driver:
 
     def make_current(self) -> None:
         """Have this thread's calls go to this GPU."""
-        if getattr(_current, "driver", None) is not self:
+        if _current.driver is not self:
             check(self.cu.cuCtxSetCurrent(self.context))
             _current.driver = self
 
@@ -117,7 +117,7 @@ class Driver:
         """Do what was postponed, in a thread that may be anybody's."""
         if not self.postponed or self.is_capturing:
             return
-        is_ours = getattr(_current, "driver", None) is self
+        is_ours = _current.driver is self
         if not is_ours:
             check(self.cu.cuCtxPushCurrent(self.context))
         try:
@@ -406,7 +406,13 @@ class Driver:
         return best
 
 
-_current = threading.local()  # the driver that a thread's calls go to
+class _Current(threading.local):
+    """Where a thread's calls go."""
+
+    driver: Driver | None = None
+
+
+_current = _Current()
 _open: dict[str, Any] = {}
 _opening = threading.Lock()
 

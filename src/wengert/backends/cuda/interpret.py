@@ -28,7 +28,7 @@ from wengert.kernels.launch import Launch
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
 from wengert.ops.movement import RESHAPE
 from wengert.ops.op import pick
-from wengert.reference import check_nans, is_checking_nans, watch
+from wengert.reference import check_nans, watch
 
 BOUND = 4096  # of what carries out nodes, kept for the next; the one not used for longest goes first
 _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
@@ -86,7 +86,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
             watch.node = node
             try:
                 node.buffer = _computed(node, carriers.get(node), settings)
-                if is_checking_nans():
+                if watch.checks_nans:
                     check_nans(node, [_on_host(source) for source in node.sources], _on_host(node))
             except (CompilerError, CudaError) as error:  # of what serves many nodes: the line is this one's
                 node.buffer = failure(type(error)(error.message, node.location), node)

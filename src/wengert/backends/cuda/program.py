@@ -319,7 +319,7 @@ class Program:
     def _made(self, k: int, shape: Shape, dtype: np.dtype[Any]) -> DeviceArray:
         """An array for an output."""
         kept = self.kept.get(k)
-        return DeviceArray(shape, dtype, self.device) if kept is None else kept()
+        return DeviceArray(shape, dtype, self.device) if kept is None else kept.take()
 
     def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
         """This program on the memory of its last call, in which only these inputs and outputs may move."""

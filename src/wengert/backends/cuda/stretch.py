@@ -83,11 +83,6 @@ class Stretch:
             self.recording.replay()
         self.changed.clear()
 
-    def without_graph(self) -> Any:
-        """Have the next run capture a new graph; gives the one that there is, which stays as it is."""
-        recording, self.recording = self.recording, None
-        return recording
-
     def _renew(self) -> None:
         """Have a graph with the arguments of now; without one where a call cannot be captured, which is said once."""
         if self.recording is not None:
