@@ -11,6 +11,7 @@ a refusal has a reason that `explain` can print.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable
 
 from wengert.compiler.groups import REDUCTIONS, Group, Plan, Read, common_space, fits, reduced_axes, root_place, storage
@@ -172,6 +173,8 @@ class _Fusion:
         self._merge_producers([number for number, group in self.groups.items() if not group.is_total])
         self._merge_producers(list(self.groups))
         self._merge_neighbours()
+        if self.launches:
+            self._merge_copies()
         self._absorb_epilogues()
         if not self.launches:
             self._absorb_totals()
@@ -266,6 +269,18 @@ class _Fusion:
             for leaf in _large(group):
                 peers.setdefault((*space, leaf), {})[group] = None
 
+    def _merge_copies(self) -> None:
+        """An elementwise group that computes something again becomes part of later loops that read all it needs."""
+        for group in [group for group in self.groups.values() if _is_copy(group)]:
+            needed = {storage(leaf) for leaf in _large_beside(group)}
+            if not needed <= self.home.keys():
+                continue
+            later = [peer for number, peer in self.groups.items() if number > group.number and not peer.opaque]
+            readers = [peer for peer in later if needed <= {storage(leaf) for leaf in _large(peer)}]
+            partner = next((peer for peer in readers if peer.space == group.space and self._is_apart(peer, group)), None)
+            if partner is not None:
+                self.merge(group, partner)
+
     def _is_apart(self, peer: Group, group: Group) -> bool:
         """Whether two groups of which neither needs the other may be one."""
         needed = self.needs(group.number, peer.number) or self.needs(peer.number, group.number)
@@ -308,6 +323,17 @@ class _Fusion:
 def _large(group: Group) -> list[Node]:
     """The values of more than one element that a group reads."""
     return list(dict.fromkeys(read.leaf for read in group.reads if read.leaf.size > 1))
+
+
+def _large_beside(group: Group) -> list[Node]:
+    """Of what a group reads, that which is about as large as what it works on."""
+    return [leaf for leaf in _large(group) if leaf.size * 4 > math.prod(group.space)]
+
+
+def _is_copy(group: Group) -> bool:
+    """Whether a group is elementwise and computes something again."""
+    large = [] if group.opaque or group.axes else _large_beside(group)
+    return bool(large) and all(leaf.op.name == "again" for leaf in large)
 
 
 def worth_merging(first: Group, second: Group, awaited: Container[Node] = ()) -> str | None:

@@ -18,19 +18,21 @@ the result is kept for a later product and the argument only for its sign, what 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from wengert.compiler.groups import REDUCTIONS, storage
 from wengert.compiler.memory import Life, live
 from wengert.compiler.places import MOVEMENT
 from wengert.compiler.rewrite import over, scope, spend
-from wengert.compiler.stored import cost, stored_values, times
-from wengert.graph import Graph, Node, recorded_as
+from wengert.compiler.stored import RECOMPUTE_UP_TO, cost, stored_values, times
+from wengert.graph import Graph, Node, Shape, recorded_as
 from wengert.ops.core import LITERAL, again
 from wengert.ops.recorders import Elementwise
 
 CHEAP = 32  # additions an element: about what it costs to store a value and to read it again
 SMALL = 1 << 16  # bytes: values below are not worth it
+PLENTY = 1 << 30  # bytes of a GPU at the fullest moment from which less is worth a write
+SHARE = 12  # of them one part is saved by writing values again
 ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
 
 
@@ -47,9 +49,10 @@ def remat(graph: Graph) -> Graph:
     """
     model = _Model(graph)
     graph = _signs_of_results(graph, model)
+    aim = scope.budget if scope.budget is not None else model.most - model.most // SHARE
     for _ in range(ROUNDS):
         model = model if model.graph is graph else _Model(graph)
-        chosen = [value for value in model.chosen(scope.budget) if _spends(value)]
+        chosen = [value for value in model.chosen(aim, scope.budget is not None) if _spends(value)]
         if not chosen:
             break
         graph = _recomputed(graph, model, chosen)
@@ -130,8 +133,11 @@ class _Model:
 
     # --- choosing -----------------------------------------------------------------------------------------------
 
-    def chosen(self, budget: int | None) -> list[Node]:
-        """The values to compute again, in the order of the graph."""
+    def chosen(self, aim: int, at_any_cost: bool) -> list[Node]:
+        """The values to compute again, in the order of the graph, so that so many bytes are enough.
+
+        Those that cost next to nothing are among them in any case, those that cost more if they may.
+        """
         calls = [self.at[node] for node in self.graph.nodes if _is_call(node) and self.at[node] <= self.peak]
         turn = max(calls, default=-1)
         across = [node for node, start, end in self._lives() if start < turn and self.peak < end]
@@ -139,10 +145,11 @@ class _Model:
         costs = {value: self._costs(value) for value in values}
         stored_again = self._operands_after_peak()
         found: list[Node] = []
-        excess = 0 if budget is None else self.most - budget
+        payable = set(values) if at_any_cost else self._written_in_passing(costs)
+        excess = self.most - aim
         for value in sorted(values, key=lambda n: (costs[n], -_bytes(n), self.at[n])):
             is_free = costs[value] <= CHEAP and value not in stored_again and not self._reads_more(value)
-            if is_free or excess > 0:
+            if is_free or (excess > 0 and value in payable):
                 found.append(value)
                 excess -= _bytes(value)
         return sorted(found, key=self.at.__getitem__)
@@ -151,6 +158,33 @@ class _Model:
         """What calls read after the fullest moment: for them a copy is stored, if not for as long."""
         calls = [node for node in self.graph.nodes[self.peak + 1 :] if _is_call(node)]
         return {storage(source) for node in calls for source in _operands(node)}
+
+    def _written_in_passing(self, costs: Mapping[Node, float]) -> set[Node]:
+        """Of the values, those that a late loop on a GPU can write as it goes, in a large program.
+
+        It reads all that they are computed from, and comes when the largest value of the fullest moment is gone.
+        """
+        if self.most < PLENTY:
+            return set()
+        largest = max((_bytes(node), end) for node, start, end in self._lives() if start <= self.peak <= end)
+        loops = self._late_loops()
+        found = set()
+        for value, effort in costs.items():
+            if value.device == "cpu" or effort > RECOMPUTE_UP_TO or self.ends[value] <= largest[1]:
+                continue
+            leaves = {leaf for leaf in self._expression(value)[1] if leaf.size * 4 > value.size}
+            if leaves <= self.at.keys() and any(leaves <= read for read in loops.get(value.shape, ())):
+                found.add(value)
+        return found
+
+    def _late_loops(self) -> dict[Shape, list[set[Node]]]:
+        """By their space, what the loops after the fullest moment read."""
+        found: dict[Shape, list[set[Node]]] = {}
+        for node in self.graph.nodes[self.peak + 1 :]:
+            if node in self.stored and not _is_call(node) and node.sources:
+                space = node.sources[0].shape if node.op.name in REDUCTIONS else node.shape
+                found.setdefault(space, []).append(set(self._expression(node)[1]))
+        return found
 
     def kept_relus(self) -> list[Node]:
         """The relus whose results are kept, and something else for nothing but the signs of their arguments."""
