@@ -119,6 +119,27 @@ def test_a_budget_takes_what_it_needs_and_no_more() -> None:
     assert peaks(graph, budget=before)[1] == peaks(graph)[1]
 
 
+def gradients(rows: int, device: str) -> Graph:
+    """The gradients of a loss after five layers, recorded only: with 16384 rows a program of 3 GB."""
+
+    def loss(x: Any, *weights: Any) -> Any:
+        for weight in weights:
+            x = wg.gelu(x @ weight, approximate="tanh")
+        return wg.sum(wg.logsumexp(x.to(wg.float32), axis=1))
+
+    since = now()
+    shapes = [(rows, 4096), *[(4096, 4096)] * 4, (4096, 16384)]
+    inputs = [placeholder(shape, wg.bfloat16, device) for shape in shapes]
+    found = wg.grad(loss, argnums=tuple(range(len(shapes))))(*map(wg.Tensor, inputs))
+    return Graph(inputs, [tensor.node for tensor in found], since)
+
+
+@pytest.mark.parametrize(("rows", "device", "count"), [(16384, "cuda:0", 3), (16384, "cpu", 0), (1024, "cuda:0", 0)])
+def test_a_large_program_on_a_gpu_writes_some_values_again_in_passing(rows: int, device: str, count: int) -> None:
+    before, after = (names(optimize(gradients(rows, device), off=off)[0]) for off in ({"remat"}, ()))
+    assert after.count("gelu_sigmoid") == before.count("gelu_sigmoid") + count  # of five
+
+
 def test_the_setting_is_the_budget() -> None:
     weights = [wg.tensor(np.full(WIDE, 1e-3, np.float32)) for _ in range(4)]
     found = []

@@ -272,14 +272,17 @@ class _Fusion:
     def _merge_copies(self) -> None:
         """An elementwise group that computes something again becomes part of later loops that read all it needs."""
         for group in [group for group in self.groups.values() if _is_copy(group)]:
-            needed = {storage(leaf) for leaf in _large_beside(group)}
-            if not needed <= self.home.keys():
-                continue
-            later = [peer for number, peer in self.groups.items() if number > group.number and not peer.opaque]
-            readers = [peer for peer in later if needed <= {storage(leaf) for leaf in _large(peer)}]
-            partner = next((peer for peer in readers if peer.space == group.space and self._is_apart(peer, group)), None)
+            partner = next((peer for peer in self.groups.values() if self._takes_along(peer, group)), None)
             if partner is not None:
                 self.merge(group, partner)
+
+    def _takes_along(self, peer: Group, group: Group) -> bool:
+        """Whether a later group reads all that is large for another, and may be one with it."""
+        if peer.number <= group.number or peer.opaque or peer.space != group.space:
+            return False
+        needed = {storage(leaf) for leaf in _large_beside(group)}
+        read = {storage(leaf) for leaf in _large_beside(peer)}
+        return needed <= read & self.home.keys() and self._is_apart(peer, group)
 
     def _is_apart(self, peer: Group, group: Group) -> bool:
         """Whether two groups of which neither needs the other may be one."""

@@ -9,8 +9,11 @@ read, if fusion would store it. Of the values that live across the fullest momen
 made by elementwise ops and movement alone from values that live across it anyway (or are small beside it), and if a
 kernel of its own (a matrix product, a convolution) lies between it and that moment: what is read at once is not stored
 anyhow. Without a budget that is done where it costs next to nothing: up to `CHEAP` additions an element, for readers
-that are loops and compute it as they go. With a budget in bytes the others follow, the cheapest first, until the model
-says that it is kept. Dearer values are never computed again: for those there is `checkpoint`.
+that are loops and compute it as they go. A large program on a GPU goes a little further, until a `SHARE` of that moment
+is saved: values that are stored again, for a late product, but by a loop that reads what they are computed from anyway
+and writes them in passing, such as gelu by the loop that needs its slope. With a budget in bytes all others follow, the
+cheapest first, until the model says that it is kept. Dearer values are never computed again: for those there is
+`checkpoint`.
 
 Before that one thing more: where the argument of `relu` is at most 0, its result is, and nowhere else. If
 the result is kept for a later product and the argument only for its sign, what comes late looks at the result.
@@ -31,8 +34,8 @@ from wengert.ops.recorders import Elementwise
 
 CHEAP = 32  # additions an element: about what it costs to store a value and to read it again
 SMALL = 1 << 16  # bytes: values below are not worth it
-PLENTY = 1 << 30  # bytes of a GPU at the fullest moment from which less is worth a write
-SHARE = 12  # of them one part is saved by writing values again
+PLENTY = 1 << 30  # bytes at the fullest moment from which a GPU writes values again
+SHARE = 12  # one of so many parts of that moment is saved by that
 ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
 
 
@@ -166,24 +169,24 @@ class _Model:
         """
         if self.most < PLENTY:
             return set()
-        largest = max((_bytes(node), end) for node, start, end in self._lives() if start <= self.peak <= end)
-        loops = self._late_loops()
+        _, gone = max((_bytes(node), end) for node, start, end in self._lives() if start <= self.peak <= end)
+        late = [n for n in costs if n.device != "cpu" and costs[n] <= RECOMPUTE_UP_TO and self.ends[n] > gone]
+        loops = self._late_loops({value.shape for value in late})
         found = set()
-        for value, effort in costs.items():
-            if value.device == "cpu" or effort > RECOMPUTE_UP_TO or self.ends[value] <= largest[1]:
-                continue
+        for value in late:
             leaves = {leaf for leaf in self._expression(value)[1] if leaf.size * 4 > value.size}
-            if leaves <= self.at.keys() and any(leaves <= read for read in loops.get(value.shape, ())):
+            if leaves and leaves <= self.at.keys() and any(leaves <= read for read in loops.get(value.shape, ())):
                 found.add(value)
         return found
 
-    def _late_loops(self) -> dict[Shape, list[set[Node]]]:
-        """By their space, what the loops after the fullest moment read."""
+    def _late_loops(self, spaces: Collection[Shape]) -> dict[Shape, list[set[Node]]]:
+        """By these spaces, what the loops over them after the fullest moment read."""
         found: dict[Shape, list[set[Node]]] = {}
         for node in self.graph.nodes[self.peak + 1 :]:
             if node in self.stored and not _is_call(node) and node.sources:
                 space = node.sources[0].shape if node.op.name in REDUCTIONS else node.shape
-                found.setdefault(space, []).append(set(self._expression(node)[1]))
+                if space in spaces:
+                    found.setdefault(space, []).append(set(self._expression(node)[1]))
         return found
 
     def kept_relus(self) -> list[Node]:
