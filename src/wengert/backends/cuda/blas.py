@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, RELU, SLOPE
+from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, SLOPE
 from wengert.dtypes import bfloat16, float16, float32, float64
 from wengert.errors import CudaError
 from wengert.kernels.opaque import Product
@@ -26,7 +26,7 @@ SUGGESTED = 8  # algorithms that the heuristic is asked for
 DTYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # as CUDA numbers them
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_TF32 = 68, 70, 77
 _TRANSPOSED_A, _TRANSPOSED_B, _EPILOGUE, _BIAS_AT, _BESIDE_AT, _BESIDE_STEP = 3, 4, 7, 8, 11, 12  # of an operation
-_EPILOGUES = {RELU: 2, BIAS: 4, GELU: 32, ARGUMENT: 128, SLOPE: 64 | 128}  # what a product is finished by, added up
+_EPILOGUES = {BIAS: 4, GELU: 32, ARGUMENT: 128, SLOPE: 64 | 128}  # what a product is finished by, added up
 _BATCH_COUNT, _BATCH_STEP = 5, 6  # of a layout
 _WORKSPACE_LIMIT, _REDUCTIONS = 1, 3  # of a preference
 SHORT = 1024  # terms of a sum up to which storing the results takes a good part of the time

@@ -1,9 +1,10 @@
 """Finishes: what a library does with a matrix product before it stores it, which saves passes over it.
 
-In: a graph. Out: for each product in half precision that is only there to be finished, how: a bias is added, relu or
-gelu (by tanh) applied, or the product multiplied by the slope of gelu at a value that lies in memory, as its gradient
-is. What is finished must be a value that another op reads from memory: a loop that reads it does as much on its way. A
-bias alone is added where it saves a pass: where a loop would add it to store the sum.
+In: a graph. Out: for each product in half precision that is only there to be finished, how: a bias is added, gelu (by
+tanh) applied, or the product multiplied by the slope of gelu at a value that lies in memory, as its gradient is. What
+is finished must be a value that another op reads from memory: a loop that reads it does as much on its way. A bias
+alone is added where it saves a pass: where a loop would add it to store the sum. (Relu is left to loops: of NaN
+some algorithms of cuBLASLt make 0.)
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from wengert.compiler.groups import storage
-from wengert.compiler.remat import is_relu
 from wengert.dtypes import HALF
 from wengert.graph import Graph, Node
 from wengert.ops.elementwise import gelu_sigmoid, gelu_slope
 
 How = tuple[Any, ...]
 """How something is finished: a product in words, a convolution in steps (dnn_finishes.py)."""
-BIAS, RELU, GELU, ARGUMENT, SLOPE = "bias", "relu", "gelu", "its argument", "the slope of gelu"
+BIAS, GELU, ARGUMENT, SLOPE = "bias", "gelu", "its argument", "the slope of gelu"
 
 
 class Finish(NamedTuple):
@@ -77,15 +77,16 @@ def _with_slope(node: Node, readers: Readers, read: Container[Node]) -> Found:
 
 
 def _activated(node: Node, readers: Readers, read: Container[Node]) -> Found:
-    """An activation of a product that has no other reader; or that is kept, where it is gelu's argument."""
-    how, argument, path = _activation(node)
-    product, bias = _summands(argument) if how else (None, None)
-    if product is None or (bias is not None and len(readers[product]) > 1):
+    """Gelu of a product, or of one and a bias, which has no other reader or is kept."""
+    wide = _gelu_of(node)
+    product, bias = _summands(wide.sources[0]) if wide is not None else (None, None)
+    if wide is None or product is None or (bias is not None and len(readers[product]) > 1):
         return None, None
-    is_kept = how == GELU and argument in read
-    if not is_kept and (readers[argument] != path or any(len(readers[x]) > 1 for x in path if x is not node)):
+    (argument,) = wide.sources
+    is_kept = argument in read
+    if not is_kept and (readers[argument] != [wide] or len(readers[wide]) > 1):
         return None, None
-    words = (*([] if bias is None else [BIAS]), how, *([ARGUMENT] if is_kept else []))
+    words = (*([] if bias is None else [BIAS]), GELU, *([ARGUMENT] if is_kept else []))
     return product, Finish(words, node, () if bias is None else (storage(bias),), (argument,) if is_kept else ())
 
 
@@ -112,16 +113,12 @@ def _summands(total: Node) -> tuple[Node | None, Node | None]:
     return (product, bias) if is_a_row and same else (None, None)
 
 
-def _activation(node: Node) -> tuple[str, Node, list[Node]]:
-    """Which activation a value is of what, and who reads that for it; no name where it is none."""
-    if is_relu(node):
-        condition, _, x = node.sources
-        return RELU, x, [condition, node]
-    if node.op.name == "cast" and node.sources[0].op is gelu_sigmoid:
-        wide = node.sources[0].sources[0]
-        if wide.op.name == "cast" and wide.sources[0].dtype is node.dtype:
-            return GELU, wide.sources[0], [wide]
-    return "", node, []
+def _gelu_of(node: Node) -> Node | None:
+    """The value of which one in half precision is gelu, widened; None where it is something else."""
+    if node.op.name != "cast" or node.sources[0].op is not gelu_sigmoid:
+        return None
+    wide = node.sources[0].sources[0]
+    return wide if wide.op.name == "cast" and wide.sources[0].dtype is node.dtype else None
 
 
 def _times_slope(node: Node) -> tuple[Node | None, Node | None]:
