@@ -134,7 +134,7 @@ def gradients(rows: int, device: str) -> Graph:
     return Graph(inputs, [tensor.node for tensor in found], since)
 
 
-@pytest.mark.parametrize(("rows", "device", "count"), [(16384, "cuda:0", 3), (16384, "cpu", 0), (1024, "cuda:0", 0)])
+@pytest.mark.parametrize(("rows", "device", "count"), [(16384, "cuda:0", 2), (16384, "cpu", 0), (1024, "cuda:0", 0)])
 def test_a_large_program_on_a_gpu_writes_some_values_again_in_passing(rows: int, device: str, count: int) -> None:
     before, after = (names(optimize(gradients(rows, device), off=off)[0]) for off in ({"remat"}, ()))
     assert after.count("gelu_sigmoid") == before.count("gelu_sigmoid") + count  # of five

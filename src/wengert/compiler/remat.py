@@ -130,9 +130,19 @@ class _Model:
 
     def _fullest(self) -> int:
         alive = {node: Life(start, end) for node, start, end in self._lives()}
-        held = live(alive, {node: _bytes(node) for node in alive})
-        self.most = max(held, default=0)
-        return held.index(self.most) if held else 0
+        self.held = live(alive, {node: _bytes(node) for node in alive})
+        peak = self.held.index(max(self.held)) if self.held else 0
+        self.most = self.held[peak] - self._written_over(alive, peak) if self.held else 0
+        return peak
+
+    def _written_over(self, alive: Mapping[Node, Life], peak: int) -> int:
+        """The bytes that a result at the fullest moment does not take: a GPU writes it over what it reads last."""
+        result = self.graph.nodes[peak]
+        if result.device == "cpu" or result not in alive or not _is_pointwise(result):
+            return 0
+        dying = [node for node, life in alive.items() if life.last == peak and node is not result]
+        alike = any(node.dtype == result.dtype and node.size == result.size for node in dying)
+        return _bytes(result) if alike else 0
 
     # --- choosing -----------------------------------------------------------------------------------------------
 
@@ -148,7 +158,7 @@ class _Model:
         costs = {value: self._costs(value) for value in values}
         stored_again = self._operands_after_peak()
         found: list[Node] = []
-        payable = set(values) if at_any_cost else self._written_in_passing(costs)
+        payable = self._made_on_the_way(values) if at_any_cost else self._written_in_passing(costs, aim)
         excess = self.most - aim
         for value in sorted(values, key=lambda n: (costs[n], -_bytes(n), self.at[n])):
             is_free = costs[value] <= CHEAP and value not in stored_again and not self._reads_more(value)
@@ -162,15 +172,21 @@ class _Model:
         calls = [node for node in self.graph.nodes[self.peak + 1 :] if _is_call(node)]
         return {storage(source) for node in calls for source in _operands(node)}
 
-    def _written_in_passing(self, costs: Mapping[Node, float]) -> set[Node]:
+    def _made_on_the_way(self, values: Collection[Node]) -> set[Node]:
+        """The values but for those that a GPU makes of inputs alone: it casts all weights in one launch, early."""
+        own = self.at.keys()
+        return {v for v in values if v.device == "cpu" or not own.isdisjoint(self._expression(v)[1])}
+
+    def _written_in_passing(self, costs: Mapping[Node, float], aim: int) -> set[Node]:
         """Of the values, those that a late loop on a GPU can write as it goes, in a large program.
 
-        It reads all that they are computed from, and comes when the largest value of the fullest moment is gone.
+        It reads all that they are computed from, and comes when there is room.
         """
         if self.most < PLENTY:
             return set()
-        _, gone = max((_bytes(node), end) for node, start, end in self._lives() if start <= self.peak <= end)
-        late = [n for n in costs if n.device != "cpu" and costs[n] <= RECOMPUTE_UP_TO and self.ends[n] > gone]
+        late = [
+            n for n in costs if n.device != "cpu" and costs[n] <= RECOMPUTE_UP_TO and self.held[self.ends[n]] <= aim
+        ]
         loops = self._late_loops({value.shape for value in late})
         found = set()
         for value in late:
