@@ -57,6 +57,4 @@ def test_what_is_written_in_passing_is_the_same_to_the_bit(
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found, expected))
     gelus, norms = 2 * LAYERS * TOKENS * 4 * WIDTH, 2 * (LAYERS - 1) * TOKENS * WIDTH
     assert again.arena_size <= kept.arena_size - gelus - norms
-    assert len(again.steps) == len(kept.steps) + (
-        budget is not None
-    )  # the norm of an input is a loop by itself
+    assert len(again.steps) == len(kept.steps) + (budget is not None)  # the norm of an input is a loop by itself
