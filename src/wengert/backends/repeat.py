@@ -66,6 +66,9 @@ class Repeat:
             return None
         return Repeat(program, inputs, outputs) if set(program.made_as).issuperset(outputs) else None
 
+    def refresh(self) -> None:
+        """The program reads everything where it lies."""
+
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
         """The outputs, computed from arrays for the inputs; None if an index was out of range: nothing was done."""
         program = self.program

@@ -49,6 +49,10 @@ class Program(Protocol):
 class Repeat(Protocol):
     """A program on the memory of its last call, but for some inputs and outputs."""
 
+    def refresh(self) -> None:
+        """Look again at what others may have overwritten where it lies."""
+        ...
+
     def run(self, arrays: Sequence[Array]) -> list[Any] | None:
         """The arrays of these outputs, from those of these inputs; None where something is wrong: nothing was done
         then, and a call of the program says what it is.

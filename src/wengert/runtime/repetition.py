@@ -38,6 +38,7 @@ class Repetition:
 
     def __init__(self, replay: Replay, steady: Steady, call: Call, repeat: Repeat, fresh: list[int]) -> None:
         self.steady, self.repeat, self.fresh = steady, repeat, fresh
+        steady.refresh = repeat.refresh
         _, _, self.grad, owner, self.autocast = call.key
         self.owner = id(None) if owner is None else owner
         positional, named = call.key[0].parts

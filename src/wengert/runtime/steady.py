@@ -39,6 +39,7 @@ class Steady:
         self.graded = _picking(watched, graded)
         # How many references there are in `_look` if there are no others: each object's own, and those of the names.
         self.references = (4 + 3) * len(assigned) + (4 + 3 + 3) * len(graded)
+        self.refresh: Callable[[], None] = lambda: None  # called where they are the same, but perhaps overwritten
         self.expected = _NEVER  # the serial number of the next time of asking, if nothing happens
         self.ids: list[int] = []
         self._note(list(map(call, slots)))
@@ -59,9 +60,11 @@ class Steady:
         Who asks is about to make so many nodes: if there are no others until the next time of asking, all is at rest.
         """
         number = now()
-        if (number != self.expected or not self.ids) and not self._look():
-            self.expected = _NEVER
-            return False
+        if number != self.expected or not self.ids:
+            if not self._look():
+                self.expected = _NEVER
+                return False
+            self.refresh()
         self.expected = number + making + 1
         return True
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from wengert.compiler.constants import number
 from wengert.compiler.groups import storage
+from wengert.dtypes import INTEGER
 from wengert.graph import Graph, Node, recorded_as
+from wengert.ops import elementwise as e
 from wengert.ops.core import CAST
 
 
@@ -37,3 +44,18 @@ def on_host_alone(graph: Graph) -> set[Node]:
         if node.device == "cpu" and found.issuperset(node.sources):
             found.add(node)
     return found
+
+
+def counted_on(node: Node, counter: Node) -> np.integer[Any] | None:
+    """By how much a value is more than a counter, where nothing but numbers was added to that; else None."""
+    if node.dtype not in INTEGER or node.shape:
+        return None
+    total = 0
+    while node is not counter:
+        numbers = [number(source) for source in node.sources] if node.op is e.add else []
+        known = [value for value in numbers if value is not None]
+        if len(known) != 1:
+            return None
+        total += known[0]
+        node = node.sources[numbers.index(None)]
+    return np.uint64(total % (1 << 64)).astype(node.dtype)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cache, partial
 from time import perf_counter
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from wengert.backends.cuda.candidates import Candidates, Step, is_finished, is_h
 from wengert.backends.cuda.dnn_finishes import convolution_finishes
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.finishes import How, finishes, with_operands_first
-from wengert.backends.cuda.graphs import device_of, on_host_alone, with_own_outputs
+from wengert.backends.cuda.graphs import counted_on, device_of, on_host_alone, with_own_outputs
 from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.margins import with_margins
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
@@ -105,7 +106,10 @@ class Program:
         hosted = on_host_alone(graph)
         self.numbers = [k for k, node in enumerate(graph.outputs) if node not in hosted]
         self.hosted = [k for k, node in enumerate(graph.outputs) if node in hosted]
-        self.host_graph = Graph(graph.inputs, [graph.outputs[k] for k in self.hosted], 0) if self.hosted else None
+        self.host_graph = Graph(graph.inputs, [graph.outputs[k] for k in self.hosted], 0)
+        self.over_inputs = {k: i for i, k in pairs if k in self.hosted}  # by output of the host's: what it replaces
+        counts = {i: counted_on(graph.outputs[k], graph.inputs[i]) for k, i in self.over_inputs.items()}
+        self.counts = {i: count for i, count in counts.items() if count is not None}
         place = {k: i for i, k in enumerate(self.numbers)}
         rest = Graph(graph.inputs, [graph.outputs[k] for k in self.numbers], 0) if self.hosted else graph
         return rest, [(i, place[k]) for i, k in pairs if k in place]
@@ -197,6 +201,7 @@ class Program:
                 self._bind(call, number, step, arena, self.pieces[-1])
         self.last = [0] * (len(self.external) + len(self.constants) + len(self.made))
         self.staging: dict[int, tuple[DeviceArray, bytes]] = {}
+        self.from_host: dict[int, ref[Any]] = {}  # by input: the array on the host that is staged
         self.kept: dict[int, Fresh] = {}  # by output: of those that a repeat gives
         self.moved: Counter[int] = Counter()  # how often what a library uses was elsewhere, by slot
         self.fixed: dict[int, DeviceArray] = {}  # by slot: where a library finds what lies elsewhere at every call
@@ -268,7 +273,7 @@ class Program:
             self.copy_in()
             self._run(arrays, table)
             self.copy_out()
-            return self._in_order(self._results(table), arrays)
+            return self._in_order(self._results(table), arrays, owned)
 
     def _run(self, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> None:
         """Carry out all steps."""
@@ -281,18 +286,23 @@ class Program:
             else:
                 watch.observer.ran_steps(self, piece.run_marked())
 
-    def _in_order(self, results: list[Any], arrays: Sequence[Any]) -> list[Any]:
-        """The device's outputs and the host's, in the graph's order."""
-        if self.host_graph is None:
+    def _in_order(self, results: list[Any], arrays: Sequence[Any], owned: Container[int]) -> list[Any]:
+        """The device's outputs and the host's, in the graph's order; the latter, too, over what they replace."""
+        if not self.hosted:
             return results
         found = dict(zip(self.numbers, results))
-        found.update(zip(self.hosted, self.host_graph(*arrays)))
+        found.update(zip(self.hosted, map(np.array, self.host_graph(*arrays))))
+        for k, i in self.over_inputs.items():
+            if i in owned and arrays[i].flags.writeable and _are_alike(arrays[i], found[k]):
+                arrays[i][...] = found[k]
+                found[k] = arrays[i]
         return [found[k] for k in range(len(found))]
 
     def staged(self, i: int, array: Any) -> DeviceArray:
         """A host array on the device, in a place of its input's own; uploaded only if it differs from the last one."""
         if type(array) is DeviceArray:
             return array
+        self.from_host[i] = ref(array)
         array = np.asarray(array, order="C")
         there = self.staging.get(i)
         content = array.tobytes() if array.nbytes <= 64 else b""
@@ -441,6 +451,10 @@ def _fills(step: Step, device: Device) -> bool:
 def _constant(node: Node, device: str) -> DeviceArray:
     buffer = node.buffer
     return buffer if type(buffer) is DeviceArray else upload(np.asarray(buffer), device)
+
+
+def _are_alike(a: Any, b: Any) -> bool:
+    return bool(a.shape == b.shape and a.dtype == b.dtype)
 
 
 def _named(node: Node) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -42,20 +43,29 @@ class Repeat:
         self.pointers = tuple([program.last[slot] for slot in self.slots])  # those that the program has
         self.left: deque[Pointers] = deque(maxlen=LEFT)  # those that it had before
         self.graphs: dict[Pointers, list[Any]] = {}  # by their addresses: the program's, and others that were kept
+        self.staged = [(i, program.from_host[i]) for i in program.staging if i not in inputs]
+        self.staged_anew = [(i, array) for i, array in self.staged if i in program.counts or _is_shared(array)]
+        self.counters = [(program.from_host[i], count) for i, count in program.counts.items()]
         self.noted: dict[str, None] = {}  # where the checks of this program were noted last
 
     @staticmethod
     def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
         """The repeat, or None for a program in which more happens than launches at these addresses."""
-        if not program.captures or program.host_graph is not None:
+        if not program.captures or not all(isinstance(piece, Stretch) for piece in program.pieces):
             return None
-        if not all(isinstance(piece, Stretch) for piece in program.pieces):
-            return None
+        if len(program.counts) < len(program.hosted):
+            return None  # the host does more than count
         if any(array.nbytes > SMALL for i, (array, _) in program.staging.items() if i not in inputs):
             return None  # what lies on the host comes up at every call
-        if not {k for k, *_ in program.fresh}.issuperset(outputs) or {k for k, *_ in program.changed} & {*outputs}:
+        changed = {program.numbers[k] for k, *_ in program.changed}
+        if not {k for k, *_ in program.fresh}.issuperset(outputs) or changed & {*outputs}:
             return None
         return Repeat(program, inputs, outputs)
+
+    def refresh(self) -> None:
+        """Bring up what lies on the host and was overwritten there since."""
+        for i, array in self.staged:
+            self.program.staged(i, array())
 
     def run(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The fresh outputs, computed from arrays for the inputs that may move."""
@@ -64,6 +74,8 @@ class Repeat:
         driver.lock.acquire()  # a third of the time of a with statement
         try:
             driver.make_current()
+            for i, array in self.staged_anew:
+                program.staged(i, array())
             made = [fresh.take() for fresh in self.fresh]
             table = [*arrays, *made]
             try:
@@ -79,6 +91,9 @@ class Repeat:
             else:
                 for graph in graphs:
                     graph.replay()
+            for counter, count in self.counters:
+                value: Any = counter()
+                np.add(value, count, out=value)
         finally:
             driver.lock.release()
         return made
@@ -115,6 +130,12 @@ class Repeat:
             if array.pointer != program.last[slot]:
                 program.move(slot, array)
         self.pointers = pointers
+
+
+def _is_shared(reference: ref[Any]) -> bool:
+    """Whether others than the node whose value it is refer to an array: they may write to it unseen."""
+    array: Any = reference()
+    return getrefcount(array) > 3 or array.base is not None  # the node's, the name's, and that of asking
 
 
 class Fresh:
