@@ -10,9 +10,9 @@ import pytest
 import wengert as wg
 
 
-def losses(device: str, compiled: bool, steps: int = 5, dtype: Any = wg.float64) -> list[float]:
+def losses(device: str, compiled: bool, steps: int = 5, dtype: Any = wg.float64, drop: float = 0.0) -> list[float]:
     wg.manual_seed(0)
-    model = wg.models.MLP(20, [32, 16, 5]).to(dtype).to(device)
+    model = wg.nn.Sequential(wg.models.MLP(20, [32, 16, 5]), wg.nn.Dropout(drop)).to(dtype).to(device)
     optimizer = wg.optim.Adam(model.parameters(), lr=1e-2)
     rng = np.random.default_rng(0)
     x = wg.tensor(rng.normal(size=(64, 20)), dtype=dtype, device=device)
@@ -32,6 +32,12 @@ def losses(device: str, compiled: bool, steps: int = 5, dtype: Any = wg.float64)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_an_mlp_trains_as_on_the_cpu(compiled: bool) -> None:
     np.testing.assert_allclose(losses("cuda", compiled), losses("cpu", compiled), rtol=1e-9)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_dropout_draws_as_on_the_cpu(compiled: bool) -> None:
+    on_gpu, on_cpu = (losses(device, compiled, steps=12, drop=0.25) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-9)
 
 
 def test_the_same_steps_twice_give_the_same_bits() -> None:

@@ -293,9 +293,10 @@ class Program:
         found = dict(zip(self.numbers, results))
         found.update(zip(self.hosted, map(np.array, self.host_graph(*arrays))))
         for k, i in self.over_inputs.items():
-            if i in owned and arrays[i].flags.writeable and _are_alike(arrays[i], found[k]):
-                arrays[i][...] = found[k]
-                found[k] = arrays[i]
+            there, new = arrays[i], found[k]
+            if i in owned and there.flags.writeable and (there.shape, there.dtype) == (new.shape, new.dtype):
+                there[...] = new
+                found[k] = there
         return [found[k] for k in range(len(found))]
 
     def staged(self, i: int, array: Any) -> DeviceArray:
@@ -451,10 +452,6 @@ def _fills(step: Step, device: Device) -> bool:
 def _constant(node: Node, device: str) -> DeviceArray:
     buffer = node.buffer
     return buffer if type(buffer) is DeviceArray else upload(np.asarray(buffer), device)
-
-
-def _are_alike(a: Any, b: Any) -> bool:
-    return bool(a.shape == b.shape and a.dtype == b.dtype)
 
 
 def _named(node: Node) -> str:
