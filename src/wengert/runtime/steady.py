@@ -3,14 +3,14 @@
 A training step that goes on and on writes its parameters, moments and gradients over themselves: every slot keeps its
 node, every node its array. A Steady remembers which these are and says whether they still are and nobody else refers to
 them; then only the arguments and the fresh results are new. Where nothing was recorded, read out or set since it last
-looked, the count of serial numbers tells that at once; else it looks, in a few passes that Python makes in C.
+looked, the count of serial numbers tells that at once; else it looks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from operator import attrgetter, call, itemgetter
+from operator import itemgetter
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -20,9 +20,8 @@ from wengert.runtime.machines import owns_memory
 from wengert.tensor import Tensor
 
 Slots = Sequence[ref[Tensor]]
-_node, _grad, _buffer = attrgetter("node"), attrgetter("_grad"), attrgetter("buffer")
 _NEVER = -1
-_KNOWN = 0  # begins the identities that are known, as long as they are: there may be none
+_KNOWN = 0  # begins the serial numbers that are known, as long as they are: there may be none
 
 
 class Steady:
@@ -41,18 +40,17 @@ class Steady:
         self.references = (4 + 3) * len(assigned) + (4 + 3 + 3) * len(graded)
         self.refresh: Callable[[], None] = lambda: None  # called where they are the same, but perhaps overwritten
         self.expected = _NEVER  # the serial number of the next time of asking, if nothing happens
-        self.ids: list[int] = []
-        self._note(list(map(call, slots)))
+        self.serials: list[int | None] = []  # of what the slots name, as long as all of it lives
+        self._note([slot() for slot in slots])
 
     def _note(self, slots: list[Any]) -> None:
-        """Note what the slots name. An identity may come again when what had it is gone: then all are forgotten."""
-        nodes, grads = list(map(_node, slots)), list(map(_grad, self.watched(slots)))
-        grad_nodes = list(map(_node, self.graded(grads)))
-        self.owns = all(map(owns_memory, map(_buffer, (*self.assigned(nodes), *grad_nodes))))
-        found = [*nodes, *grads, *grad_nodes]
-        self.ids[:] = [_KNOWN, *map(id, found)]
-        forget = self.ids.clear
-        self.lives = [ref(thing, lambda _: forget()) for thing in (*slots, *found) if thing is not None]
+        """Note what the slots name. When some of it goes, all is forgotten."""
+        nodes, grads = [slot.node for slot in slots], [slot._grad for slot in self.watched(slots)]
+        grad_nodes = [grad.node for grad in self.graded(grads)]
+        self.owns = all(owns_memory(node.buffer) for node in (*self.assigned(nodes), *grad_nodes))
+        self.serials[:] = _serials(nodes, grads)
+        forget, found = self.serials.clear, (*slots, *nodes, *grads, *grad_nodes)
+        self.lives = [ref(thing, lambda _: forget()) for thing in found if thing is not None]
 
     def holds(self, making: int = 0) -> bool:
         """Whether the slots still name the same, and nobody else refers to what is overwritten.
@@ -60,7 +58,7 @@ class Steady:
         Who asks is about to make so many nodes: if there are no others until the next time of asking, all is at rest.
         """
         number = now()
-        if number != self.expected or not self.ids:
+        if number != self.expected or not self.serials:
             if not self._look():
                 self.expected = _NEVER
                 return False
@@ -70,17 +68,22 @@ class Steady:
 
     def _look(self) -> bool:
         try:
-            slots = list(map(call, self.slots))
-            nodes, grads = list(map(_node, slots)), list(map(_grad, self.watched(slots)))
+            slots: list[Any] = [slot() for slot in self.slots]
+            nodes, grads = [slot.node for slot in slots], [slot._grad for slot in self.watched(slots)]
             graded = self.graded(grads)
-            grad_nodes = list(map(_node, graded))
+            grad_nodes = [grad.node for grad in graded]
         except AttributeError:  # a slot is gone, or has no gradient any more
             return False
-        if [_KNOWN, *map(id, chain(nodes, grads, grad_nodes))] != self.ids:
+        if _serials(nodes, grads) != self.serials:
             return False
         assigned = self.assigned(nodes)
-        arrays = list(map(_buffer, chain(assigned, grad_nodes)))
+        arrays = [node.buffer for node in chain(assigned, grad_nodes)]
         return sum(map(getrefcount, chain(assigned, graded, grad_nodes, arrays))) == self.references
+
+
+def _serials(nodes: list[Any], grads: list[Any]) -> list[int | None]:
+    """The serial numbers of nodes and of gradients' nodes: they tell which they are, since no two tensors name one."""
+    return [_KNOWN, *[node.serial for node in nodes], *[None if grad is None else grad.node.serial for grad in grads]]
 
 
 def _picking(slots: Slots, some: Slots) -> Callable[[Sequence[Any]], tuple[Any, ...]]:

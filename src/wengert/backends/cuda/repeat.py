@@ -24,6 +24,7 @@ SMALL = 1 << 12  # bytes
 MANY, MANY_LARGE = 4, 2  # small and large arrays that are kept for an output: the last result, and the next
 LEFT, ASIDE = 4, 3  # addresses that are remembered, graphs that are kept besides the program's
 Pointers = tuple[int, ...]
+Staged = list[tuple[int, ref[Any]]]  # inputs by number, with their arrays on the host
 
 
 class Repeat:
@@ -43,7 +44,7 @@ class Repeat:
         self.pointers = tuple([program.last[slot] for slot in self.slots])  # those that the program has
         self.left: deque[Pointers] = deque(maxlen=LEFT)  # those that it had before
         self.graphs: dict[Pointers, list[Any]] = {}  # by their addresses: the program's, and others that were kept
-        self.staged = [(i, program.from_host[i]) for i in program.staging if i not in inputs]
+        self.staged: Staged = [(i, program.from_host[i]) for i in program.staging if i not in inputs]
         self.staged_anew = [(i, array) for i, array in self.staged if i in program.counts or _is_shared(array)]
         self.counters = [(program.from_host[i], count) for i, count in program.counts.items()]
         self.noted: dict[str, None] = {}  # where the checks of this program were noted last
@@ -64,8 +65,14 @@ class Repeat:
 
     def refresh(self) -> None:
         """Bring up what lies on the host and was overwritten there since."""
-        for i, array in self.staged:
-            self.program.staged(i, array())
+        self._bring_up(self.staged)
+
+    def _bring_up(self, staged: Staged) -> None:
+        program = self.program
+        for i, reference in staged:
+            array: Any = reference()
+            if array.tobytes() != program.staging[i][1]:
+                program.staged(i, array)
 
     def run(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The fresh outputs, computed from arrays for the inputs that may move."""
@@ -74,8 +81,8 @@ class Repeat:
         driver.lock.acquire()  # a third of the time of a with statement
         try:
             driver.make_current()
-            for i, array in self.staged_anew:
-                program.staged(i, array())
+            if self.staged_anew:
+                self._bring_up(self.staged_anew)
             made = [fresh.take() for fresh in self.fresh]
             table = [*arrays, *made]
             try:
