@@ -201,8 +201,9 @@ class Driver:
     def upload(self, pointer: int, array: np.ndarray[Any, Any]) -> None:
         """Copy an array to the device. It may be changed as soon as this returns."""
         with self.lock:
-            check(self.cu.cuMemcpyHtoDAsync(pointer, array.ctypes.data, array.nbytes, self.stream))
-            if self._is_pinned(array.ctypes.data):  # what is not is put aside before it is copied
+            address = array.ctypes.data
+            check(self.cu.cuMemcpyHtoDAsync(pointer, address, array.nbytes, self.stream))
+            if self._is_pinned(address):  # what is not is put aside before it is copied
                 self.synchronize()
 
     def _is_pinned(self, address: int) -> bool:
