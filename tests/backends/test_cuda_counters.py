@@ -71,6 +71,15 @@ def test_a_state_that_is_held_stays_as_it_was() -> None:
     assert [draws() for _ in range(3)] == drawn
 
 
+def test_a_counter_that_another_thread_replaces_is_no_place_to_count() -> None:
+    draws = Draws("cuda", compiles=True)
+    for _ in range(5):
+        draws()
+    repeat = draws.call._newest("a test").repetition.repeat
+    draws.generator.seed(3)
+    assert repeat.run([draws.x.node.buffer]) is None
+
+
 def test_functions_that_share_a_generator_draw_one_after_the_other() -> None:
     compiled, dynamic = Draws("cuda", compiles=True), Draws("cpu", compiles=False)
     another = wg.compile(lambda x: compiled.drawn(x) * 3)

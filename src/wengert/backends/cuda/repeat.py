@@ -67,22 +67,33 @@ class Repeat:
         """Bring up what lies on the host and was overwritten there since."""
         self._bring_up(self.staged)
 
-    def _bring_up(self, staged: Staged) -> None:
+    def _bring_up(self, staged: Staged) -> bool:
+        """Bring up arrays that differ from what came up last; whether all are still there."""
         program = self.program
         for i, reference in staged:
             array: Any = reference()
+            if array is None:  # another thread has just given its slot another
+                return False
             if array.tobytes() != program.staging[i][1]:
                 program.staged(i, array)
+        return True
 
-    def run(self, arrays: Sequence[Any]) -> list[DeviceArray]:
-        """The fresh outputs, computed from arrays for the inputs that may move."""
+    def _count(self) -> None:
+        """Do on the host what the program does to counters that lie there."""
+        for reference, count in self.counters:
+            counter: Any = reference()
+            if counter is not None:
+                np.add(counter, count, out=counter)
+
+    def run(self, arrays: Sequence[Any]) -> list[DeviceArray] | None:
+        """The fresh outputs, computed from arrays for the inputs that may move; None if what it reads anew is gone."""
         program = self.program
         driver = program.driver
         driver.lock.acquire()  # a third of the time of a with statement
         try:
             driver.make_current()
-            if self.staged_anew:
-                self._bring_up(self.staged_anew)
+            if self.staged_anew and not self._bring_up(self.staged_anew):
+                return None
             made = [fresh.take() for fresh in self.fresh]
             table = [*arrays, *made]
             try:
@@ -98,9 +109,8 @@ class Repeat:
             else:
                 for graph in graphs:
                     graph.replay()
-            for counter, count in self.counters:
-                value: Any = counter()
-                np.add(value, count, out=value)
+            if self.counters:
+                self._count()
         finally:
             driver.lock.release()
         return made
