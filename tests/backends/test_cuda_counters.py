@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import wengert as wg
 from tests.kernels.emulator import compiler
+from wengert.backends.cuda.memory import download, upload
+from wengert.backends.cuda.program import Program
+from wengert.graph import Graph, now
+from wengert.ops.core import placeholder, to_device
+from wengert.ops.elementwise import where
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -109,6 +115,23 @@ def test_dropout_in_training_is_that_of_the_host() -> None:
     (found, step), (expected, _) = trained("cuda"), trained("cpu")
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     assert repeats(step)
+
+
+@pytest.mark.parametrize("chosen", [np.True_, np.array(True), True])
+def test_a_program_takes_numbers_that_are_no_arrays(chosen: Any) -> None:
+    since = now()
+    condition = placeholder((), wg.bool, "cpu", tracked=False)
+    x, counter = placeholder((3,), wg.float32, "cuda:0"), placeholder((), wg.uint64, "cpu", tracked=False)
+    outputs = [where(to_device(condition, "cuda:0"), x, x + x), counter + 2]
+    program = Program(Graph([condition, x, counter], outputs, since), pairs=[(2, 1)])
+    array = upload(np.ones(3, np.float32), "cuda:0")
+    for given, one, count in ((chosen, 1, np.uint64(5)), (np.False_, 2, np.array(5, np.uint64)), (chosen, 1, 5)):
+        for _ in range(2):
+            found, counted = program([given, array, count], owned=[2])
+            assert download(found).tolist() == [one] * 3
+            assert counted == 7
+            count = np.uint64(5)
+    assert program.repeat([1], [0]) is None  # its counter is nowhere
 
 
 @pytest.mark.parametrize("size", [(), (40,)])

@@ -294,7 +294,9 @@ class Program:
         found.update(zip(self.hosted, map(np.array, self.host_graph(*arrays))))
         for k, i in self.over_inputs.items():
             there, new = arrays[i], found[k]
-            if i in owned and there.flags.writeable and (there.shape, there.dtype) == (new.shape, new.dtype):
+            if i not in owned or i not in self.from_host or not there.flags.writeable:
+                continue
+            if (there.shape, there.dtype) == (new.shape, new.dtype):
                 there[...] = new
                 found[k] = there
         return [found[k] for k in range(len(found))]
@@ -303,7 +305,10 @@ class Program:
         """A host array on the device, in a place of its input's own; uploaded only if it differs from the last one."""
         if type(array) is DeviceArray:
             return array
-        self.from_host[i] = ref(array)
+        if isinstance(array, np.ndarray):
+            self.from_host[i] = ref(array)
+        else:  # a number, which nobody can write over
+            self.from_host.pop(i, None)
         array = np.asarray(array, order="C")
         there = self.staging.get(i)
         content = array.tobytes() if array.nbytes <= 64 else b""

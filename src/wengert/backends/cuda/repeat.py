@@ -44,7 +44,7 @@ class Repeat:
         self.pointers = tuple([program.last[slot] for slot in self.slots])  # those that the program has
         self.left: deque[Pointers] = deque(maxlen=LEFT)  # those that it had before
         self.graphs: dict[Pointers, list[Any]] = {}  # by their addresses: the program's, and others that were kept
-        self.staged: Staged = [(i, program.from_host[i]) for i in program.staging if i not in inputs]
+        self.staged: Staged = [(i, array) for i, array in program.from_host.items() if i not in inputs]
         self.staged_anew = [(i, array) for i, array in self.staged if i in program.counts or _is_shared(array)]
         self.counters = [(program.from_host[i], count) for i, count in program.counts.items()]
         self.noted: dict[str, None] = {}  # where the checks of this program were noted last
@@ -54,7 +54,7 @@ class Repeat:
         """The repeat, or None for a program in which more happens than launches at these addresses."""
         if not program.captures or not all(isinstance(piece, Stretch) for piece in program.pieces):
             return None
-        if len(program.counts) < len(program.hosted):
+        if len(program.counts) < len(program.hosted) or not program.counts.keys() <= program.from_host.keys():
             return None  # the host does more than count
         if any(array.nbytes > SMALL for i, (array, _) in program.staging.items() if i not in inputs):
             return None  # what lies on the host comes up at every call
