@@ -12,8 +12,8 @@ anyhow. Without a budget that is done where it costs next to nothing: up to `CHE
 that are loops and compute it as they go. A large program on a GPU goes a little further, until a `SHARE` of that moment
 is saved: values that are stored again, for a late product, but by a loop that reads what they are computed from anyway
 and writes them in passing, such as gelu by the loop that needs its slope. With a budget in bytes all others follow, the
-cheapest first, until the model says that it is kept. Dearer values are never computed again: for those there is
-`checkpoint`.
+cheapest first (on a GPU the largest), until the model says that it is kept. Dearer values are never computed again: for
+those there is `checkpoint`.
 
 Before that one thing more: where the argument of `relu` is at most 0, its result is, and nowhere else. If
 the result is kept for a later product and the argument only for its sign, what comes late looks at the result.
@@ -35,7 +35,7 @@ from wengert.ops.recorders import Elementwise
 CHEAP = 32  # additions an element: about what it costs to store a value and to read it again
 SMALL = 1 << 16  # bytes: values below are not worth it
 PLENTY = 1 << 30  # bytes at the fullest moment from which a GPU writes values again
-SHARE = 12  # one of so many parts of that moment is saved by that
+SHARE = 16  # one of so many parts of that moment is saved by that
 ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
 
 
@@ -68,6 +68,11 @@ def _spends(node: Node) -> bool:
 
 def _bytes(node: Node) -> int:
     return 0 if isinstance(node.dtype, tuple) else node.size * node.dtype.itemsize
+
+
+def _price(node: Node, additions: float) -> float:
+    """What a value is chosen by: its additions on a CPU. On a GPU time is that of memory, and the largest go first."""
+    return additions if node.device == "cpu" else 0
 
 
 def _is_pointwise(node: Node) -> bool:
@@ -156,16 +161,20 @@ class _Model:
         across = [node for node, start, end in self._lives() if start < turn and self.peak < end]
         values = [node for node in across if _is_pointwise(node) and _bytes(node) >= SMALL and self._saves(node)]
         costs = {value: self._costs(value) for value in values}
-        stored_again = self._operands_after_peak()
-        found: list[Node] = []
-        payable = self._made_on_the_way(values) if at_any_cost else self._written_in_passing(costs, aim)
-        excess = self.most - aim
-        for value in sorted(values, key=lambda n: (costs[n], -_bytes(n), self.at[n])):
-            is_free = costs[value] <= CHEAP and value not in stored_again and not self._reads_more(value)
-            if is_free or (excess > 0 and value in payable):
-                found.append(value)
+        found = self._free(costs)
+        excess = self.most - aim - sum(map(_bytes, found))
+        payable = self._made_on_the_way(costs) if at_any_cost else self._written_in_passing(costs, aim)
+        for value in sorted(payable - found, key=lambda n: (_price(n, costs[n]), -_bytes(n), self.at[n])):
+            if excess > 0:
+                found.add(value)
                 excess -= _bytes(value)
         return sorted(found, key=self.at.__getitem__)
+
+    def _free(self, costs: Mapping[Node, float]) -> set[Node]:
+        """Of the values, those that cost next to nothing."""
+        stored_again = self._operands_after_peak()
+        cheap = [node for node in costs if costs[node] <= CHEAP and node not in stored_again]
+        return {node for node in cheap if not self._reads_more(node)}
 
     def _operands_after_peak(self) -> set[Node]:
         """What calls read after the fullest moment: for them a copy is stored, if not for as long."""
