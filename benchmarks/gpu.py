@@ -7,9 +7,10 @@
 Each contender of each row has a process of its own. Those of a few rows start together: they import, build, compile and
 warm up at the same time. When all are ready they measure one at a time, in turn. A step is asked for again and again
 without waiting; the time is that of many steps, from start to synchronisation, over their number: the median of several
-such spans. Wengert's host time is that of asking for a step: in a loop, and right after a wait, when the processor has
-turned to other things; both are medians. Memory is what four steps take with the model and what it is given: of torch
-the peak of its tensors, of Wengert its tensors and the whole arena. For each row follows where Wengert's time goes.
+such spans. Wengert's host time is that of asking for a step: in a loop, the best and the median, which is that of a
+machine with other things to do as well; and the median right after a wait, when caches hold something else. Memory is
+what four steps take with the model and what it is given: of torch the peak of its tensors, of Wengert its tensors and
+the whole arena. For each row follows where Wengert's time goes.
 
 `--first` measures instead the first step, until it is done, alone on the machine: with an empty folder of caches, and
 once more in a new process with the folder that this one left. Model and data are on the device before it begins, as
@@ -134,11 +135,11 @@ def span(step: Step, wait: Callable[[], Any], seconds: float) -> float:
     return (time.perf_counter() - start) / count
 
 
-def host_time(step: Step, wait: Callable[[], Any], steps: int = 12, rounds: int = 5) -> tuple[float, float]:
-    """Seconds of asking for a step: in a loop that does nothing else, and right after a wait.
+def host_time(step: Step, wait: Callable[[], Any], steps: int = 12, rounds: int = 5) -> tuple[float, float, float]:
+    """Seconds of asking for a step, in a loop that does nothing else: the best, the median; and that after a wait.
 
     Some in a row, too few to fill the device's queue; the first of them comes after a wait, the later half follow one
-    another as in a loop. Each is the median of many, over so many rounds at least and half a second of them.
+    another as in a loop. So many rounds at least and half a second of them.
     """
     firsts: list[float] = []
     later: list[float] = []
@@ -152,7 +153,7 @@ def host_time(step: Step, wait: Callable[[], Any], steps: int = 12, rounds: int 
         taken = [stop - start for start, stop in pairwise(times)]
         firsts.append(taken[0])
         later += taken[steps // 2 :]
-    return statistics.median(later), statistics.median(firsts)
+    return min(later), statistics.median(later), statistics.median(firsts)
 
 
 def kernels(step: Step, steps: int = 3) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ def shown(row: str, found: Found, top: int) -> str:
     for name, result in found.items():
         time_text = f"{result['median'] * 1e3:.4f}" if "median" in result else "failed"
         host = [f"{seconds * 1e6:.1f}" for seconds in result.get("host") or ()]
-        notes = [f"host {host[0]} us, {host[1]} after a wait"] if host else []
+        notes = [f"host {host[0]} us, median {host[1]}, after a wait {host[2]}"] if host else []
         notes += [f"{result['slots']} slots"] if "slots" in result else []
         notes += [f"{result['memory'] / 1e9:.2f} GB"] if "memory" in result else []
         notes += [result["tuning"]] if "tuning" in result else []
