@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -58,3 +59,13 @@ def test_what_is_written_in_passing_is_the_same_to_the_bit(
     gelus, norms = 2 * LAYERS * TOKENS * 4 * WIDTH, 2 * (LAYERS - 1) * TOKENS * WIDTH
     assert again.arena_size <= kept.arena_size - gelus - norms
     assert len(again.steps) == len(kept.steps) + (budget is not None)  # the norm of an input is a loop by itself
+
+
+def test_a_loop_computes_what_it_needs_twice_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, again = step_of_blocks(monkeypatch, 3)
+    loops = [text for text in again.sources if "weigh_f32(wg_quick_sigmoid" in text]  # with gelu's slope
+    both = [text for text in loops if "* wg_quick_sigmoid" in text.replace("weigh_f32(wg_quick_sigmoid", "")]
+    assert both
+    for text in both:
+        arguments = re.findall(r"wg_quick_sigmoid_f32\((v\d+) ", text)
+        assert len({*arguments}) == 1, "gelu and its slope are of one value"

@@ -188,8 +188,8 @@ def swapped(text: str | None, op: Any, dtype: Any, operands: Any, *attrs: Any) -
 c_expression, random_number = lower.c_expression, lower._Lowering._random
 
 
-def one_number(self: Any, name: str, node: Node, place: Place, once: bool) -> None:
-    random_number(self, name, node, Place((index.ZERO,) * node.ndim), once)
+def one_number(self: Any, name: str, node: Node, place: Place, once: bool) -> str:
+    return random_number(self, name, node, Place((index.ZERO,) * node.ndim), once)
 
 
 def guards(change: Callable[[str], str]) -> Callable[[Patch], None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 
 from wengert.compiler.groups import REDUCTIONS, Group, root_place, storage
 from wengert.compiler.index import Index, flat, number, variable
@@ -39,6 +40,9 @@ class _Lowering:
         self.levels: dict[tuple[Node, Place], int] = {}
         self.names: dict[tuple[Node, Place], str] = {}  # computed once a row, or in this pass
         self.row_names: dict[tuple[Node, Place], str] = {}
+        self.rereads = any(read.leaf.op.name == "again" for read in group.reads)
+        self.known: dict[Statement, str] = {}  # by what computes it, where something is read again: as `names`
+        self.row_known: dict[Statement, str] = {}
         self.kept: dict[tuple[Node, Place], str] = {}  # by value: the row it is kept in
         self.to_keep: set[tuple[Node, Place]] = set()
         self.scratch: dict[str, tuple[DType, int]] = {}
@@ -82,7 +86,7 @@ class _Lowering:
     def _begin_stage(self) -> None:
         self.stage = Stage()
         self.stages.append(self.stage)
-        self.names = dict(self.row_names)
+        self.names, self.known = dict(self.row_names), dict(self.row_known)
 
     def _tasks(self) -> list[tuple[int, Node]]:
         """The reductions and the stores of elements, each with the stage it belongs to."""
@@ -245,9 +249,8 @@ class _Lowering:
                 continue
             at, where = key
             if key in self.kept:
-                name = self._fresh()
-                self._emit(Load(name, self.kept[key], at.dtype, self._row_position()), False)
-                self._give(key, name, False)
+                load = Load(self._fresh(), self.kept[key], at.dtype, self._row_position())
+                self._give(key, self._emit(load, False), False)
                 continue
             is_leaf = at in self.totals or at.op.name == "literal" or not self._computes(at)
             if is_leaf or key in self.written:
@@ -277,8 +280,7 @@ class _Lowering:
             self.buffers.setdefault(buffer, (node.dtype, False))
             index = place.flat(node.shape)
             once = not self._depends(node, place)
-            self._emit(Load(name, buffer, node.dtype, index, place.guards), once)
-            self._give(key, name, once)
+            self._give(key, self._emit(Load(name, buffer, node.dtype, index, place.guards), once), once)
 
     def _compute(self, node: Node, place: Place, operands: Sequence[str]) -> None:
         key = (node, place)
@@ -288,18 +290,18 @@ class _Lowering:
             self._give(key, self._guarded(node, place, operands[0], once), once)
             return
         if op == "iota":
-            self._emit(Position(name, node.dtype, place.along(node.shape)[0]), once)
+            name = self._emit(Position(name, node.dtype, place.along(node.shape)[0]), once)
         elif op == "random_bits":
-            self._random(name, node, place, once)
+            name = self._random(name, node, place, once)
         else:
             text = c_expression(node.op, node.sources[-1].dtype, operands, node.attrs)
             assert text is not None
-            self._emit(Let(name, node.dtype, text), once)
+            name = self._emit(Let(name, node.dtype, text), once)
         self._give(key, name, once)
         if key in self.to_keep:
             row = f"row{len(self.kept)}"
             self.kept[key], self.scratch[row] = row, (node.dtype, self._row_length())
-            self._emit(Store(row, node.dtype, self._row_position(), name), False)
+            self.stage.inside.append(Store(row, node.dtype, self._row_position(), name))
 
     def _reads_back(self, root: Node) -> bool:
         """Whether later passes read a root that was stored, since computing it again would read more from memory."""
@@ -307,22 +309,18 @@ class _Lowering:
             return False
         return len(self._loads(self._needs(root)[0])) > 1
 
-    def _random(self, name: str, node: Node, place: Place, once: bool) -> None:
+    def _random(self, name: str, node: Node, place: Place, once: bool) -> str:
         """A word of Philox: a function of the key, the counter and the logical index."""
         key, counter = node.sources
         words = []
         for i in (0, 1):
-            word = self._fresh()
             self.buffers.setdefault(self.buffer_of(key), (key.dtype, False))
-            self._emit(Load(word, self.buffer_of(key), key.dtype, number(i)), True)
-            words.append(word)
-        count = self._fresh()
+            words.append(self._emit(Load(self._fresh(), self.buffer_of(key), key.dtype, number(i)), True))
         self.buffers.setdefault(self.buffer_of(counter), (counter.dtype, False))
-        self._emit(Load(count, self.buffer_of(counter), counter.dtype, number(0)), True)
-        position = self._fresh()
-        self._emit(Position(position, counter.dtype, place.flat(node.shape)), once)
+        count = self._emit(Load(self._fresh(), self.buffer_of(counter), counter.dtype, number(0)), True)
+        position = self._emit(Position(self._fresh(), counter.dtype, place.flat(node.shape)), once)
         text = f"wg_philox({words[0]}, {words[1]}, {count}, {node.attrs['stream']}u, {position})"
-        self._emit(Let(name, node.dtype, text), once)
+        return self._emit(Let(name, node.dtype, text), once)
 
     def _guarded(self, node: Node, place: Place, operand: str, once: bool) -> str:
         """What was laid into zeros is 0 outside."""
@@ -332,9 +330,7 @@ class _Lowering:
         new = [guard for guard in inner.guards if guard not in place.guards]
         if not new:
             return operand
-        name = self._fresh()
-        self._emit(Let(name, node.dtype, operand, tuple(new)), once)
-        return name
+        return self._emit(Let(self._fresh(), node.dtype, operand, tuple(new)), once)
 
     def _is_once(self, node: Node, place: Place) -> bool:
         """Whether a value is the same in a whole pass. One behind a guard is loaded where the guard holds."""
@@ -354,8 +350,20 @@ class _Lowering:
         rows = math.prod(loop.extent for loop in self.loops if loop not in self.inner)
         return not node.size and rows > 0 and self._row_length() == 0
 
-    def _emit(self, statement: Statement, once: bool) -> None:
+    def _emit(self, statement: Load | Let | Position, once: bool) -> str:
+        """Compute something here or once a row; gives its name.
+
+        What is computed again beside the first time is computed once. (The device's compiler does not see it of all.)
+        """
+        if self.rereads:
+            same = replace(statement, name="")
+            if same in self.known:
+                return self.known[same]
+            self.known[same] = statement.name
+            if once:
+                self.row_known[same] = statement.name
         (self.stage.before if once and self.group.axes else self.stage.inside).append(statement)
+        return statement.name
 
     def _give(self, key: tuple[Node, Place], name: str, once: bool) -> None:
         self.names[key] = name
