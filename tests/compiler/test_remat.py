@@ -13,7 +13,7 @@ from wengert.backends import cpu
 from wengert.backends.toolchain import compiler
 from wengert.compiler.passes import optimize
 from wengert.graph import Graph, now
-from wengert.ops.core import placeholder
+from wengert.ops.core import again, placeholder
 from wengert.runtime import explain
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
@@ -180,3 +180,15 @@ def test_a_checkpoint_is_compiled_and_saves_memory() -> None:
     saved, found, _ = trained(wg.checkpoint)
     assert saved < 0.7 * plain
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_computed_at_every_step_serves_nothing_that_is_computed_once_a_row(first: bool) -> None:
+    """A loop that reads a value again computes nothing twice, but where each is computed counts."""
+    x, y = placeholder((4, 8), wg.float32), placeholder((4, 1), wg.float32)
+    row = wg.Tensor(y)
+    wide = wg.broadcast_to(row, x.shape)
+    inside, outside = wg.Tensor(x) * wg.Tensor(again(x)) * (wide * wide), wg.exp(row * row)
+    graph = Graph([x, y], [(inside + outside if first else outside + inside).sum(axis=1).node])
+    arrays = [np.arange(size, dtype=np.float32).reshape(-1, n) / 9 for size, n in ((32, 8), (4, 1))]
+    np.testing.assert_allclose(cpu.Program(graph)(arrays)[0], graph(*arrays)[0], rtol=1e-6)

@@ -356,9 +356,9 @@ class _Lowering:
         What is computed again beside the first time is computed once. (The device's compiler does not see it of all.)
         """
         if self.rereads:
-            same = replace(statement, name="")
-            if same in self.known:
-                return self.known[same]
+            same, known = replace(statement, name=""), self.row_known if once else self.known
+            if same in known:
+                return known[same]
             self.known[same] = statement.name
             if once:
                 self.row_known[same] = statement.name
