@@ -96,6 +96,18 @@ def test_backward_lets_go_of_the_graph():
         loss.backward()
 
 
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_what_was_let_go_stays_so_when_it_is_used_and_looked_at(looked_at: bool):
+    w, v = wg.tensor([1.0, 2.0], requires_grad=True), wg.tensor([3.0, 4.0], requires_grad=True)
+    loss = (w * w).sum()
+    loss.backward()
+    later = (loss * v).sum()
+    if looked_at:
+        later.numpy()
+    with pytest.raises(wg.errors.GradientError, match="let go"):
+        later.backward()
+
+
 def test_retain_graph_and_accumulation():
     x = wg.tensor([1.0, 2.0], requires_grad=True)
     loss = (x * x).sum()

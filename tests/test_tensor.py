@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.ops.core import DATA
-from wengert.tensor import tensors_like
 
 
 @pytest.mark.parametrize(
@@ -374,13 +372,3 @@ def test_completion_offers_what_is_public():
 def test_errors_say_what_would_work(call, message):
     with pytest.raises(wg.errors.WengertError, match=message):
         call(wg.ones((2, 2)))
-
-
-def test_tensors_like_others_are_as_complete():
-    there, array = wg.tensor([1.0, 2.0]), np.zeros(2, np.float32)
-    node = there.node
-    made = tensors_like(DATA, (), node.attrs, (2,), node.dtype, "cpu", False, None)(array)
-    for thing, twin in ((there, made), (node, made.node)):
-        assert all(hasattr(twin, name) for name in type(thing).__slots__)
-    assert made.node.owner() is made and made.node.buffer is array and made.node.serial > node.serial
-    assert (made + 1).tolist() == [1.0, 1.0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 from wengert.errors import DeviceError
 
@@ -16,6 +17,8 @@ opener: Callable[[str], Any] | None = None
 """Opens a GPU, or raises with what is missing; set by the runtime."""
 
 _opened: set[str] = set()
+keepers: WeakSet[Any] = WeakSet()
+"""Who keeps memory of GPUs that nobody refers to for the next call: `let_go` is called where it is short."""
 
 
 def named(device: Any, asker: str) -> str:
@@ -34,6 +37,11 @@ def named(device: Any, asker: str) -> str:
         opener(full)
         _opened.add(full)
     return full
+
+
+def in_use() -> list[str]:
+    """The GPUs that were named so far."""
+    return sorted(_opened)
 
 
 def is_device(name: Any) -> bool:

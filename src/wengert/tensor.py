@@ -17,13 +17,11 @@ from wengert.devices import is_device, named
 from wengert.dtypes import FLOATING, as_dtype
 from wengert.errors import AssignmentError, DTypeError, GradientError, ShapeError
 from wengert.graph import Node, now, recording, watch
-from wengert.location import Location
 from wengert.ops import elementwise as e
 from wengert.ops.core import VARIABLE, Argument, alias, cast, data, operand, stop_gradient, to_device, variable
 from wengert.ops.index import get_item, set_item
 from wengert.ops.linalg import matmul
 from wengert.ops.movement import matrix_transpose, permute_dims, reshape
-from wengert.ops.op import Op
 
 
 class Engine:
@@ -488,31 +486,6 @@ class Tensor:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...  # the methods that wengert.functions adds
-
-
-def tensors_like(
-    op: Op,
-    sources: tuple[Node, ...],
-    attrs: dict[str, Any],
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    device: str,
-    tracked: bool,
-    location: Location,
-) -> Callable[[Any], Tensor]:
-    """What makes Tensors of arrays, all alike: `Tensor(Node(...))` in a third of the time, for compiled calls."""
-    new = object.__new__
-
-    def made(array: Any) -> Tensor:
-        node, tensor = new(Node), new(Tensor)
-        node.op, node.sources, node.attrs = op, sources, attrs
-        node.shape, node.dtype, node.device = shape, dtype, device
-        node.tracked, node.location, node.buffer = tracked, location, array
-        node.owner, node.serial = ref(tensor), now()
-        tensor.node, tensor._grad, tensor._indexed = node, None, False
-        return tensor
-
-    return made
 
 
 def _unpickled(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:

@@ -83,7 +83,7 @@ def test_a_counter_that_another_thread_replaces_is_no_place_to_count() -> None:
         draws()
     repeat = draws.call._newest("a test").repetition.repeat
     draws.generator.seed(3)
-    assert repeat.run([draws.x.node.buffer]) is None
+    assert not repeat.run([draws.x.node.buffer], [make() for make in repeat.makers])
 
 
 def test_functions_that_share_a_generator_draw_one_after_the_other() -> None:

@@ -21,7 +21,7 @@ from tests.kernels.emulator import compiler
 from wengert import devices
 from wengert.backends.cuda import interpret
 from wengert.backends.cuda.exchange import _require_contiguous, from_interface
-from wengert.backends.cuda.memory import download, upload
+from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
 from wengert.compiler import simplify
 from wengert.graph import Graph, now
@@ -642,7 +642,14 @@ def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
         assert (download(program([ones, other])[0]) == 1).all()
     repeat = program.repeat([0, 1], [0])
     assert repeat is not None
-    call = repeat.run if repeats else program
+
+    def call(arrays: list[DeviceArray]) -> list[DeviceArray]:
+        if not repeats:
+            return program(arrays)
+        made = [make() for make in repeat.makers]
+        assert repeat.run(arrays, made)
+        return made
+
     assert (download(call([ones, others[2]])[0]) == 1).all()
     gc.collect()
     with monkeypatch.context() as context:

@@ -40,8 +40,8 @@ def repeating(gpu: EmulatedDriver) -> None:
         call(k)
     repetition = added._newest("a test").repetition
     assert repetition is not None
-    for fresh in repetition.repeat.fresh:
-        fresh.let_go()
+    for keeper in (*repetition.results, *repetition.repeat.program.kept.values()):
+        keeper.let_go()
 
 
 def address(tensor: wg.Tensor) -> int:
@@ -96,12 +96,23 @@ def test_addresses_that_do_not_come_back_change_the_graph_that_there_is() -> Non
 
 HOLDS: dict[str, Callable[[wg.Tensor], Any]] = {
     "the tensor": lambda t: t,
+    "its node": lambda t: _Held(t.node),
     "the same value under another name": lambda t: t.detach(),
     "a view of its memory": lambda t: _reshaped(t),
     "another's array by DLPack": lambda t: wg.from_dlpack(t),
     "a slot": lambda t: wg.zeros(SIZE, device="cuda").assign(t),
     "a value to come": lambda t: t + 0.0,
 }
+
+
+class _Held:
+    """Holds a node and nothing else."""
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        return wg.Tensor(self.node).numpy()
 
 
 def _reshaped(t: wg.Tensor) -> wg.Tensor:

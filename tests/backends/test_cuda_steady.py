@@ -206,10 +206,10 @@ def test_what_another_thread_takes_while_a_step_runs_is_not_overwritten(descent:
     repeat, held = replay.repetition.repeat, []
     run = repeat.run
 
-    def interrupted(arrays: list[object]) -> object:
-        made = run(arrays)
+    def interrupted(*arrays: list[object]) -> bool:
+        is_done = run(*arrays)
         held.append(descent.w * 1.0)
-        return made
+        return is_done
 
     repeat.run = interrupted
     descent.step(x)

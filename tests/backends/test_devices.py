@@ -129,3 +129,10 @@ def test_text_is_generated_on_the_device() -> None:
     prompt = wg.tensor([[1, 2]], device="cuda")
     for cached in (True, False):
         assert model.generate(prompt, 3, top_k=3, top_p=0.9, use_cache=cached).device == GPU
+
+
+def test_synchronize_waits_for_the_gpus_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[str] = []
+    monkeypatch.setattr(driver._open[GPU], "synchronize", lambda: waited.append(GPU), raising=False)
+    wg.synchronize()
+    assert waited == [GPU]

@@ -40,10 +40,9 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     run = Repeat.run
 
-    def noted(repeat: Repeat, arrays: Any) -> Any:
-        made = run(repeat, arrays)
-        found.append(made is not None)
-        return made
+    def noted(repeat: Repeat, arrays: Any, made: Any) -> bool:
+        found.append(run(repeat, arrays, made))
+        return found[-1]
 
     monkeypatch.setattr(Repeat, "run", noted)
     return found

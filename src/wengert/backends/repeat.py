@@ -69,10 +69,9 @@ class Repeat:
     def refresh(self) -> None:
         """The program reads everything where it lies."""
 
-    def run(self, arrays: Sequence[Array]) -> list[Array] | None:
-        """The outputs, computed from arrays for the inputs; None if an index was out of range: nothing was done."""
+    def run(self, arrays: Sequence[Array], made: Sequence[Array]) -> bool:
+        """Compute the outputs from arrays for the inputs; not if an index was out of range."""
         program = self.program
-        made = [make() for make in self.makers]
         table = (*map(np.ascontiguousarray, arrays), *made)
         with program.lock:
             if program.loops_alone:
@@ -80,4 +79,4 @@ class Repeat:
             else:
                 with single_threaded:
                     failed = program.again(self.address, id(table) + ITEMS)
-        return None if failed else made
+        return not failed

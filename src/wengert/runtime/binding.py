@@ -23,7 +23,8 @@ from wengert.runtime.capture import ARGUMENT, NEW, NONE, SAME_GRAD, SLOT, VALUE,
 from wengert.runtime.machines import is_sole
 from wengert.runtime.program import Array, Program
 from wengert.runtime.realize import value
-from wengert.tensor import Tensor, tensors_like
+from wengert.runtime.results import tensors_like
+from wengert.tensor import Tensor
 
 Results = Mapping[int, Array] | list[Array]
 NO_HISTORIES: dict[int, Node] = {}

@@ -60,6 +60,14 @@ def owns_memory(array: Any) -> bool:
     return not (isinstance(array, np.ndarray) and type(array.base) is np.ndarray) and is_sole(array)
 
 
+def wait_for_gpus() -> None:
+    """Wait until all that are in use have done what they were asked to do."""
+    for device in devices.in_use():
+        from wengert.backends.cuda.driver import opened
+
+        opened(device).synchronize()
+
+
 def _open(device: str) -> None:
     from wengert.backends.cuda.driver import opened
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import warnings
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Protocol
@@ -49,13 +49,18 @@ class Program(Protocol):
 class Repeat(Protocol):
     """A program on the memory of its last call, but for some inputs and outputs."""
 
+    @property
+    def makers(self) -> Sequence[Callable[[], Any]]:
+        """What makes arrays for these outputs."""
+        ...
+
     def refresh(self) -> None:
         """Look again at what others may have overwritten where it lies."""
         ...
 
-    def run(self, arrays: Sequence[Array]) -> list[Any] | None:
-        """The arrays of these outputs, from those of these inputs; None where something is wrong: nothing was done
-        then, and a call of the program says what it is.
+    def run(self, arrays: Sequence[Array], made: Sequence[Any]) -> bool:
+        """Compute these outputs, each into its array, from arrays for these inputs; not where something is wrong:
+        nothing was done then, and a call of the program says what it is.
         """
         ...
 

@@ -26,7 +26,7 @@ from wengert.errors import AbstractValueError, CompilerError, ComputationError, 
 from wengert.graph import RELEASED, Node, Trace, recording
 from wengert.ops.core import PLACEHOLDER, VARIABLE
 from wengert.reference import watch
-from wengert.runtime.machines import interpret, moved, on_host
+from wengert.runtime.machines import interpret, moved, on_host, wait_for_gpus
 from wengert.runtime.parts import Part, parts
 from wengert.runtime.tiers import run_compiled
 from wengert.tensor import engine
@@ -117,7 +117,9 @@ def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[
         for node in part.keep - keep:
             node.buffer = None
     for node in keep:
-        if node.buffer is not None and not (node.tracked and any(source.tracked for source in node.sources)):
+        if node.buffer is None or node.sources is RELEASED:
+            continue
+        if not (node.tracked and any(source.tracked for source in node.sources)):
             node.sources = ()
 
 
@@ -237,8 +239,9 @@ def eager() -> Iterator[None]:
 
 
 def synchronize() -> None:
-    """Compute all that is pending in this thread."""
+    """Compute all that is pending in this thread, and wait until the GPUs in use have done all they were asked to."""
     flush()
+    wait_for_gpus()
 
 
 engine.value = host_value

@@ -16,9 +16,10 @@ from wengert import tree
 from wengert.graph import recording
 from wengert.reference import watch
 from wengert.runtime.arguments import ARRAY, FLOAT, TENSOR, Call
-from wengert.runtime.capture import VALUE
+from wengert.runtime.capture import ARGUMENT, SLOT, VALUE
 from wengert.runtime.config import config
 from wengert.runtime.program import Array, Repeat
+from wengert.runtime.results import Result
 from wengert.runtime.steady import Steady
 from wengert.tensor import Tensor
 
@@ -33,7 +34,7 @@ _type = attrgetter("shape", "dtype", "device", "tracked")
 
 class Repetition:
     """How to repeat the last call of a replay: `steady` is what it left in its place, `repeat` the program's own part,
-    which gives the outputs numbered `fresh`.
+    which computes the outputs numbered `fresh`.
     """
 
     def __init__(self, replay: Replay, steady: Steady, call: Call, repeat: Repeat, fresh: list[int]) -> None:
@@ -44,16 +45,15 @@ class Repetition:
         positional, named = call.key[0].parts
         self.take = None if positional.is_flat else tree.taker(positional)
         self.types = None if named.parts else _types(call)
-        self.float_dtype = replay.captured.float_dtype
-        self.seen: list[Any] | None = None  # of leaves that fitted: serial numbers, or shapes and dtypes
-        returned = replay.captured.returned
-        values = {what for how, what in returned if how == VALUE}
-        self.made = len(values)  # nodes for what is returned
-        self.wraps: list[tuple[Callable[[Array], Tensor], int]] = []  # where nothing but fresh values is returned
-        if len(values) == len(returned):
-            self.wraps = [(replay.binding.wrapping(k), fresh.index(k)) for _, k in returned]
-        is_single = replay.captured.structure is tree.LEAF and len(fresh) == len(self.wraps) == 1
-        self.wrap_single = self.wraps[0][0] if is_single else None
+        self.read = None if self.types is None else _reader(self.types, replay.captured.float_dtype)
+        self.seen: tuple[Any, ...] | None = None  # of leaves that fitted, as `read` gives it
+        binding, returned = replay.binding, replay.captured.returned
+        self.results = [
+            Result(binding.wrapping(k), make, keeps=replay.graph.outputs[k].device != "cpu")
+            for k, make in zip(fresh, repeat.makers)
+        ]
+        self.returned = [(how, fresh.index(what) if how == VALUE else what) for how, what in returned]
+        self.are_fresh = all(how == VALUE for how, _ in returned)
         self.put_together = tree.builder(replay.captured.structure)
 
     def again(self, replay: Replay, instance: Any, args: tuple[Any, ...]) -> Any:
@@ -64,24 +64,12 @@ class Repetition:
         if id(instance) != self.owner or recording.grad is not self.grad or recording.autocast is not self.autocast:
             return MOVED
         leaves = args if self.take is None else self.take(args)
-        if leaves is None:
+        if leaves is None or self.read is None:
             return MOVED
-        seen: list[Any] = []
-        arrays = []
-        for leaf in leaves:
-            kind = type(leaf)
-            if kind is Tensor:
-                node = leaf.node
-                seen.append(node.serial)  # no two tensors name one node
-                arrays.append(node.buffer)
-            elif kind is np.ndarray:
-                seen.append((leaf.shape, leaf.dtype))
-                arrays.append(leaf)
-            elif kind is float:
-                seen.append(kind)
-                arrays.append(np.array(leaf, self.float_dtype))
-            else:
-                return MOVED
+        try:
+            seen, arrays = self.read(*leaves)
+        except (AttributeError, TypeError):  # others, or another number of them
+            return MOVED
         if seen != self.seen:
             if not self._fits(leaves, arrays) or not replay.are_no_slots(leaves):
                 return MOVED
@@ -105,17 +93,45 @@ class Repetition:
         for thing in replay.objects:
             if thing() is None:
                 return MOVED
-        if replay.guards.changed() is not None or not self.steady.holds(self.made):
+        if replay.guards.changed() is not None or not self.steady.holds(len(self.results)):
             return MOVED
-        made = self.repeat.run(arrays)
-        if made is None:
+        taken = [result.take() for result in self.results]
+        if not self.repeat.run(arrays, [array for _, _, array, _ in taken]):
             return MOVED
         replay.calls = calls + 1
-        if self.wrap_single is not None:
-            return self.wrap_single(made[0])
-        if self.wraps:
-            return self.put_together([wrap(made[place]) for wrap, place in self.wraps])
-        return self.put_together(replay.binding.returned(leaves, dict(zip(self.fresh, made))))
+        if self.are_fresh:
+            found = [taken[place][0] for _, place in self.returned]
+        else:
+            found = [taken[what][0] if how == VALUE else _given(how, what, leaves) for how, what in self.returned]
+        return self.put_together(found)
+
+
+def _given(how: str, what: Any, leaves: Sequence[Any]) -> Any:
+    """What is returned as it was before the call."""
+    return leaves[what] if how == ARGUMENT else what() if how == SLOT else what
+
+
+def _reader(types: Sequence[tuple[Any, ...]], float_dtype: Any) -> Callable[..., tuple[tuple[Any, ...], list[Any]]]:
+    """What tells of leaves of these types whether they are such, or even the same, and gives their arrays: Python
+    written for them takes half the time of a loop.
+
+    Serial numbers stand for tensors: no two tensors name one node.
+    """
+    names = [f"x{i}" for i in range(len(types))]
+    seen, arrays = [], []
+    for name, (kind, *_) in zip(names, types):
+        if kind == FLOAT:
+            seen.append(f"type({name})")
+            arrays.append(f"array({name}, dtype) if type({name}) is float else None")
+        elif kind == ARRAY:
+            seen.append(f"(type({name}), {name}.shape, {name}.dtype)")
+            arrays.append(name)
+        else:
+            seen.append(f"{name}.node.serial")
+            arrays.append(f"{name}.node.buffer")
+    text = f"lambda {', '.join(names)}: (({''.join(x + ', ' for x in seen)}), [{', '.join(arrays)}])"
+    reader: Callable[..., Any] = eval(text, {"array": np.array, "dtype": float_dtype})
+    return reader
 
 
 def _types(call: Call) -> list[tuple[Any, ...]] | None:
@@ -131,4 +147,6 @@ def _types(call: Call) -> list[tuple[Any, ...]] | None:
 def _is_of_type(leaf: Any, array: Any, wanted: tuple[Any, ...]) -> bool:
     if type(leaf) is Tensor:  # its array may be abstract while another thread records, or pending
         return (*_type(leaf.node), type(array)) == wanted
-    return wanted == (FLOAT,) if type(leaf) is float else wanted == (ARRAY, array.shape, array.dtype)
+    if type(leaf) is np.ndarray:
+        return wanted == (ARRAY, leaf.shape, leaf.dtype)
+    return type(leaf) is float and wanted == (FLOAT,)

@@ -56,9 +56,9 @@ class Driver:
 
     def make_current(self) -> None:
         """Have this thread's calls go to this GPU."""
-        if _current.driver is not self:
+        if current.driver is not self:
             check(self.cu.cuCtxSetCurrent(self.context))
-            _current.driver = self
+            current.driver = self
 
     def _figures(self) -> Device:
         def ask(name: str) -> int:
@@ -117,7 +117,7 @@ class Driver:
         """Do what was postponed, in a thread that may be anybody's."""
         if not self.postponed or self.is_capturing:
             return
-        is_ours = _current.driver is self
+        is_ours = current.driver is self
         if not is_ours:
             check(self.cu.cuCtxPushCurrent(self.context))
         try:
@@ -413,7 +413,7 @@ class _Current(threading.local):
     driver: Driver | None = None
 
 
-_current = _Current()
+current = _Current()
 _open: dict[str, Any] = {}
 _opening = threading.Lock()
 

@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 
 from wengert.backends.cuda.driver import opened
+from wengert.devices import keepers
 from wengert.errors import OutOfMemoryError, OutOfRangeError
 from wengert.graph import Shape
 from wengert.location import describe, here
@@ -49,9 +49,6 @@ unchecked: dict[str, dict[str, None]] = {}
 """By device: the ops with indices, and their lines, that ran since somebody last looked whether all were in range."""
 
 usage: dict[str, Usage] = {}
-keepers: WeakSet[Any] = WeakSet()
-"""Who keeps arrays that nobody refers to for the next call: `let_go` is called where memory is short."""
-
 _lock = threading.RLock()  # of `usage`: garbage may be collected, and blocks be freed, while it is held
 
 

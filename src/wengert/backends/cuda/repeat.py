@@ -12,8 +12,10 @@ from weakref import ref
 
 import numpy as np
 
-from wengert.backends.cuda.memory import DeviceArray, keepers, unchecked
+from wengert.backends.cuda.driver import current
+from wengert.backends.cuda.memory import DeviceArray, unchecked
 from wengert.backends.cuda.stretch import Stretch
+from wengert.devices import keepers
 from wengert.graph import Shape
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class Repeat:
         first = len(program.external) + len(program.constants)
         made = {k: (first + i, shape, dtype) for i, (k, shape, dtype) in enumerate(program.fresh)}
         program.kept |= {k: Fresh(*made[k][1:], program.device) for k in outputs if k not in program.kept}
-        self.fresh = [program.kept[k] for k in outputs]
+        self.makers = [program.kept[k].take for k in outputs]
         self.slots = [*(program.slots[program.graph.inputs[i]] for i in inputs), *(made[k][0] for k in outputs)]
         self.pointers = tuple([program.last[slot] for slot in self.slots])  # those that the program has
         self.left: deque[Pointers] = deque(maxlen=LEFT)  # those that it had before
@@ -85,16 +87,16 @@ class Repeat:
             if counter is not None:
                 np.add(counter, count, out=counter)
 
-    def run(self, arrays: Sequence[Any]) -> list[DeviceArray] | None:
-        """The fresh outputs, computed from arrays for the inputs that may move; None if what it reads anew is gone."""
+    def run(self, arrays: Sequence[Any], made: Sequence[DeviceArray]) -> bool:
+        """Compute the fresh outputs from arrays for the inputs that may move; not if what it reads anew is gone."""
         program = self.program
         driver = program.driver
         driver.lock.acquire()  # a third of the time of a with statement
         try:
-            driver.make_current()
+            if current.driver is not driver:
+                driver.make_current()
             if self.staged_anew and not self._bring_up(self.staged_anew):
-                return None
-            made = [fresh.take() for fresh in self.fresh]
+                return False
             table = [*arrays, *made]
             try:
                 pointers = tuple([array.pointer for array in table])
@@ -113,7 +115,7 @@ class Repeat:
                 self._count()
         finally:
             driver.lock.release()
-        return made
+        return True
 
     def _note_checks(self) -> None:
         """Note the ops with indices: somebody has looked for errors since they were noted last."""
