@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -106,8 +106,8 @@ def _put_together(structure: Structure, leaves: Any) -> Any:
     return _dataclass(kind, dict(zip(structure.keys, parts)))
 
 
-def builder(structure: Structure) -> Callable[[list[Any]], Any]:
-    """What puts containers of one structure together, each from a list of leaves: `unflatten` again and again, quicker.
+def builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:
+    """What puts containers of one structure together, each from its leaves: `unflatten` again and again, quicker.
 
     >>> builder(flatten(("a", ["b", None, "c"]))[1])([1, 2, 3])
     (1, [2, None, 3])

@@ -40,7 +40,7 @@ def repeating(gpu: EmulatedDriver) -> None:
         call(k)
     repetition = added._newest("a test").repetition
     assert repetition is not None
-    for keeper in (*repetition.results, *repetition.repeat.program.kept.values()):
+    for keeper in (repetition.results, *repetition.repeat.program.kept.values()):
         keeper.let_go()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import wengert as wg
 from wengert.graph import NO_ATTRS, RELEASED, now
 from wengert.ops.core import DATA
-from wengert.runtime.results import KEPT, Result, tensors_like
+from wengert.runtime.results import KEPT, Given, Results, tensors_like
 
 F32 = np.dtype("float32")
 
@@ -27,26 +28,30 @@ def test_tensors_like_others_are_as_complete() -> None:
     assert (made + 1).tolist() == [1.0, 1.0]
 
 
+def take(results: Results) -> Given:
+    """Results as a repetition takes them."""
+    return results.again() or results.made()
+
+
 @pytest.fixture
-def result() -> Result:
-    """Results of two zeros that are given again."""
-    return Result(tensors_like(DATA, (), NO_ATTRS, (2,), F32, "cpu", False, None), lambda: np.zeros(2, F32), True)
+def results() -> Results:
+    """Two results of two zeros each that are given again."""
+    wrap = tensors_like(DATA, (), NO_ATTRS, (2,), F32, "cpu", False, None)
+    return Results([wrap, wrap], [lambda: np.zeros(2, F32)] * 2, True)
 
 
-def test_what_nobody_has_is_given_again(result: Result) -> None:
-    first = result.take()
-    where, serial = id(first[0]), first[1].serial
-    del first
-    tensor, node, array, _ = result.take()
-    assert id(tensor) == where and tensor.node is node and node.buffer is array
-    assert node.serial > serial
+def test_what_nobody_has_is_given_again(results: Results) -> None:
+    first = [id(tensor) for tensor in take(results).tensors]
+    given = take(results)
+    assert [id(tensor) for tensor in given.tensors] == first
+    assert [tensor.node.buffer for tensor in given.tensors] == [*given.arrays]
 
 
-def test_one_that_is_held_until_the_next_alternates_with_another(result: Result) -> None:
+def test_those_that_are_held_until_the_next_alternate_with_others(results: Results) -> None:
     seen, last = set(), None
     for _ in range(6):
-        last = result.take()[0]
-        seen.add(id(last))
+        last = [*take(results).tensors]
+        seen.add(id(last[0]))
     assert len(seen) == KEPT == 2
 
 
@@ -62,23 +67,30 @@ PARTS: dict[str, Callable[[wg.Tensor], Any]] = {
 }
 
 
+@pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_what_somebody_has_a_part_of_is_not_given_again(result: Result, part: Callable[[wg.Tensor], Any]) -> None:
-    held, nodes = [], set()
-    for _ in range(4):
-        tensor, node, _, _ = result.take()
+def test_what_somebody_has_a_part_of_is_not_given_again(
+    results: Results, part: Callable[[wg.Tensor], Any], place: int
+) -> None:
+    held, serials = [], set()
+    for _ in range(5):
+        tensor = take(results).tensors[place]
         held.append(part(tensor))
-        nodes.add(node.serial)
-        del tensor, node
-    tensor = result.take()[0]
-    tensors = [x for x in held if isinstance(x, wg.Tensor)]
-    assert all(tensor is not x and tensor.node is not x.node for x in tensors)
-    weak = [x for x in held if isinstance(x, weakref.ref)]
-    assert all(x() is not tensor for x in weak)
-    assert not any(tensor in x for x in held if isinstance(x, weakref.WeakKeyDictionary))
-    assert len(nodes) == 4
-    arrays = [x for x in held if isinstance(x, np.ndarray)]
-    assert not any(np.may_share_memory(tensor.node.buffer, x) for x in arrays)
+        serials.add(tensor.node.serial)
+        del tensor
+    assert len(serials) == 5
+    tensor = take(results).tensors[place]
+    for thing in held:
+        if isinstance(thing, wg.Tensor):
+            assert thing is not tensor
+        elif isinstance(thing, np.ndarray):
+            assert not np.may_share_memory(tensor.node.buffer, thing)
+        elif isinstance(thing, weakref.ref):
+            assert thing() is not tensor
+        elif isinstance(thing, weakref.WeakKeyDictionary):
+            assert tensor not in thing
+        else:
+            assert thing is not tensor.node
 
 
 CHANGES: dict[str, Callable[[wg.Tensor], Any]] = {
@@ -90,30 +102,51 @@ CHANGES: dict[str, Callable[[wg.Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_was_changed_comes_back_as_it_was(result: Result, change: Callable[[wg.Tensor], Any]) -> None:
-    for _ in range(3):
-        tensor, node, array, _ = result.take()
-        assert tensor.node is node and node.op is DATA and node.buffer is array and node.owner() is tensor
-        assert tensor.grad is None and not tensor.requires_grad
-        change(tensor)
-        del tensor, node, array
+def test_what_was_changed_does_not_come_back(results: Results, change: Callable[[wg.Tensor], Any]) -> None:
+    for _ in range(4):
+        given = take(results)
+        for tensor, array in zip(given.tensors, given.arrays):
+            node = tensor.node
+            assert node.op is DATA and node.buffer is array and node.owner() is tensor
+            assert tensor.grad is None and not tensor.requires_grad
+        change(given.tensors[1])
+        del given, tensor, node, array
 
 
-def test_one_number_is_drawn_for_each() -> None:
-    made = tensors_like(DATA, RELEASED, NO_ATTRS, (), F32, "cpu", True, None)
-    result = Result(made, lambda: np.zeros((), F32), True)
-    held = None
-    for _ in range(5):
-        before = now()
-        held = result.take()
-        assert now() == before + 2 and held[1].sources is RELEASED and held[1].tracked
+def test_the_memory_of_what_was_let_go_serves_when_the_rest_is_kept() -> None:
+    """Somebody collects losses; the other result's arrays come back to who makes them."""
+    free: list[np.ndarray] = []
+
+    def make() -> np.ndarray:
+        for array in free:
+            if getrefcount(array) == 3:
+                return array
+        free.append(np.zeros(2, F32))
+        return free[-1]
+
+    wrap = tensors_like(DATA, (), NO_ATTRS, (2,), F32, "cpu", False, None)
+    results = Results([wrap, wrap], [lambda: np.zeros(2, F32), make], True)
+    losses = [take(results).tensors[0] for _ in range(12)]
+    assert len(free) <= KEPT and len({id(loss.node.buffer) for loss in losses}) == 12
 
 
-def test_nothing_is_kept_where_that_is_not_wanted_or_memory_is_short(result: Result) -> None:
-    gone = weakref.ref(result.take()[2])
+def test_numbers_are_drawn_for_what_is_new_and_what_is_tracked() -> None:
+    wraps = [tensors_like(DATA, RELEASED, NO_ATTRS, (), F32, "cpu", tracked, None) for tracked in (True, False)]
+    results = Results(wraps, [lambda: np.zeros((), F32)] * 2, True)
+    before = now()
+    serials = [tensor.node.serial for tensor in take(results).tensors]
+    assert serials == [before + 1, before + 2] and now() == before + 3
+    given = take(results)
+    assert given.tracked == [0]
+    assert [tensor.node.serial for tensor in given.tensors] == [before + 4, before + 2] and now() == before + 5
+    assert all(tensor.node.sources is RELEASED for tensor in given.tensors)
+
+
+def test_nothing_is_kept_where_that_is_not_wanted_or_memory_is_short(results: Results) -> None:
+    gone = weakref.ref(take(results).arrays[0])
     assert gone() is not None
-    result.let_go()
+    results.let_go()
     assert gone() is None
-    loose = Result(result.wrap, result.make, False)
-    gone = weakref.ref(loose.take()[2])
+    loose = Results(results.wraps, results.makers, False)
+    gone = weakref.ref(take(loose).arrays[0])
     assert gone() is None

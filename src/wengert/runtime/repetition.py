@@ -18,8 +18,9 @@ from wengert.reference import watch
 from wengert.runtime.arguments import ARRAY, FLOAT, TENSOR, Call
 from wengert.runtime.capture import ARGUMENT, SLOT, VALUE
 from wengert.runtime.config import config
+from wengert.runtime.machines import on_gpu
 from wengert.runtime.program import Array, Repeat
-from wengert.runtime.results import Result
+from wengert.runtime.results import Results
 from wengert.runtime.steady import Steady
 from wengert.tensor import Tensor
 
@@ -48,12 +49,10 @@ class Repetition:
         self.read = None if self.types is None else _reader(self.types, replay.captured.float_dtype)
         self.seen: tuple[Any, ...] | None = None  # of leaves that fitted, as `read` gives it
         binding, returned = replay.binding, replay.captured.returned
-        self.results = [
-            Result(binding.wrapping(k), make, keeps=replay.graph.outputs[k].device != "cpu")
-            for k, make in zip(fresh, repeat.makers)
-        ]
+        wraps = [binding.wrapping(k) for k in fresh]
+        self.results = Results(wraps, repeat.makers, keeps=on_gpu(replay.graph))
         self.returned = [(how, fresh.index(what) if how == VALUE else what) for how, what in returned]
-        self.are_fresh = all(how == VALUE for how, _ in returned)
+        self.is_all = self.returned == [(VALUE, place) for place in range(len(fresh))]  # the results as they are
         self.put_together = tree.builder(replay.captured.structure)
 
     def again(self, replay: Replay, instance: Any, args: tuple[Any, ...]) -> Any:
@@ -93,16 +92,21 @@ class Repetition:
         for thing in replay.objects:
             if thing() is None:
                 return MOVED
-        if replay.guards.changed() is not None or not self.steady.holds(len(self.results)):
+        if replay.guards.changed() is not None:
             return MOVED
-        taken = [result.take() for result in self.results]
-        if not self.repeat.run(arrays, [array for _, _, array, _ in taken]):
+        given = self.results.again()
+        if given is None:
+            given = self.results.made()
+            drawn = len(given.tensors)
+        else:
+            drawn = len(given.tracked)
+        if not self.steady.holds(drawn) or not self.repeat.run(arrays, given.arrays):
             return MOVED
         replay.calls = calls + 1
-        if self.are_fresh:
-            found = [taken[place][0] for _, place in self.returned]
-        else:
-            found = [taken[what][0] if how == VALUE else _given(how, what, leaves) for how, what in self.returned]
+        tensors = given.tensors
+        if self.is_all:
+            return self.put_together(tensors)
+        found = [tensors[what] if how == VALUE else _given(how, what, leaves) for how, what in self.returned]
         return self.put_together(found)
 
 

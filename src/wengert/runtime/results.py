@@ -1,14 +1,15 @@
 """Results: the tensors that repeated calls return.
 
 Making a tensor and its node takes half a microsecond. Of what a call returned, a loop lets go before the call after the
-next one: a tensor that nobody refers to any more, by its node, its array or weakly either, is given again instead.
+next one: where nobody refers to any of it, to a node, an array or weakly either, all is given again instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from sys import getrefcount
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import getweakrefcount, ref
 
 import numpy as np
@@ -17,11 +18,9 @@ from wengert.devices import keepers
 from wengert.graph import Node, Shape, now
 from wengert.location import Location
 from wengert.ops.op import Op
-from wengert.runtime.program import Array
 from wengert.tensor import Tensor
 
-KEPT = 2  # tensors for one result: the last, and the next
-Given = tuple[Tensor, Node, Array, int]  # with the references to the array while nobody uses it
+KEPT = 2  # the last, and the next
 
 
 def tensors_like(
@@ -49,42 +48,73 @@ def tensors_like(
     return made
 
 
-class Result:
-    """Tensors for one result: `wrap` makes them of arrays, `make` the arrays, of which a device may be short."""
+class Given(NamedTuple):
+    """What was returned at once: tensors, and the arrays they are made of."""
 
-    __slots__ = ("__weakref__", "given", "kept", "make", "wrap")
+    tensors: tuple[Tensor, ...]
+    arrays: tuple[Any, ...]
+    tracked: list[int]  # the places of those that are
+    parts: tuple[Any, ...]  # of each its tensor, node and array, and the references to that if nobody uses it
 
-    def __init__(self, wrap: Callable[[Array], Tensor], make: Callable[[], Array], keeps: bool) -> None:
-        self.wrap, self.make, self.kept = wrap, make, KEPT if keeps else 0
+
+class Results:
+    """The results of a repetition: `wraps` make tensors of arrays, `makers` the arrays, of which a device may be short.
+
+    They are given again only if that `keeps` no memory from others that would not be kept anyway.
+    """
+
+    def __init__(
+        self, wraps: Sequence[Callable[[Any], Tensor]], makers: Sequence[Callable[[], Any]], keeps: bool
+    ) -> None:
+        self.wraps, self.makers, self.keeps = wraps, makers, keeps
         self.given: list[Given] = []
+        self.are_free = _asking(len(wraps))
         if keeps:
             keepers.add(self)
 
-    def take(self) -> Given:
-        """A tensor that nobody refers to, and its array. One serial number is drawn."""
+    def again(self) -> Given | None:
+        """Results of which nobody has any part, if there are such. A serial number is drawn for each tracked one."""
         for given in self.given:
-            tensor, node, array, references = given
-            if getrefcount(tensor) == 3:  # of what was given, the name's, and that of asking
-                if (
-                    tensor.node is node
-                    and node.buffer is array
-                    and getrefcount(node) == 4  # and the tensor's
-                    and getrefcount(array) == references
-                    and getrefcount(node.owner) == 2
-                    and getweakrefcount(tensor) == 1  # the owner's
-                ):
-                    tensor._grad, tensor._indexed, node.serial = None, False, now()
-                    return given
-                self.given = [other for other in self.given if other is not given]
-                break
-        array = self.make()
-        tensor = self.wrap(array)
-        references = getrefcount(array) + 1  # what is given will refer to it
-        given = tensor, tensor.node, array, references
-        if len(self.given) < self.kept:
+            if self.are_free(*given.parts):
+                for place in given.tracked:  # for others it does not count when they were made
+                    given.tensors[place].node.serial = now()
+                return given
+        return None
+
+    def made(self) -> Given:
+        """New ones. A serial number is drawn for each."""
+        if len(self.given) == KEPT:  # somebody keeps parts of both: the rest may serve
+            self.given.clear()
+        arrays = tuple([make() for make in self.makers])
+        others = [getrefcount(array) - 3 for array in arrays]  # besides the tuple's, the name's, and that of asking
+        tensors = tuple([wrap(array) for wrap, array in zip(self.wraps, arrays)])
+        nodes = [tensor.node for tensor in tensors]
+        parts = chain.from_iterable(zip(tensors, nodes, arrays, [5 + more for more in others]))
+        given = Given(tensors, arrays, [i for i, node in enumerate(nodes) if node.tracked], tuple(parts))
+        if self.keeps:
             self.given.append(given)
         return given
 
     def let_go(self) -> None:
         """Keep nothing: memory is short."""
-        self.given = []
+        self.given.clear()
+
+
+def _asking(count: int) -> Callable[..., bool]:
+    """What tells of the parts of so many results whether nobody has any, nor changed any: Python written for them.
+
+    The references are those of `Given` (two, to nodes one), of the names here, and those of asking; to a node also its
+    tensor's, to an array its node's. A tensor is referred to weakly by its node.
+    """
+    names = [f"t{i}, n{i}, a{i}, r{i}" for i in range(count)]
+    whole = [f"references(t{i}) == 4" for i in range(count)]
+    whole += [
+        f"t{i}.node is n{i} and n{i}.buffer is a{i} and references(n{i}) == 4 and references(a{i}) == r{i}"
+        f" and references(n{i}.owner) == 2 and weak_references(t{i}) == 1 and t{i}._grad is None"
+        for i in range(count)
+    ]
+    asking: Callable[..., bool] = eval(
+        f"lambda {', '.join(names)}: {' and '.join(whole) or True}",
+        {"references": getrefcount, "weak_references": getweakrefcount},
+    )
+    return asking

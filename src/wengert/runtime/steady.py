@@ -52,18 +52,18 @@ class Steady:
         forget, found = self.serials.clear, (*slots, *nodes, *grads, *grad_nodes)
         self.lives = [ref(thing, lambda _: forget()) for thing in found if thing is not None]
 
-    def holds(self, making: int = 0) -> bool:
+    def holds(self, drawn: int = 0) -> bool:
         """Whether the slots still name the same, and nobody else refers to what is overwritten.
 
-        Who asks is about to make so many nodes: if there are no others until the next time of asking, all is at rest.
+        Who asks has drawn so many numbers: if there were no others since the last time of asking, all is at rest.
         """
         number = now()
-        if number != self.expected or not self.serials:
+        if number - drawn != self.expected or not self.serials:
             if not self._look():
                 self.expected = _NEVER
                 return False
             self.refresh()
-        self.expected = number + making + 1
+        self.expected = number + 1
         return True
 
     def _look(self) -> bool:
