@@ -181,6 +181,12 @@ class EmulatedDriver:
         reason = call(ctypes.c_void_p(arguments.pointer), sizes, ctypes.c_uint(shape[6]), int(barriers), 0)
         assert reason is None, reason
 
+    def following(self, function: Any, shape: Sequence[int], arguments: Arguments) -> EmulatedRecording:
+        """There is nothing to follow: all is done already."""
+        recording = EmulatedRecording(self)
+        recording.calls.append([function, shape, _copied(arguments)])
+        return recording
+
     @contextmanager
     def capturing(self) -> Iterator[EmulatedRecording]:
         """Record what is launched inside."""
@@ -261,7 +267,7 @@ class EmulatedRecording:
 
     def change(self, node: int, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
         """Other arguments for one of them."""
-        self.calls[node] = [function, shape, _copied(arguments)]
+        self.calls[node or 0] = [function, shape, _copied(arguments)]
 
     def replay(self) -> None:
         """Run them all, in an order that a GPU might choose, and that is most unlike the one they came in."""

@@ -27,7 +27,7 @@ from tests.kernels.test_gemm import product
 from tests.kernels.test_prebuilt import FAMILIES, value
 from tests.kernels.test_turned import SHAPES
 from tests.kernels.test_turned import channels_last as weights_turned
-from wengert.backends.cuda import candidates, margins
+from wengert.backends.cuda import candidates, follow, margins
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.program import ERROR_FLAG, Program
 from wengert.compiler.groups import storage
@@ -63,6 +63,7 @@ def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
         of_attention(device),
         of_prebuilt(device),
         of_norms(),
+        of_following(),
         of_turned_weights(),
         of_ops(CASES[::every], float64),
         of_ops(CASES[::every], float32),
@@ -109,6 +110,16 @@ def of_norms() -> Iterator[Item]:
         results = wg.vjp(forward, *inputs)[1](cotangent)
         graph, _ = optimize(Graph([x.node for x in (*inputs, cotangent)], [x.node for x in results], since))
         with patch.object(margins, "LARGE", 1):
+            yield from of_program(Planned(graph))
+
+
+def of_following() -> Iterator[Item]:
+    """Rows that threads hold, normalised and otherwise, in kernels that are all of a program."""
+    for function in (lambda x: wg.layer_norm(x, x.shape[1:]), lambda x: wg.softmax(x, axis=1), lambda x: x * x):
+        since = now()
+        x = wg.Tensor(placeholder((70, 1024), float32, "cuda:0"))
+        graph, _ = optimize(Graph([x.node], [function(x).node], since))
+        with patch.object(follow, "LONG", 1):
             yield from of_program(Planned(graph))
 
 

@@ -95,6 +95,15 @@ struct wg_both_moments {
     }
 };
 
+/* lets the kernel after this one come while this one ends, and waits until the one before it has ended: before any access
+   to memory. Where kernels are not launched so, it does nothing */
+WG void wg_follow() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /* --- over threads --------------------------------------------------------------------------------------------------- */
 
 template <class T> WG T wg_from_lane(T x, int by) {

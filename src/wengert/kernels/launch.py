@@ -69,6 +69,7 @@ class Launch:
     arguments: tuple[Argument, ...]
     shared: int = 0  # bytes of dynamic shared memory
     why: str = ""  # how the shape was worked out, for people
+    follows: bool = False  # whether it waits itself for the kernel before it, and may be there before that has ended
 
     @property
     def buffers(self) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ class Repetition:
         self.results = Results(wraps, repeat.makers, keeps=on_gpu(replay.graph))
         self.returned = [(how, fresh.index(what) if how == VALUE else what) for how, what in returned]
         self.is_all = self.returned == [(VALUE, place) for place in range(len(fresh))]  # the results as they are
+        self.is_single = replay.captured.structure is tree.LEAF
         self.put_together = tree.builder(replay.captured.structure)
 
     def again(self, replay: Replay, instance: Any, args: tuple[Any, ...]) -> Any:
@@ -105,7 +106,7 @@ class Repetition:
         replay.calls = calls + 1
         tensors = given.tensors
         if self.is_all:
-            return self.put_together(tensors)
+            return tensors[0] if self.is_single else self.put_together(tensors)
         found = [tensors[what] if how == VALUE else _given(how, what, leaves) for how, what in self.returned]
         return self.put_together(found)
 

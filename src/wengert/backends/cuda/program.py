@@ -23,6 +23,7 @@ from wengert.backends.cuda.candidates import Candidates, Step, is_finished, is_h
 from wengert.backends.cuda.dnn_finishes import convolution_finishes
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.finishes import How, finishes, with_operands_first
+from wengert.backends.cuda.follow import follow, moved_bytes
 from wengert.backends.cuda.graphs import counted_on, device_of, on_host_alone, with_own_outputs
 from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.margins import with_margins
@@ -93,7 +94,7 @@ class Program:
         self.tuned = tune(candidates, self.plan.groups, tuning) if tuning else None
         steps = [candidates.step(group) for group in self.plan.groups]
         steps = with_totals(with_margins(steps, self.taken, self.figures), self.taken, candidates)
-        self.steps = together(steps, self.taken, self.figures)
+        self.steps = follow(together(steps, self.taken, self.figures), self.figures)
         start = perf_counter()
         self._place_memory()
         self.seconds["memory"] = perf_counter() - start
@@ -450,8 +451,7 @@ def _read_by(node: Node, is_hosted: Callable[[Node], bool]) -> Sequence[Node]:
 
 def _fills(step: Step, device: Device) -> bool:
     """Whether a step keeps all of a device busy, so that another beside it would only be in its way."""
-    values = {node for node in (*step.reads, *step.writes) if not isinstance(node.dtype, tuple)}
-    return sum(node.size * node.dtype.itemsize for node in values) >= FILLING * device.sms
+    return moved_bytes(step) >= FILLING * device.sms
 
 
 def _constant(node: Node, device: str) -> DeviceArray:

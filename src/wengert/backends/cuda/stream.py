@@ -1,8 +1,9 @@
-"""What a stream is given besides memory: packed arguments of kernels, marks, and recordings that replay as one."""
+"""What a stream is given besides memory: packed arguments, marks, and what replays: graphs of launches, and kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from ctypes import c_void_p
 from functools import partial
 from typing import Any
 
@@ -133,3 +134,33 @@ class Recording:
         cu, executable, graph = self.cu, self.executable, self.graph
         if executable is not None:
             self.driver.when_not_capturing(lambda: (cu.cuGraphExecDestroy(executable), cu.cuGraphDestroy(graph)))
+
+
+class Following:
+    """A kernel that waits itself for what is before it (`wg_follow`), and whose blocks come while that ends. It is
+    replayed, and given other arguments, as a Recording is.
+    """
+
+    def __init__(self, driver: Any, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
+        self.driver, cu = driver, driver.cu
+        attribute = cu.CUlaunchAttribute()
+        attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        self.how = cu.CUlaunchConfig()
+        self.how.gridDimX, self.how.gridDimY, self.how.gridDimZ = shape[:3]
+        self.how.blockDimX, self.how.blockDimY, self.how.blockDimZ = shape[3:6]
+        self.how.sharedMemBytes, self.how.hStream = shape[6], driver.stream
+        self.how.attrs, self.how.numAttrs = [attribute], 1
+        self.change(None, function, shape, arguments)
+
+    def change(self, node: Any, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
+        """Give the kernel other arguments from the next replay on; the program's own may change before that."""
+        self.arguments = Arguments([int(address) for address in arguments.slots])
+        addresses = (int(self.how.getPtr()), int(function), self.arguments.pointer)
+        self.launch = partial(self.driver.launch_with_attributes, *map(c_void_p, addresses), None)
+
+    def replay(self) -> None:
+        """Run the kernel."""
+        status = self.launch()
+        if status:
+            check((self.driver.cu.CUresult(status),))

@@ -12,6 +12,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from wengert.compiler.index import Index, Loop, substitute, variable
 from wengert.compiler.places import Guard
@@ -25,6 +26,7 @@ from wengert.kernels.loops import Accumulate, DType, Kernel, Let, Load, Position
 from wengert.kernels.lower import guard_text, let_text
 from wengert.kernels.nest import indices_of, statements_of
 
+_HEAD = '#include "block.cuh"\n\n'
 ERROR = "wg_error"  # the buffer of the flag that a kernel sets which met an index out of range
 
 
@@ -95,7 +97,16 @@ class Names:
         entry = f"wg_{what}_{digest}"
         text += f'extern "C" __global__ void {head}\n{entry}({", ".join(parameters)})\n{{\n{body}}}\n'
         extent: Extent = (grid, 1, 1)
-        return Launch('#include "block.cuh"\n\n' + text, entry, extent, (block, 1, 1), tuple(arguments), shared, why)
+        return Launch(_HEAD + text, entry, extent, (block, 1, 1), tuple(arguments), shared, why)
+
+
+def following(launch: Launch) -> Launch | None:
+    """A launch of a text of ours that waits itself for the kernel before it; None for one of another kind."""
+    head, opening, body = launch.source.partition("\n{\n")
+    if not head.startswith(_HEAD) or not all(isinstance(argument, str) for argument in launch.arguments):
+        return None
+    why = f"{launch.why}; its blocks are there when the kernel before it ends"
+    return replace(launch, source=f"{head}{opening}    wg_follow();\n{body}", why=why, follows=True)
 
 
 def _largest(kernel: Kernel) -> int:
