@@ -623,6 +623,12 @@ def test_what_a_library_reads_and_writes_may_move(gpu: EmulatedDriver, monkeypat
         assert (product.numpy() == want).all() and (more.numpy() == np.maximum(want, 0) + 1).all()
 
 
+def test_a_program_that_launches_nothing_is_called_again_and_again(gpu: EmulatedDriver) -> None:
+    nothing = wg.compile(lambda x: x[:0] * 2.0)
+    x = wg.tensor([1.0, 2.0], device="cuda")
+    assert [nothing(x).tolist() for _ in range(6)] == [[]] * 6
+
+
 @pytest.mark.parametrize("repeats", [False, True])
 def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
     repeats: bool, gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch

@@ -89,10 +89,11 @@ class Stretch:
             for call in self.changed:
                 self.recording.change(call.graph_node, call.function, call.shape, call.arguments)
             return
-        trying: Any = self.calls[0]
-        if isinstance(trying, Call) and trying.launch.follows:
-            self.recording = self.driver.following(trying.function, trying.shape, trying.arguments)
+        first: Any = self.calls[0] if self.calls else None
+        if isinstance(first, Call) and first.launch.follows:
+            self.recording = self.driver.following(first.function, first.shape, first.arguments)
             return
+        trying: Any = None
         ends: dict[int, list[Any]] = {}  # by step: the nodes of the graph that it ends with
         try:
             with self.driver.capturing() as recording:
