@@ -80,21 +80,6 @@ struct wg_argmin {
     }
 };
 
-/* the mean of a part of a row, and the sum of the squared deviations from it */
-struct wg_moments {
-    float mean, squares;
-};
-/* of two parts of `count` elements each; of those that come of it, which have twice as many, next */
-struct wg_both_moments {
-    float count;
-    WG_MEMBER wg_moments operator()(wg_moments a, wg_moments b) {
-        float apart = b.mean - a.mean;
-        wg_moments both = {0.5f * (a.mean + b.mean), a.squares + b.squares + apart * apart * (0.5f * count)};
-        count *= 2;
-        return both;
-    }
-};
-
 /* lets the kernel after this one come while this one ends, and waits until the one before it has ended: before any access
    to memory. Where kernels are not launched so, it does nothing */
 WG void wg_follow() {
@@ -112,9 +97,6 @@ template <class T> WG T wg_from_lane(T x, int by) {
 }
 template <class T, class I> WG wg_place<T, I> wg_from_lane(wg_place<T, I> x, int by) {
     return wg_place<T, I>{wg_from_lane(x.best, by), wg_from_lane(x.at, by)};
-}
-WG wg_moments wg_from_lane(wg_moments x, int by) {
-    return wg_moments{wg_from_lane(x.mean, by), wg_from_lane(x.squares, by)};
 }
 /* over N neighbouring lanes of a warp, all 32 of which must come here */
 template <int N, class T, class F> WG T wg_over_lanes(T x, F combine) {

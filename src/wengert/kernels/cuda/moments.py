@@ -1,12 +1,9 @@
-"""Means and variances of rows: the sum of a row and that of the squares of its deviations from the mean.
+"""Variances in one pass: the sum of a row and that of the squares of its deviations, where rows are not held.
 
-Where threads hold the row, each takes both of its own part, and one exchange puts them together (`moments_in`).
-
-Where they do not, one pass does instead of two (`one_pass_variance`). Both are taken of the deviations from the row's
-first element, d: with s = sum(d) and q = sum(d * d) over n elements the deviations from the mean have squares that add
-up to q - s * s / n. The first element is as far from the mean as others are, so that little cancels, however large the
-mean is. Multiples of the deviations from the mean that are added up (a variance's derivative by the mean) are 0 but for
-rounding, and need no pass either.
+Both are taken of the deviations from the row's first element, d: with s = sum(d) and q = sum(d * d) over n elements the
+deviations from the mean have squares that add up to q - s * s / n. The first element is as far from the mean as others
+are, so that little cancels, however large the mean is. Multiples of the deviations from the mean that are added up (a
+variance's derivative by the mean) are 0 but for rounding, and need no pass either.
 """
 
 from __future__ import annotations
@@ -14,12 +11,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from itertools import pairwise
-from typing import NamedTuple
 
 from wengert.compiler.index import ZERO, Index, Loop, substitute
 from wengert.dtypes import float32
-from wengert.kernels.cuda.text import Access, access
 from wengert.kernels.cuda.totals import totals_in
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
 from wengert.kernels.lower import let_text
@@ -27,18 +21,6 @@ from wengert.kernels.nest import statements_of
 
 _MEAN = r"\({total} [*/] [\d.e+-]+f\)"
 Made = Let | Load | Position
-
-
-class Moments(NamedTuple):
-    """The sum of a row, that of its squared deviations from the mean, and the pass that takes these.
-
-    `zeros` are sums of multiples of the deviations.
-    """
-
-    total: Accumulate
-    squares: Accumulate
-    zeros: list[str]
-    second: Stage
 
 
 def one_pass_variance(kernel: Kernel) -> Kernel:
@@ -49,25 +31,6 @@ def one_pass_variance(kernel: Kernel) -> Kernel:
             if square is not None:
                 return one_pass_variance(_joined(kernel, number, mean, square))
     return kernel
-
-
-def moments_in(kernel: Kernel) -> dict[int, Moments]:
-    """By stage, where a pass sums for a mean, the next one the squared deviations and nothing else, and more follow."""
-    found = {}
-    for number, (first, second) in enumerate(pairwise(kernel.stages[:-1])):
-        totals = totals_in(first.inside)
-        square = _squares(kernel, number, totals[0]) if len(totals) == 1 else None
-        if square is None or not _loaded(second) <= _loaded(first):
-            continue
-        zeros = _deviations(second, square)
-        rest = [s for s in second.inside if not (isinstance(s, Accumulate) and s.total in zeros)]
-        if all(isinstance(s, Made) or s is square for s in rest):
-            found[number] = Moments(totals[0], square, list(zeros), Stage(second.before, rest))
-    return found
-
-
-def _loaded(stage: Stage) -> set[Access]:
-    return {access(s) for s in stage.inside if isinstance(s, Load)}
 
 
 def _squares(kernel: Kernel, number: int, mean: Accumulate) -> Accumulate | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from wengert.kernels.cuda.moments import Moments, moments_in
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
 from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.text import Access, Names, Page, Pass, access, stored_type, unravel
@@ -142,58 +141,17 @@ class WholeRows(RowsText):
 
     def passes(self) -> None:
         """All that is done with one row."""
-        moments = moments_in(self.kernel) if self._are_parts_equal() else {}
-        for number, stage in enumerate(self.kernel.stages):
-            if number in moments:
-                self._moments(stage, moments[number])
-            elif number - 1 not in moments:
-                self._pass(stage)
+        for stage in self.kernel.stages:
+            self.scalars(stage.before)
+            totals = totals_in(stage.inside)
+            self.declare_states(totals)
+            if self.shape.chunks:
+                self._resident(stage)
+            else:
+                self._read_again(stage)
+            self.put_together(totals)
+            self.finish(totals)
         self.after()
-
-    def _pass(self, stage: Stage) -> None:
-        self.scalars(stage.before)
-        totals = totals_in(stage.inside)
-        self.declare_states(totals)
-        if self.shape.chunks:
-            self._resident(stage)
-        else:
-            self._read_again(stage)
-        self.put_together(totals)
-        self.finish(totals)
-
-    def _are_parts_equal(self) -> bool:
-        """Whether several threads hold a row, each as much of it as the others."""
-        return self.shape.lanes > 1 and self.shape.chunks * self.shape.lanes == self.vectors
-
-    def _moments(self, first: Stage, moments: Moments) -> None:
-        """The sum of a row and that of the squared deviations from its mean, in one exchange instead of two: each
-        thread takes its own part for the whole row, and these are put together.
-        """
-        page, shape = self.page, self.shape
-        total, squares, zeros, second = moments
-        each, own, name = shape.chunks * shape.vector, f"{total.total}_", f"{total.total}_moments"
-        self.scalars(first.before)
-        self.declare_states([total, squares])
-        self._resident(first)
-        page.open()
-        page.line(f"const float {total.total} = {own} * {shape.lanes}.0f;")
-        self.scalars(second.before)
-        self._resident(second)
-        page.close()
-        page.line(f"wg_moments {name} = {{{own} / {each}.0f, {squares.total}_}};")
-        if shape.lanes > 32:
-            page.line(f"__shared__ wg_moments {name}_parts[{shape.threads // 32}];")
-            page.line(f"wg_leave_part({name}, wg_both_moments{{{each}.0f}}, {name}_parts);")
-            page.line("__syncthreads();")
-            joined = f"wg_over_parts<{shape.lanes}, wg_moments>(wg_both_moments{{{32 * each}.0f}}, {name}_parts)"
-        else:
-            joined = f"wg_over_lanes<{shape.lanes}>({name}, wg_both_moments{{{each}.0f}})"
-        page.line(f"{name} = {joined};")
-        page.line(f"const float {total.total} = {name}.mean * {each * shape.lanes}.0f;")
-        page.line(f"const float {squares.total} = {name}.squares;")
-        for zero in zeros:  # but for rounding
-            page.line(f"const float {zero} = 0;")
-        self.scalars(second.before)
 
     def resident_blocks(self) -> int:
         """Blocks for an SM to hold that their rows leave registers for: else the compiler takes more than it gains."""

@@ -1,4 +1,4 @@
-"""Means and variances of rows that threads hold, on an emulated GPU: one exchange, and as exact as two passes."""
+"""Norms of rows on an emulated GPU: exact wherever the mean is, whatever one element is."""
 
 from __future__ import annotations
 
@@ -34,24 +34,14 @@ def normal(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("content", CONTENTS)
-@pytest.mark.parametrize(("count", "length"), [(9, 64), (9, 128), (2048, 768), (9, 1024), (9, 8192)])
-def test_rows_are_normalised_in_one_exchange(count: int, length: int, content: str) -> None:
+@pytest.mark.parametrize(("count", "length"), [(9, 64), (9, 128), (2048, 768), (9, 1000), (9, 1024), (9, 8192)])
+def test_rows_are_normalised(count: int, length: int, content: str) -> None:
     x = rows_of(content, length, count)
     compiled = wg.compile(lambda x: wg.layer_norm(x, (length,)))
     found = compiled(wg.tensor(x, device="cuda")).numpy()
-    source = compiled.source()
-    assert "wg_both_moments" in source and source.count("__syncthreads();") <= 1
     # what float32 leaves of a mean of 1000, or of a difference that is divided by the square root of 1e-5
     tolerance = {"far from zero": 1e-3, "all the same": 3e-4}.get(content, 1e-6)
     np.testing.assert_allclose(found, normal(x), rtol=1e-5, atol=tolerance)
-
-
-@pytest.mark.parametrize("length", [100, 1000])
-def test_rows_that_threads_do_not_share_evenly_are_normalised_too(length: int) -> None:
-    x = rows_of("normal", length)
-    compiled = wg.compile(lambda x: wg.layer_norm(x, (length,)))
-    np.testing.assert_allclose(compiled(wg.tensor(x, device="cuda")).numpy(), normal(x), rtol=1e-5, atol=1e-6)
-    assert "wg_both_moments" not in compiled.source()
 
 
 @pytest.mark.parametrize("what", [np.nan, np.inf, -np.inf])
