@@ -93,7 +93,7 @@ clean:  ## remove the environment and everything built
 # The environment, in the smallest steps that serve.
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, such as PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 to 3.13 is needed, such as PYTHON=python3.12" if not (3, 11) <= sys.version_info < (3, 14) else 0)'
 	@echo "making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 

@@ -6,7 +6,7 @@ to be given another value. Out: what the call returns; slots and gradients are g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -26,8 +26,6 @@ from wengert.runtime.realize import value
 from wengert.runtime.results import tensors_like
 from wengert.tensor import Tensor
 
-Results = Mapping[int, Array] | list[Array]
-NO_HISTORIES: dict[int, Node] = {}
 _THROUGH = frozenset({"cond", "scan", "while_loop", "checkpoint", "custom_vjp", "custom_jvp"})
 
 
@@ -196,7 +194,7 @@ class Binding:
         else:
             self._give(tensor._grad, k, False, results[k])  # type: ignore[arg-type]
 
-    def returned(self, leaves: Sequence[Any], results: Results, histories: dict[int, Node] = NO_HISTORIES) -> list[Any]:
+    def returned(self, leaves: Sequence[Any], results: list[Array], histories: dict[int, Node]) -> list[Any]:
         """What the call returns, in order, with these results."""
         made: dict[int, Tensor] = {}
         found = []

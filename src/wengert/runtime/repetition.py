@@ -39,14 +39,14 @@ class Repetition:
     """
 
     def __init__(self, replay: Replay, steady: Steady, call: Call, repeat: Repeat, fresh: list[int]) -> None:
-        self.steady, self.repeat, self.fresh = steady, repeat, fresh
+        self.steady, self.repeat = steady, repeat
         steady.refresh = repeat.refresh
         _, _, self.grad, owner, self.autocast = call.key
         self.owner = id(None) if owner is None else owner
         positional, named = call.key[0].parts
         self.take = None if positional.is_flat else tree.taker(positional)
         self.types = None if named.parts else _types(call)
-        self.read = None if self.types is None else _reader(self.types, replay.captured.float_dtype)
+        self.read = _reader(self.types or (), replay.captured.float_dtype)
         self.seen: tuple[Any, ...] | None = None  # of leaves that fitted, as `read` gives it
         binding, returned = replay.binding, replay.captured.returned
         wraps = [binding.wrapping(k) for k in fresh]
@@ -64,7 +64,7 @@ class Repetition:
         if id(instance) != self.owner or recording.grad is not self.grad or recording.autocast is not self.autocast:
             return MOVED
         leaves = args if self.take is None else self.take(args)
-        if leaves is None or self.read is None:
+        if leaves is None or self.types is None:
             return MOVED
         try:
             seen, arrays = self.read(*leaves)
@@ -78,8 +78,7 @@ class Repetition:
 
     def _fits(self, leaves: Sequence[Any], arrays: list[Any]) -> bool:
         """Whether leaves are of the types that there were, no tensor twice, and these are their arrays."""
-        if self.types is None or len(leaves) != len(self.types):
-            return False
+        assert self.types is not None
         tensors = [id(leaf) for leaf in leaves if type(leaf) is Tensor]
         return len({*tensors}) == len(tensors) and all(map(_is_of_type, leaves, arrays, self.types))
 

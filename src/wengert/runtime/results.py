@@ -58,9 +58,9 @@ class Given(NamedTuple):
 
 
 class Results:
-    """The results of a repetition: `wraps` make tensors of arrays, `makers` the arrays, of which a device may be short.
+    """The results of a repetition: `makers` make arrays for them, `wraps` tensors of these.
 
-    They are given again only if that `keeps` no memory from others that would not be kept anyway.
+    Where it `keeps` what it gave, that is given again; the arrays of results stay alive then, as a GPU's do anyway.
     """
 
     def __init__(

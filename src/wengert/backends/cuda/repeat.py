@@ -93,7 +93,7 @@ class Repeat:
         driver = program.driver
         driver.lock.acquire()  # a third of the time of a with statement
         try:
-            if current.driver is not driver:
+            if current.driver is not driver:  # which it would ask itself: a call less
                 driver.make_current()
             if self.staged_anew and not self._bring_up(self.staged_anew):
                 return False

@@ -84,7 +84,9 @@ class Stretch:
         self.changed.clear()
 
     def _renew(self) -> None:
-        """Have a graph with the arguments of now; without one where a call cannot be captured, which is said once."""
+        """Have something to replay, with the arguments of now: a graph, or the one kernel that follows what was before.
+        Nothing where a call cannot be captured, which is said once.
+        """
         if self.recording is not None:
             for call in self.changed:
                 self.recording.change(call.graph_node, call.function, call.shape, call.arguments)
