@@ -47,3 +47,64 @@ def test_a_norm_and_its_weights_are_one_step(gpu: EmulatedDriver, shape: tuple[i
     for found, wanted in zip([gradient, *slots], [expected, *there]):
         np.testing.assert_allclose(found, wanted, rtol=room, atol=room)
     assert ("add up columns" in told) == (shape != (2049, 96))
+
+
+def norms_step(layers: int, device: str) -> tuple[list[np.ndarray], str]:
+    """Two steps of some norms with products between them: their weights and biases, and what is told of them."""
+    rng = np.random.default_rng(0)
+    draw = lambda *sizes: wg.tensor(rng.normal(size=sizes).astype(np.float32), device=device)
+    x, cotangent, turn = draw(1024, 96), draw(1024, 96), draw(96, 96) / 10
+    slots = [draw(96) for _ in range(3 * layers)]
+
+    def forward(*slots: Any) -> Any:
+        y = x
+        for k in range(layers):
+            y = y @ turn + slots[3 * k]
+            y = wg.layer_norm(y, (96,), slots[3 * k + 1], slots[3 * k + 2])
+        return y
+
+    @wg.compile
+    def train() -> None:
+        for slot, gradient in zip(slots, wg.vjp(forward, *slots)[1](cotangent)):
+            slot.assign(slot - 0.01 * gradient)
+
+    train()
+    train()
+    return [slot.numpy() for slot in slots], train.explain()
+
+
+@pytest.mark.parametrize("layers", [3, 4, 6])
+def test_gradients_of_several_norms_are_closed_at_once(gpu: EmulatedDriver, layers: int) -> None:
+    """But for the last norm, whose cotangent is given, and the first, which has no gradient of its operand."""
+    slots, told = norms_step(layers, "cuda")
+    for found, wanted in zip(slots, norms_step(layers, "cpu")[0]):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    assert told.count("add up columns") == layers - 1
+    assert (f"{layers - 2} kernels of one text" in told) == (layers > 3)
+
+
+def test_who_needs_a_gradient_at_once_has_it(gpu: EmulatedDriver) -> None:
+    """The gradient of one norm's weight takes part in the next step of the backward pass: nothing may be put off."""
+
+    def step(device: str) -> tuple[list[np.ndarray], str]:
+        rng = np.random.default_rng(0)
+        draw = lambda *sizes: wg.tensor(rng.normal(size=sizes).astype(np.float32), device=device)
+        x, cotangent, turn = draw(1024, 96), draw(1024, 96), draw(96, 96) / 10
+        weights = [draw(96) for _ in range(3)]
+
+        @wg.compile
+        def gradients() -> Any:
+            found, running = [], cotangent
+            for weight in weights:
+                forward = lambda x, weight: wg.layer_norm(x, (96,), weight)
+                running, gradient = wg.vjp(forward, x, weight)[1](running)
+                running = running * wg.tanh(gradient) @ turn
+                found.append(gradient)
+            return (*found, running)
+
+        return [gradient.numpy() for gradient in gradients()], gradients.explain()
+
+    found, told = step("cuda")
+    for one, other in zip(found, step("cpu")[0]):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+    assert "kernels of one text" not in told

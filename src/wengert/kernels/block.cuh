@@ -104,6 +104,14 @@ template <int N, class T, class F> WG T wg_over_lanes(T x, F combine) {
     for (int by = N / 2; by > 0; by /= 2) x = combine(x, wg_from_lane(x, by));
     return x;
 }
+/* the barrier of N threads that share a row: those of the block's other rows (15 at most) go on */
+template <int N> WG void wg_row_barrier() {
+#ifdef WG_EMULATED
+    __syncthreads();
+#else
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / N), "n"(N) : "memory");
+#endif
+}
 /* over N neighbouring threads of a block, more than a warp: each warp leaves its part in `parts`, which has one for each
    warp of the block; after a barrier wg_over_parts puts them together */
 template <class T, class F> WG void wg_leave_part(T x, F combine, T *parts) {

@@ -132,10 +132,10 @@ def _between(kernel: Kernel, loop: Loop, first: int, last: int) -> Kernel:
     piece = Loop(loop.name, last - first)
     outer = [piece if one == loop else one for one in kernel.outer]
     place = add(variable(piece), number(first))
-    return _needed(_with_indices(replace(kernel, outer=outer), lambda index: substitute(index, loop, place)))
+    return needed(_with_indices(replace(kernel, outer=outer), lambda index: substitute(index, loop, place)))
 
 
-def _needed(kernel: Kernel) -> Kernel:
+def needed(kernel: Kernel) -> Kernel:
     """The kernel without values that nothing is made of."""
     used: set[str] = set()
     for statement in reversed(list(statements_of(kernel))):

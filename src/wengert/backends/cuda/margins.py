@@ -1,9 +1,8 @@
 """Totals of columns beside the rows they belong to: steps that read the same elements along and across become one.
 
 The backward pass of a norm goes over rows; the gradients of its weight and bias, and of the bias of the layer before,
-are totals of columns of what it reads and makes. Together they read it once. The step of the columns moves to that of
-the rows, if nothing in between keeps them apart; every group keeps its step, and one that is done elsewhere does
-nothing.
+are totals of columns of what it reads and makes. Together they read it once, if nothing in between keeps them apart:
+the step over the rows leaves parts of the totals, and the step over the columns puts these together.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from wengert.backends.cuda.candidates import Step
+from wengert.backends.cuda.closings import closing_step, parts_of
 from wengert.backends.cuda.together import Order
+from wengert.backends.plan import naming
 from wengert.graph import Node
 from wengert.kernels.cuda import takes_in, write_margins
 from wengert.kernels.launch import Device, Work
@@ -26,16 +27,19 @@ def with_margins(steps: Sequence[Step], taken: Mapping[Node, Node], device: Devi
     found, order = list(steps), Order(steps, taken)
     rows = [number for number, step in enumerate(steps) if _is_large(step.kernel)]
     members: dict[int, list[int]] = {}
+    closed: set[int] = set()
     for number in rows:
-        near = order.beside(number)
+        near = order.beside(number) - closed
         at = next((k for k in rows if k < number and k in near and _may_take(steps, k, number, order)), None)
         if at is None:
             continue
-        joined = _joined([steps[k] for k in (at, *members.get(at, ()), number)], device)
+        numbers = [at, *members.get(at, ()), number]
+        joined = _joined([steps[k] for k in numbers], taken, device)
         if joined is not None:
-            members.setdefault(at, []).append(number)
-            order.move([number], at)
-            found[at], found[number] = joined, Step(Work(()), None, {}, [], [])
+            members[at] = numbers[1:]
+            closed.add(number)
+            for k, step in zip(numbers, joined):
+                found[k] = step
     return found
 
 
@@ -45,17 +49,25 @@ def _is_large(kernel: Kernel | None) -> bool:
 
 def _may_take(steps: Sequence[Step], rows: int, columns: int, order: Order) -> bool:
     first, second = steps[rows].kernel, steps[columns].kernel
-    if first is None or second is None or order.at[rows] != rows or not takes_in(first, second):
+    if first is None or second is None or not takes_in(first, second):
         return False
     return order.can_move(columns, rows, after=rows)
 
 
-def _joined(steps: Sequence[Step], device: Device) -> Step | None:
+def _joined(steps: Sequence[Step], taken: Mapping[Node, Node], device: Device) -> list[Step] | None:
+    """The step over rows that leaves parts of the others' totals, and what closes each of these."""
     kernels = [step.kernel for step in steps if step.kernel is not None]
-    work = write_margins(kernels[0], kernels[1:], device)
-    if work is None:
+    written = write_margins(kernels[0], kernels[1:], device)
+    if written is None:
         return None
-    buffers = {name: node for step in steps for name, node in step.buffers.items()}
-    writes = [node for step in steps for node in step.writes]
-    reads = dict.fromkeys(node for step in steps for node in step.reads if node not in writes)
-    return Step(work, None, buffers, list(reads), writes)
+    work, closings = written
+    parts = [parts_of(kernel, work.workspace, step) for kernel, step in zip(closings, steps[1:])]
+    left = {name: node for one in parts for name, node in one.items()}
+    used = {name for launch in work.launches for name in launch.buffers}
+    buffers = {name: node for step in steps for name, node in step.buffers.items() if name in used}
+    named = naming({}, taken)
+    writes = [*steps[0].writes, *left.values()]
+    reads = dict.fromkeys(node for step in steps for node in step.reads if node not in writes and named(node) in used)
+    first = Step(Work(work.launches), None, {**buffers, **left}, list(reads), writes)
+    closing = [closing_step(k, one, step, taken, device) for k, one, step in zip(closings, parts, steps[1:])]
+    return [first, *closing]

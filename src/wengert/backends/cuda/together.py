@@ -1,5 +1,5 @@
 """Steps of one text as one launch: the updates of all parameters of a model, the casts of its weights, the
-weights of convolutions with their channels last.
+weights of convolutions with their channels last, the gradients of norms' weights once their parts are there.
 
 A kernel over a few million elements hardly gets going before it ends. `together` makes one step of those whose texts
 are the same but for their sizes, where nothing in between keeps them apart: at the place of the last, if nobody needs
@@ -14,13 +14,25 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from wengert.backends.cuda.candidates import Step
 from wengert.graph import Node
-from wengert.kernels.cuda import signature, turned_signature, write_many, write_turned
+from wengert.kernels.cuda import (
+    closing_signature,
+    signature,
+    turned_signature,
+    write_closings,
+    write_many,
+    write_turned,
+)
 from wengert.kernels.launch import Device, Work
 from wengert.kernels.loops import Kernel
 
 Writer = Callable[[Sequence[Kernel], Device], Work]
 
 LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
+_WAYS: tuple[tuple[Writer, Callable[[Kernel], Hashable | None]], ...] = (
+    (write_many, signature),
+    (write_turned, turned_signature),
+    (write_closings, closing_signature),
+)
 
 
 def together(steps: Sequence[Step], taken: Mapping[Node, Node], device: Device) -> list[Step]:
@@ -45,7 +57,7 @@ def _kind(step: Step) -> tuple[Writer, Hashable] | None:
     """Who writes steps as one, and what they must have in common for that; None for one that stays by itself."""
     if step.kernel is None or not 0 < math.prod(loop.extent for loop in step.kernel.outer) <= LARGE:
         return None
-    for write, in_common in ((write_many, signature), (write_turned, turned_signature)):
+    for write, in_common in _WAYS:
         common = in_common(step.kernel)
         if common is not None:
             return write, common

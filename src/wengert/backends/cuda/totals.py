@@ -1,8 +1,7 @@
 """Totals of an attention's cotangents, left by the kernels that make these: the gradient of the bias before it.
 
 Where the cotangents of queries, keys and values lie side by side, the step that adds up their columns would read all of
-it again. Instead every block leaves the totals of its own, and a launch puts these together in a fixed order and does
-what the step would do with them. Every group keeps its step: that of the totals does nothing.
+it again. Instead every block leaves the totals of its own, and that step puts these together in a fixed order.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from wengert.backends.cuda.candidates import Candidates, Step
+from wengert.backends.cuda.closings import closing_step, parts_of
 from wengert.backends.cuda.together import Order
 from wengert.backends.plan import naming
 from wengert.graph import Node
 from wengert.kernels import attention_cuda
-from wengert.kernels.cuda import write_totals
+from wengert.kernels.cuda import closing, partial
 from wengert.kernels.launch import Work
 from wengert.kernels.loops import Accumulate, Kernel, Load
 
@@ -30,8 +30,7 @@ def with_totals(steps: Sequence[Step], taken: Mapping[Node, Node], candidates: C
             if other > number and order.can_move(other, number, after=number):
                 joined = _joined(step, steps[other], taken, candidates)
                 if joined is not None:
-                    order.move([other], number)
-                    found[number], found[other] = joined, Step(Work(()), None, {}, [], [])
+                    found[number], found[other] = joined
                     break
     return found
 
@@ -43,7 +42,8 @@ def _is_backward(step: Step) -> bool:
     return step.writes[0].sources[0].op.name == "attention_backward"
 
 
-def _joined(step: Step, totals: Step, taken: Mapping[Node, Node], candidates: Candidates) -> Step | None:
+def _joined(step: Step, totals: Step, taken: Mapping[Node, Node], candidates: Candidates) -> tuple[Step, Step] | None:
+    """The step of an attention that leaves parts of totals, and what closes these."""
     made, kernel, figures = step.writes[0], totals.kernel, candidates.figures
     node = made.sources[0]
     left = attention_cuda.parts_of_totals(node, figures)
@@ -54,14 +54,14 @@ def _joined(step: Step, totals: Step, taken: Mapping[Node, Node], candidates: Ca
     if math.prod(loop.extent for loop in kernel.outer) != columns:
         return None
     names = dict(step.buffers)
-    parts = f"{total.total}_partial"
     named = naming(names, taken)
-    work = attention_cuda.backward(node, named, figures, {0: made}, candidates.kept.get(node, ()), parts)
+    work = attention_cuda.backward(node, named, figures, {0: made}, candidates.kept.get(node, ()), partial(total))
     assert work is not None
-    launches = (*work.launches, write_totals(kernel, count))
-    reads = [*step.reads, *(x for x in totals.reads if x is not made and x not in step.reads)]
-    writes = [made, *totals.writes]
-    return Step(Work(launches, work.workspace), None, {**names, **totals.buffers}, reads, writes)
+    rest = closing(kernel, count)
+    parts = parts_of(rest, work.workspace, totals)
+    own = {name: size for name, size in work.workspace.items() if name not in parts}
+    first = Step(Work(work.launches, own), None, {**names, **parts}, step.reads, [made, *parts.values()])
+    return first, closing_step(rest, parts, totals, taken, figures)
 
 
 def _only_total(kernel: Kernel, buffers: set[str]) -> Accumulate | None:

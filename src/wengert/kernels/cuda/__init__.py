@@ -8,24 +8,30 @@ rows        the reduced axes lie along memory: threads share a row
 shared_rows the same, of rows too long for registers
 margins     rows, with the totals of their columns
 columns     they do not: threads side by side have rows of their own
+closing     what puts parts of their totals together, by itself or one launch for many
 many        one launch for many kernels of one text
 turned      one launch for many that exchange the last two axes of an array, of which the last is short
 inplace     whether a result may lie where an operand does
 """
 
+from wengert.kernels.cuda.closing import closing, closing_shape, closing_signature, partial, write_closings
 from wengert.kernels.cuda.many import signature, write_many
 from wengert.kernels.cuda.margins import takes_in
 from wengert.kernels.cuda.turned import turned_signature, write_turned
-from wengert.kernels.cuda.write import write, write_margins, write_over, write_totals
+from wengert.kernels.cuda.write import write, write_margins, write_over
 
 __all__ = [
+    "closing",
+    "closing_shape",
+    "closing_signature",
+    "partial",
     "signature",
     "takes_in",
     "turned_signature",
     "write",
+    "write_closings",
     "write_many",
     "write_margins",
     "write_over",
-    "write_totals",
     "write_turned",
 ]

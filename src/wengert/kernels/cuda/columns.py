@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from wengert.compiler.index import Loop
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
-from wengert.kernels.cuda.shapes import Columns, vector_width
+from wengert.kernels.cuda.shapes import Columns
 from wengert.kernels.cuda.text import Names, Page, Pass, base_name, unravel
 from wengert.kernels.cuda.totals import start, state_bytes, state_type, total_type, totals_in
 from wengert.kernels.expressions import scalar_type
@@ -26,18 +26,12 @@ PARTS_TO_READ = 96 << 10  # bytes of partial totals that a block reads in about 
 
 def columns(kernel: Kernel, shape: Columns, why: str) -> Work:
     """The launches of a kernel whose rows lie across memory."""
-    return _Columns(kernel, shape, why).work()
+    return ColumnsText(kernel, shape, why).work()
 
 
-def totals_of_parts(kernel: Kernel, parts: int) -> Launch:
-    """The launch that puts parts of columns' totals together, which something else left, and does what comes after."""
-    vector = vector_width(kernel.after, kernel.outer[-1])
-    writer = _Columns(kernel, Columns(vector, 2, 128, parts), "totals of the parts")
-    writer._totals(0, totals_in(kernel.stages[0].inside), True)
-    return writer.launches[0]
+class ColumnsText:
+    """The text of a kernel over columns, launch by launch."""
 
-
-class _Columns:
     def __init__(self, kernel: Kernel, shape: Columns, why: str) -> None:
         self.kernel, self.shape, self.why = kernel, shape, why
         self.loop = kernel.outer[-1] if kernel.outer else Loop("none", 1)
@@ -82,9 +76,10 @@ class _Columns:
             self._put_together(totals)
             self._finish(totals)
         self._after()
-        self._launch(self.lines * self.others, self.why)
+        self.launch(self.lines * self.others, self.why)
 
-    def _launch(self, grid: int, why: str) -> None:
+    def launch(self, grid: int, why: str) -> None:
+        """Add the launch of the page's text."""
         threads, resident = self.shape.threads, self.shape.resident
         self.launches.append(self.names.launch(self.page, grid, threads, why=why, resident=resident))
 
@@ -108,7 +103,7 @@ class _Columns:
     def _put_parts_together(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
         """The launch after a pass: few columns a block and many threads for each, since their parts are many."""
         shape = Columns(self.shape.vector, min(self.shape.across, 2), 128, self.shape.splits)
-        writer = _Columns(self.kernel, shape, "totals of the parts")
+        writer = ColumnsText(self.kernel, shape, "totals of the parts")
         writer._totals(number, totals, last)
         self.launches += writer.launches
 
@@ -144,7 +139,7 @@ class _Columns:
             self.page.open("if (split == 0)")
             self._after()
             self.page.close()
-        self._launch(self.lines * self.others * shape.splits, self.why)
+        self.launch(self.lines * self.others * shape.splits, self.why)
 
     def _totals(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
         self._begin()
@@ -156,7 +151,7 @@ class _Columns:
             self._after()
         else:
             self._store_states(totals, "total", "column")
-        self._launch(self.lines * self.others, self.why)
+        self.launch(self.lines * self.others, self.why)
 
     def _add_up_parts(self, totals: Sequence[Accumulate]) -> None:
         """Totals from the parts that all blocks have left, in order."""
@@ -191,10 +186,10 @@ class _Columns:
         self.page = page = Page()
         self.per_lane = {}
         page.line(f"const int down = threadIdx.x / {shape.across};")
-        block = "blockIdx.x"
+        block = self.block(page)
         if split:
-            page.line(f"const int split = blockIdx.x % {shape.splits};")
-            block = f"(blockIdx.x / {shape.splits})"
+            page.line(f"const int split = {block} % {shape.splits};")
+            block = f"({block} / {shape.splits})"
         side = f"threadIdx.x % {shape.across}"
         if self.lines > 1:
             side = f"{block} % {self.lines} * {shape.across} + {side}"
@@ -210,6 +205,10 @@ class _Columns:
         other = f"other * {self.loop.extent} + " if self.others > 1 else ""
         page.line(f"const {index} column = {other}{name};")
         return page
+
+    def block(self, page: Page) -> str:
+        """The number of a block."""
+        return "blockIdx.x"
 
     def _scalars(self, statements: Sequence[Statement], stores: bool = False) -> None:
         """Numbers that a column has one of; kept for each of a thread's columns."""

@@ -1,9 +1,11 @@
 """Margins: rows whose kernel also takes the totals of their columns, as a norm's backward pass does.
 
 In: a kernel over rows, and kernels over the columns of what it reads or makes: the gradients of the norm's weight and
-bias. Out: launches that read all of it once. Every block takes some of the rows, one after the other, and adds their
-elements up in shared memory, where each thread has places of its own. What it leaves are parts of the totals; a launch
-for each of the other kernels puts them together, in a fixed order. While a block works on a row the next is fetched.
+bias. Out: a launch that reads all of it once. Every block takes some of the rows, one after the other, and adds their
+elements up in shared memory, where each thread has places of its own. What it leaves are parts of the totals, which
+closings put together, in a fixed order. While a block works on a row the next is fetched, its numbers too. (With those
+loaded a row ahead, and barriers that only the threads of a row wait at, the backward pass of GPT-2's norms, 16384 rows
+of 768, takes 55 us on an H200 instead of 61.)
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wengert.kernels.cuda.columns import totals_of_parts
+from wengert.kernels.cuda.closing import closing, partial
 from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import WholeRows
 from wengert.kernels.cuda.shapes import Rows, registers_beside, same_for_all_rows
-from wengert.kernels.cuda.text import Pass, access, is_vector
+from wengert.kernels.cuda.text import Access, Pass, access, is_vector, stored_type
 from wengert.kernels.cuda.totals import start, state_bytes, state_type, totals_in
 from wengert.kernels.launch import Device, Work
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
@@ -130,8 +132,11 @@ def _is_of_the_row(statement: Load | Let | Position, rows: Kernel, numbers: set[
 # --- the launches -----------------------------------------------------------------------------------------------------
 
 
-def margins(rows: Kernel, columns: Sequence[Kernel], shape: Rows, device: Device, why: str) -> Work | None:
-    """The launches of a kernel over rows and some over its columns; None where rows do not stay in registers."""
+def margins(
+    rows: Kernel, columns: Sequence[Kernel], shape: Rows, device: Device, why: str
+) -> tuple[Work, list[Kernel]] | None:
+    """The launch of a kernel over rows with the totals of their columns, and what closes these; None where rows do not
+    stay in registers."""
     if not shape.chunks or shape.splits > 1:
         return None
     own: list[Kernel] = []
@@ -142,9 +147,7 @@ def margins(rows: Kernel, columns: Sequence[Kernel], shape: Rows, device: Device
     writer = _Margins(with_reciprocals(merge_loops(rows)), totals, shape, device, why)
     if len(totals) > MOST or writer.ragged or not writer.resident:
         return None
-    work = writer.work()
-    closing = [totals_of_parts(merge_loops(kernel), writer.grid) for kernel in own]
-    return Work((*work.launches, *closing), work.workspace)
+    return writer.work(), [closing(kernel, writer.grid) for kernel in own]
 
 
 class _Margins(WholeRows):
@@ -152,13 +155,14 @@ class _Margins(WholeRows):
         super().__init__(kernel, shape, device, why)
         self.columns = totals
         self.fetched = self._loads()
+        self.ahead = self._numbers()
         held = sum(load.dtype.itemsize for load in self.fetched) + sum(map(state_bytes, totals))
         self.places = self._held * held  # bytes of shared memory
         fitting = min(device.shared_per_sm // (self.places + 2048), max(self.resident_blocks(), 1))
         self.resident = fitting if self.places <= device.shared_per_block - 1024 else 0
         self.turns = self.count // shape.rows  # of one block that had to do it all
         self.grid = min(self.turns, device.sms * self.resident)
-        self.names.workspace = {f"{total.total}_partial": state_type(total) for total in totals}
+        self.names.workspace = {partial(total): state_type(total) for total in totals}
 
     def registers(self) -> int:
         """Registers that a thread needs: what it adds up is widened to float32."""
@@ -180,6 +184,11 @@ class _Margins(WholeRows):
         own = {access(s): s for s in loads if not same_for_all_rows(s, self.kernel) and not s.guards}
         return [s for s in own.values() if is_vector(s, self.loop, self.shape.vector)]
 
+    def _numbers(self) -> dict[Access, Load]:
+        """What a row has one of, each once: it is loaded while the row before is worked on."""
+        loads = [s for stage in self.kernel.stages for s in stage.before if isinstance(s, Load) and not s.guards]
+        return {access(s): s for s in loads if s.index.loops() & set(self.kernel.outer)}
+
     def _kind(self, total: Accumulate) -> str:
         return f"wg_vector<{state_type(total)}, {self.shape.vector}>"
 
@@ -196,12 +205,10 @@ class _Margins(WholeRows):
         page.line(f"if (next < {self.turns})")
         self._fetch(f"next{several}")
         self.passes()
-        if shape.lanes > 32:
-            page.line("__syncthreads();  // before others' parts of totals are overwritten")
         page.close()
         self._leave_parts()
         length = self.vectors * shape.vector
-        space = {f"{total.total}_partial": self.grid * length * state_bytes(total) for total in self.columns}
+        space = {partial(total): self.grid * length * state_bytes(total) for total in self.columns}
         why = f"{self.why}, {self.grid} blocks that add up columns"
         return Work((self.names.launch(page, self.grid, shape.threads, self.places, why, self.resident),), space)
 
@@ -218,6 +225,10 @@ class _Margins(WholeRows):
             kind = work.held_type(load.dtype)
             page.line(f"{kind} *const {work.held_in(load)}_next = ({kind} *)(shared + {offset}) + threadIdx.x;")
             offset += self._held * load.dtype.itemsize
+        for number, load in enumerate(self.ahead.values()):
+            page.line(f"{stored_type(load.dtype)} ahead{number};")
+        if self.shape.lanes > 32:
+            page.line("int half = 0;  // of the places for parts of totals: the other's may still be read")
         page.unrolled("k", self.shape.chunks)
         for total in self.columns:
             page.unrolled("j", self.shape.vector)
@@ -229,6 +240,8 @@ class _Margins(WholeRows):
         """Begin to copy the elements of a row into shared memory, each thread what it will work on."""
         self.page.open()
         self.begin(row)
+        for number, load in enumerate(self.ahead.values()):
+            self.page.line(f"ahead{number} = {self.names.buffers[load.buffer]}[{load.index}];")
         self.open_chunk()
         work = Pass(list(self.fetched), self.loop, self.shape.vector, self.names)
         for load in self.fetched:
@@ -239,6 +252,11 @@ class _Margins(WholeRows):
     def _take(self) -> None:
         """Have what was fetched in registers: its places are free for the next row."""
         work = Pass(list(self.fetched), self.loop, self.shape.vector, self.names)
+        for number, (key, load) in enumerate(self.ahead.items()):
+            self.page.line(f"const {stored_type(load.dtype)} number{number} = ahead{number};")
+            self.numbers[key] = f"number{number}"
+        if self.shape.lanes > 32:
+            self.page.line("half ^= 1;")
         self.page.line("wg_fetched();")
         work.declare(self.page, self.shape.chunks)
         self.open_chunk()
@@ -247,6 +265,12 @@ class _Margins(WholeRows):
             self.page.line(f"{held}[{step}] = {held}_next[{self._at}];")
             self.kept[access(load)] = held
         self.close_chunk()
+
+    def declare_parts(self, total: Accumulate) -> None:
+        """Two rows of places: a warp may be at the next row while others still read this one's."""
+        kind, name, warps = state_type(total), f"{total.total}_parts", self.shape.threads // 32
+        self.page.line(f"__shared__ {kind} {name}_both[2][{warps}];")
+        self.page.line(f"{kind} *const {name} = {name}_both[half];")
 
     def computed(self, work: Pass, stage: Stage) -> None:
         """The elements of a step; those of the last pass are added up."""
@@ -284,6 +308,6 @@ class _Margins(WholeRows):
                 page.line(f"{name}_v.at[j] = wg_{total.kind}()({name}_v.at[j], {other});")
                 page.close()
                 page.close()
-            vectors = f"(({self._kind(total)} *){name}_partial)"
+            vectors = f"(({self._kind(total)} *){partial(total)})"
             page.line(f"{vectors}[({self.names.index})blockIdx.x * {self.vectors} + at] = {name}_v;")
         page.close()

@@ -35,6 +35,7 @@ class RowsText:
         self.page = Page()
         self.names = Names(kernel)
         self.ragged = self.count % shape.rows != 0
+        self.numbers: dict[Access, str] = {}  # loads that a row has one of, if something has loaded them already
 
     def begin(self, row: str) -> None:
         """Say which row a thread works on; one that is beyond the last works on that and stores nothing."""
@@ -52,6 +53,7 @@ class RowsText:
         """Numbers that a row has one of: every thread computes them."""
         if statements:
             work = Pass(statements, None, 1, self.names)
+            work.kept = self.numbers
             work.load(self.page)
             work.compute(self.page)
 
@@ -65,15 +67,19 @@ class RowsText:
         page, lanes = self.page, self.shape.lanes
         if lanes > 32 and totals:
             for total in totals:
-                page.line(f"__shared__ {state_type(total)} {total.total}_parts[{self.shape.threads // 32}];")
+                self.declare_parts(total)
                 page.line(f"wg_leave_part({total.total}_, wg_{total.kind}(), {total.total}_parts);")
-            page.line("__syncthreads();")
+            page.line(f"wg_row_barrier<{lanes}>();" if self.shape.rows > 1 else "__syncthreads();")
         for total in totals:
             name, kind = total.total, f"wg_{total.kind}()"
             if lanes > 32:
                 page.line(f"{name}_ = wg_over_parts<{lanes}, {state_type(total)}>({kind}, {name}_parts);")
             elif lanes > 1:
                 page.line(f"{name}_ = wg_over_lanes<{lanes}>({name}_, {kind});")
+
+    def declare_parts(self, total: Accumulate) -> None:
+        """Where the warps of a block leave their parts of a total."""
+        self.page.line(f"__shared__ {state_type(total)} {total.total}_parts[{self.shape.threads // 32}];")
 
     def finish(self, totals: Sequence[Accumulate]) -> None:
         """Totals under their names."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
-from wengert.kernels.cuda.columns import columns, totals_of_parts
+from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
 from wengert.kernels.cuda.halves import with_quick_exponentials
 from wengert.kernels.cuda.inplace import reads_first
@@ -20,12 +21,13 @@ from wengert.kernels.cuda.rows import rows
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
 from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.tiles import tiles
-from wengert.kernels.launch import Argument, Device, Launch, Work
+from wengert.kernels.launch import Argument, Device, Work
 from wengert.kernels.loops import Accumulate, Kernel
 from wengert.kernels.nest import crosses, merge_loops, statements_of, with_buffers
 
 _REMEMBERED = 2048  # works: those of several large models
-_works: dict[Hashable, Work | None] = {}
+_works: dict[Hashable, Any] = {}
+Written = TypeVar("Written")
 
 
 def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
@@ -33,22 +35,23 @@ def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
     names = {name: f"buffer{number}" for number, name in enumerate(kernel.buffers)}
     alike = with_buffers(kernel, names)
     work = _remembered((_content(alike), device, shape), lambda: _written(alike, device, shape))
-    assert work is not None
     return _with_arguments(work, {name: own for own, name in names.items()})
 
 
-def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> Work | None:
-    """The launches of a kernel over rows with some over its columns; None where one launch for each is better."""
+def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> tuple[Work, list[Kernel]] | None:
+    """The launch of a kernel over rows with some over its columns, and the closings of these; None where one launch for
+    each is better. Parts of totals are the work's temporaries, and buffers of the closings."""
     buffers = dict.fromkeys(name for kernel in (rows, *columns) for name in kernel.buffers)
     names = {name: f"buffer{number}" for number, name in enumerate(buffers)}
     alike = [with_buffers(kernel, names) for kernel in (rows, *columns)]
-    work = _remembered((*map(_content, alike), device), lambda: _written_margins(alike[0], alike[1:], device))
-    return _with_arguments(work, {name: own for own, name in names.items()}) if work is not None else None
-
-
-def write_totals(columns: Kernel, parts: int) -> Launch:
-    """The launch of a kernel over columns whose totals something else has left in so many parts."""
-    return totals_of_parts(merge_loops(columns), parts)
+    found = _remembered((*map(_content, alike), device), lambda: _written_margins(alike[0], alike[1:], device))
+    if found is None:
+        return None
+    work, closings = found
+    own = {name: given for given, name in names.items()}
+    return _with_arguments(work, own), [
+        with_buffers(k, {name: own.get(name, name) for name in k.buffers}) for k in closings
+    ]
 
 
 def write_over(
@@ -67,15 +70,16 @@ def joined_buffers(kernel: Kernel, result: str, operand: str) -> Kernel:
     return joined
 
 
-def _remembered(key: Hashable, written: Callable[[], Work | None]) -> Work | None:
+def _remembered(key: Hashable, written: Callable[[], Written]) -> Written:
     if key not in _works:
         if len(_works) >= _REMEMBERED:
             _works.clear()
         _works[key] = written()
-    return _works[key]
+    found: Written = _works[key]
+    return found
 
 
-def _written_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> Work | None:
+def _written_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> tuple[Work, list[Kernel]] | None:
     rows = with_quick_exponentials(rows)
     shape, why = launch_shape(merge_loops(rows), device)
     return margins(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
