@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from wengert.compiler.index import variable
+from wengert.kernels.cuda.picked import may_be_among, picks, places, unpicked
 from wengert.kernels.cuda.rows import RowsText
 from wengert.kernels.cuda.shapes import Rows, loaded_again, vector_bytes
-from wengert.kernels.cuda.text import Access, Pass, access, unravel
+from wengert.kernels.cuda.text import Access, Pass, access, base_name, unravel
 from wengert.kernels.cuda.totals import totals_in
 from wengert.kernels.launch import Device, Work
-from wengert.kernels.loops import Kernel, Let, Load, Position, Stage, Statement
+from wengert.kernels.loops import Kernel, Let, Load, Stage, Statement
 
 
 def shared_rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:
@@ -66,25 +66,45 @@ class _SharedRows(RowsText):
         self.page.open()
         self.page.line("int at = lane;")
         for number, (end, statements) in enumerate(self._stretches(stage.inside)):
-            work = self.inside(Stage([], statements))
-            work.kept = {key: f"held{self.rows[key]}" for key in in_rows}
-            work.where_used = loads.keys() - in_rows.keys()
             self._over_row(f"#pragma unroll {1 if number else 2}", end, begins=False)
             for key, load in in_rows.items():
                 self.page.line(f"const {self._kind(load)} held{self.rows[key]} = row{self.rows[key]}[at];")
-            work.compute(self.page)
+            if number:  # a short rest, for which less text is better
+                self._compute(statements)
+            else:
+                self._compute_by_picks(statements)
             self.page.close()
         self.page.close()
 
+    def _compute(self, statements: list[Statement]) -> None:
+        """The elements of a vector."""
+        loads = {access(s) for s in statements if isinstance(s, Load)}
+        work = self.inside(Stage([], statements))
+        work.kept = {key: f"held{number}" for key, number in self.rows.items() if key in loads}
+        work.where_used = loads - self.rows.keys()
+        work.compute(self.page)
+
+    def _compute_by_picks(self, statements: list[Statement]) -> None:
+        """The same, with less to do for vectors that have none of the elements that the row picks."""
+        page, vector = self.page, self.shape.vector
+        found = picks(statements, self.loop)
+        if self.loop is None or not found or vector == 1:
+            self._compute(statements)
+            return
+        page.open(f"if ({may_be_among(found, base_name(self.loop, vector), vector)})")
+        self._compute(statements)
+        page.close()
+        page.open("else")
+        self._compute(unpicked(statements, found))
+        page.close()
+
     def _stretches(self, statements: list[Statement]) -> list[tuple[int, list[Statement]]]:
         """Where the row ends, after a first part in which comparisons of the place with a bound are known to hold."""
-        places = {
-            s.name for s in statements if isinstance(s, Position) and self.loop and s.index == variable(self.loop)
-        }
+        along = places(statements, self.loop)
         bounds: dict[int, int] = {}
         for number, s in enumerate(statements):
             found = re.fullmatch(r"\((v\d+) < (\d+)(?:LL)?\)", s.text) if isinstance(s, Let) else None
-            if found is not None and found[1] in places:
+            if found is not None and found[1] in along:
                 bounds[number] = int(found[2])
         inside = min(bounds.values(), default=0) // self.shape.vector
         if not inside:
