@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from wengert.ops.running import CUMSUM
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 
 RNG = np.random.default_rng(0)
+WORK = partial(device_ops.work, device=H200, results={})
 
 
 def numbers(*shape: int, dtype: str = "float32") -> Node:
@@ -57,7 +60,7 @@ CASES: dict[str, Callable[[], Node]] = {
 }
 
 
-def worked(node: Node) -> tuple[Work, dict[str, np.ndarray]]:
+def worked(node: Node, make: Callable[..., Work | None] = WORK) -> tuple[Work, dict[str, np.ndarray]]:
     """The work of a node, and its buffers: the result is not written yet."""
     arrays = {ERROR_FLAG: np.zeros(1, np.int32)}
 
@@ -66,7 +69,7 @@ def worked(node: Node) -> tuple[Work, dict[str, np.ndarray]]:
         arrays[name] = np.empty(x.shape, x.dtype) if x is node else np.array(x.buffer)
         return name
 
-    work = device_ops.work(node, named, H200, {})
+    work = make(node, named)
     assert work is not None
     return work, arrays
 
@@ -96,6 +99,31 @@ def test_rows_whose_order_is_worked_out_in_parts_add_up(monkeypatch: pytest.Monk
     work, arrays = worked(node)
     Emulator([work]).run(work, arrays)
     np.testing.assert_allclose(arrays[f"b{node.serial}"], reference(node), rtol=1e-5, atol=1e-6)
+
+
+NAMED: dict[str, tuple[int, np.ndarray]] = {  # so many places, and indices into them
+    **{f"{n} into a few": (7, RNG.integers(-7, 7, n)) for n in (1, 31, 32, 33, 127, 128, 129, 300)},
+    "all equal": (7, np.full(300, 3)),
+    "all different": (300, RNG.permutation(300)),
+    "one place": (1, np.zeros(40, np.int64)),
+    "two long lists": (2, np.arange(600) % 2),
+    **{f"into {size}": (size, RNG.integers(0, size, 200)) for size in (255, 256, 257, 4095, 4096, 4097, 9000)},
+}
+
+
+@pytest.mark.parametrize("general", [False, True], ids=["of these sizes", "of all sizes"])
+def test_rows_are_added_in_the_order_of_their_indices(general: bool) -> None:
+    device = replace(H200, sms=1)  # 16 blocks, which have 4096 places or 128 indices at a time
+    works = {}
+    for name, (size, index) in NAMED.items():
+        node = SCATTER_ADD(wg.ops.creation.zeros((size, 2)), numbers(len(index), 2), data(index), axis=0)
+        works[name] = (node, *worked(node, partial(addressing_cuda.scatter, device=device, general=general)))
+    emulator = Emulator([work for _, work, _ in works.values()])
+    for name, (node, work, arrays) in works.items():
+        expected = reference(node)
+        for reverse in (False, True):
+            emulator.run(work, arrays, reverse)
+            np.testing.assert_array_equal(arrays[f"b{node.serial}"], expected, err_msg=name)
 
 
 def test_an_index_out_of_range_is_noted() -> None:

@@ -1,8 +1,9 @@
 """Work on a GPU for elements named by integers.
 
 Texts name the sizes that indices are worked out from: as constants, for compiled programs, or as arguments, for single
-ops of any shape. Rows are added to one place in the order of their indices, whatever the launch: an index's rank among
-the equal ones before it is counted, places get a list of their rows each, and one thread adds a list up.
+ops of any shape. Rows are added to one place in the order of their indices, whatever the launch: places get a list of
+their rows each, as they come; the smaller ones in its list are counted for each, which orders the lists; and one thread
+adds a list up.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from wengert.kernels.addressing import broadcast_steps, is_zero, splits
 from wengert.kernels.copying_cuda import MOVED, filled, moved
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.launch import Argument, Device, Named, Work
-from wengert.kernels.sizes import THREADS, Sizes
+from wengert.kernels.sizes import Sizes
 from wengert.kernels.space import Access, space
 
 ERROR = "wg_error"
-RANKED = 1 << 16  # rows whose order is worked out together: the comparisons are the square of it
-_RANKS = 32  # of them that a block counts at a time
+RANKED = 1 << 16  # rows whose order is worked out together: the comparisons are up to the square of it
 
 
 def fits(node: Node, indices: Sequence[Node]) -> bool:
@@ -173,44 +173,55 @@ extern "C" __global__ void wg_zero(int *counts{sizes.parameters})
     WG_EACH(i, size + 1) counts[i] = 0;
 }}
 
-extern "C" __global__ void wg_name_places(int *places, int *counts, wg_long first, wg_long n,
+// The place that each index names, and how many named it before: in any order, as threads come.
+extern "C" __global__ void wg_name_places(int *places, int *turns, int *counts, wg_long first, wg_long n,
                                           {found.parameters}{sizes.parameters})
 {{
     WG_EACH(i, n) {{
         int place = (int)wg_place(first + i, {_passed(indices, sizes)});
         places[i] = place;
-        atomicAdd(counts + place, 1);
+        turns[i] = atomicAdd(counts + place, 1);
     }}
 }}
 
-// Where the list of each place begins. Lists may lie in any order; behind the counts is how far they go.
+// Where the list of each place begins. Lists may lie in any order; behind the counts is how far they go, which a block
+// moves on once for all of its lists: a place at a time, thousands of threads wait for one address.
 extern "C" __global__ void wg_begin(int *counts, int *begins{sizes.parameters})
 {{
-    WG_EACH(i, size) if (counts[i]) begins[i] = atomicAdd(counts + size, counts[i]);
+    __shared__ int length, start;
+    for (wg_count base = blockIdx.x * (wg_count)blockDim.x; base < size; base += (wg_count)gridDim.x * blockDim.x) {{
+        const wg_count i = base + threadIdx.x;
+        const int n = i < size ? counts[i] : 0;
+        if (threadIdx.x == 0) length = 0;
+        __syncthreads();
+        const int at = atomicAdd(&length, n);
+        __syncthreads();
+        if (threadIdx.x == 0) start = atomicAdd(counts + size, length);
+        __syncthreads();
+        if (n) begins[i] = start + at;
+    }}
 }}
 
-// The lists themselves: an index stands behind the equal ones before it. A lane of a warp has one each, and
-// all warps of a block have the same ones: they compare them with the indices before in turns, four at a time.
-extern "C" __global__ void wg_rank(const int *places, const int *begins, int *lists, int n{sizes.parameters})
+extern "C" __global__ void wg_list(const int *places, const int *turns, const int *begins, int *unordered,
+                                   int n{sizes.parameters})
 {{
-    __shared__ int ranks[{THREADS}];
-    const int lane = threadIdx.x % {_RANKS}, warp = threadIdx.x / {_RANKS};
-    for (int base = blockIdx.x * {_RANKS}; base < n; base += gridDim.x * {_RANKS}) {{
-        int i = base + lane, own = i < n ? places[i] : -1, rank = 0;
-#pragma unroll 4
-        for (int k = warp * 4; k < base; k += {THREADS // _RANKS * 4}) {{
-            int4 four = *(const int4 *)(places + k);
-            rank += (four.x == own) + (four.y == own) + (four.z == own) + (four.w == own);
-        }}
-        if (warp == 0)
-            for (int k = base; k < i && i < n; k++) rank += places[k] == own;
-        ranks[threadIdx.x] = rank;
-        __syncthreads();
-        if (warp == 0 && i < n) {{
-            for (int w = 1; w < {THREADS // _RANKS}; w++) rank += ranks[w * {_RANKS} + lane];
-            lists[begins[own] + rank] = i;
-        }}
-        __syncthreads();
+    WG_EACH(i, n) unordered[begins[places[i]] + turns[i]] = (int)i;
+}}
+
+// The lists in order: an index stands behind the smaller ones of its list, which a warp counts. Equal indices alone are
+// the worst case, n * n comparisons, and still little beside adding up the rows of their place one after the other.
+extern "C" __global__ void wg_rank(const int *places, const int *counts, const int *begins, const int *unordered,
+                                   int *lists, int n{sizes.parameters})
+{{
+    const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    for (int i = blockIdx.x * warps + threadIdx.x / 32; i < n; i += gridDim.x * warps) {{
+        const int place = places[i], begin = begins[place], length = counts[place];
+        int rank = 0;
+#pragma unroll 8
+        for (int k = lane; k < length; k += 32) rank += unordered[begin + k] < i;
+#pragma unroll
+        for (int by = 16; by; by /= 2) rank += __shfl_xor_sync(0xffffffff, rank, by);
+        if (lane == 0) lists[begin + rank] = i;
     }}
 }}
 
@@ -247,16 +258,19 @@ extern "C" __global__ void wg_add_rows(wg_chunk *y, const wg_chunk *values, cons
         n = min(RANKED, count - first)
         fresh = np.int32(from_zeros and first == 0)
         some: list[Argument] = [np.int64(first), np.int64(n)]
+        ranked: list[Argument] = ["places", "counts", "begins", "unordered", "lists", np.int32(n)]
         rows: list[Argument] = [named(node), named(values), "counts", "begins", "lists", np.int64(first), fresh]
         launches += [
             sizes.launch(text, "wg_zero", size + 1, device, ["counts"]),
-            sizes.launch(text, "wg_name_places", n, device, ["places", "counts", *some, *numbers]),
+            sizes.launch(text, "wg_name_places", n, device, ["places", "turns", "counts", *some, *numbers]),
             sizes.launch(text, "wg_begin", size, device, ["counts", "begins"]),
-            sizes.launch(text, "wg_rank", n * THREADS // _RANKS, device, ["places", "begins", "lists", np.int32(n)]),
+            sizes.launch(text, "wg_list", n, device, ["places", "turns", "begins", "unordered", np.int32(n)]),
+            sizes.launch(text, "wg_rank", n * device.warp, device, ranked),
             sizes.launch(text, "wg_add_rows", total, device, rows),
         ]
-    n = min(RANKED, count)
-    return Work(tuple(launches), {"places": 4 * n, "lists": 4 * n, "counts": 4 * (size + 1), "begins": 4 * size})
+    each = 4 * min(RANKED, count)
+    workspace = dict.fromkeys(("places", "turns", "unordered", "lists"), each)
+    return Work(tuple(launches), {**workspace, "counts": 4 * (size + 1), "begins": 4 * size})
 
 
 # --- elements along an axis -----------------------------------------------------------------------------------------
