@@ -256,6 +256,7 @@ class EmulatedRecording:
         self.driver = driver
         self.calls: list[Any] = []
         self.waits: dict[int, list[int]] = {}
+        self.own: list[tuple[int, int]] = []  # addresses and bytes that calls have for themselves
 
     def nodes(self) -> list[int]:
         """The number of the last one."""
@@ -264,6 +265,10 @@ class EmulatedRecording:
     def after(self, nodes: Sequence[int]) -> None:
         """The next one waits for these."""
         self.waits[len(self.calls)] = list(nodes)
+
+    def owns(self, start: int, size: int) -> None:
+        """Nothing is cleared early here."""
+        self.own.append((start, size))
 
     def change(self, node: int, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
         """Other arguments for one of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_uint64, string_at
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,20 @@ import pytest
 
 from tests.backends.emulated import EmulatedDriver
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda.fills import FILL, MOST, Fill, filled_by_kernels
-from wengert.backends.cuda.stream import Arguments
+from wengert.backends.cuda.fills import (
+    ALL_OWN,
+    FILL,
+    FILL_ALL,
+    MOST,
+    OWN,
+    TABLE,
+    Fill,
+    filled_by_kernels,
+    with_own_places,
+)
+from wengert.backends.cuda.stream import Arguments, Own
 from wengert.errors import CudaError
+from wengert.kernels.launch import Struct
 
 KERNEL, MEMSET = 0, 2
 
@@ -22,13 +34,16 @@ def memset(dst: int = 256, value: int = 0, element: int = 4, width: int = 8, hei
 
 
 class Driver:
-    """Graphs as nodes and edges between their numbers; each new node is `fill`, with the address it fills."""
+    """Graphs as nodes and edges between their numbers; each new node is called as its kernel. What is `refused` is the
+    second kernel of this name, or `edges`: then some of them have been added.
+    """
 
     CUgraphNodeType = SimpleNamespace(CU_GRAPH_NODE_TYPE_MEMSET=MEMSET)
     CUDA_KERNEL_NODE_PARAMS = SimpleNamespace
 
     def __init__(self, nodes: dict[int, Any], edges: set[tuple[int, int]], refused: str = "") -> None:
         self.cu, self.nodes, self.edges, self.refused = self, nodes, edges, refused
+        self.early: list[tuple[int, int, int]] = []  # what is filled at the beginning: addresses, values, words
 
     def kernels(self, launches: list[Any]) -> dict[Any, str]:
         return {(launch.source, launch.entry): launch.entry for launch in launches}
@@ -47,15 +62,28 @@ class Driver:
         return 0, self.nodes[node]
 
     def cuGraphAddKernelNode(self, graph: str, before: list[int], count: int, parameters: Any) -> tuple[int, int]:
-        if parameters.func == self.refused and len(self.nodes) > 4:
+        if parameters.func == self.refused and self.refused in self.nodes.values():
             raise CudaError("no more")
+        if parameters.func == "wg_fill_all":
+            table = string_at(c_uint64.from_address(parameters.kernelParams).value, 16 * TABLE)
+            self.early += np.frombuffer(table, "u8, u4, u4")[: parameters.gridDimX].tolist()
         made = max(self.nodes) + 1
         self.nodes[made] = parameters.func
         self.edges |= {(node, made) for node in before}
         return 0, made
 
     def cuGraphAddDependencies(self, graph: str, a: list[int], b: list[int], data: None, count: int) -> tuple[int]:
-        self.edges |= set(zip(a, b))
+        new = list(zip(a, b, strict=True))
+        assert count == len(new) and self.edges.isdisjoint(new), "the driver refuses an edge that is there already"
+        if self.refused == "edges":
+            self.edges |= set(new[: count // 2 + 1])
+            raise CudaError("no more")
+        self.edges |= set(new)
+        return (0,)
+
+    def cuGraphRemoveDependencies(self, graph: str, a: list[int], b: list[int], data: None, count: int) -> tuple[int]:
+        assert count == len(a) == len(b) and self.edges.issuperset(zip(a, b))
+        self.edges -= set(zip(a, b))
         return (0,)
 
     def cuGraphDestroyNode(self, node: int) -> tuple[int]:
@@ -83,10 +111,100 @@ def test_what_is_large_stays_a_memset() -> None:
     assert [*driver.nodes] == [1, 3, 4, 5] and driver.edges == {(1, 5), (5, 3), (5, 4), (3, 4)}
 
 
-def test_where_the_driver_refuses_all_stays_as_it_is() -> None:
-    driver, before = graph(refused="wg_fill"), graph()
+@pytest.mark.parametrize("refused", ["wg_fill", "edges"])
+def test_where_the_driver_refuses_all_stays_as_it_is(refused: str) -> None:
+    driver, before = graph(refused), graph()
     filled_by_kernels(driver, "graph")
-    assert [*driver.nodes] == [*before.nodes] and driver.edges == before.edges
+    assert driver.nodes == before.nodes and driver.edges == before.edges
+
+
+def own(start: int, *after: int) -> Own:
+    return Own(start, start + 256, frozenset(after))
+
+
+def calls(count: int = 3, refused: str = "") -> tuple[Driver, list[Own]]:
+    """A kernel, and calls one after the other: each a memset of its own memory, and a kernel that is called as it is.
+
+    The first call's numbers are 2 and 3. The second's kernel waits for the first of all, besides.
+    """
+    nodes: dict[int, Any] = {1: "first"}
+    edges = {(1, 5)}
+    for call in range(2, 2 * count + 2, 2):
+        nodes |= {call: memset(256 * call), call + 1: f"call {call // 2}"}
+        edges |= {(call - 1, call), (call, call + 1)}
+    return Driver(nodes, edges, refused), [own(256 * call, call - 1) for call in range(2, 2 * count + 2, 2)]
+
+
+def test_what_is_cleared_in_a_call_s_own_memory_is_cleared_at_the_beginning() -> None:
+    driver, places = calls()
+    driver.nodes[4].value = 7
+    filled_by_kernels(driver, "graph", places)
+    assert driver.early == [(512, 0, 8), (1024, 7, 8), (1536, 0, 8)]
+    assert driver.nodes == {1: "first", 3: "call 1", 5: "call 2", 7: "call 3", 8: "wg_fill_all"}
+    assert driver.edges == {(8, 1), (1, 3), (1, 5), (3, 5), (5, 7)}  # each after what its memset was after
+
+
+def test_all_that_waits_for_nothing_waits_for_the_beginning() -> None:
+    driver, places = calls()
+    driver.nodes[9] = "beside"
+    driver.edges.remove((1, 2))
+    places[0] = own(512)
+    filled_by_kernels(driver, "graph", places)
+    assert driver.nodes[10] == "wg_fill_all"
+    assert {b for a, b in driver.edges if a == 10} == {1, 3, 9}
+    assert {b for _, b in driver.edges} == {*driver.nodes} - {10}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"places": {1: own(4096, 3)}},  # others use what it clears
+        {"places": {1: Own(1024, 1052, frozenset([3]))}},  # and what is after its own
+        {"places": {1: own(1024, 1)}},  # another kernel of the call is before it
+        {"nodes": {9: memset(1028)}, "edges": {(5, 9)}},  # it is cleared again
+    ],
+)
+def test_what_cannot_be_cleared_early_is_cleared_where_it_was(change: dict[str, Any]) -> None:
+    driver, places = calls()
+    driver.nodes |= change.get("nodes", {})
+    driver.edges |= change.get("edges", set())
+    for number, place in change.get("places", {}).items():
+        places[number] = place
+    filled_by_kernels(driver, "graph", places)
+    added = {node: name for node, name in driver.nodes.items() if "fill" in name}
+    beginning, twin, *others = added
+    assert added == {beginning: "wg_fill_all"} | dict.fromkeys([twin, *others], "wg_fill")
+    assert len(others) == len(change.get("nodes", {}))
+    expected = {(beginning, 1), (1, 3), (1, 5), (3, twin), (twin, 5), (5, 7)}
+    assert driver.edges == expected | {(5, other) for other in others}
+
+
+def test_one_alone_is_cleared_where_it_was() -> None:
+    driver, places = calls()
+    filled_by_kernels(driver, "graph", places[:1])
+    assert [*driver.nodes.values()].count("wg_fill") == 3 and "wg_fill_all" not in driver.nodes.values()
+
+
+def test_many_are_cleared_by_several_kernels() -> None:
+    driver, places = calls(TABLE + 2)
+    filled_by_kernels(driver, "graph", places)
+    early = [node for node, name in driver.nodes.items() if name == "wg_fill_all"]
+    assert len(early) == 2 and len(driver.nodes) == TABLE + 5
+    assert [address for address, *_ in driver.early] == [place.start for place in places]
+    assert {(a, b) for a, b in driver.edges if a in early} == {(early[0], early[1]), (early[1], 1)}
+
+
+@pytest.mark.parametrize("refused", ["wg_fill", "wg_fill_all", "edges"])
+def test_where_the_driver_refuses_nothing_is_cleared_early(refused: str) -> None:
+    driver, places = calls(TABLE + 4, refused)
+    before, _ = calls(TABLE + 4)
+    filled_by_kernels(driver, "graph", places[:-2])
+    assert driver.nodes == before.nodes and driver.edges == before.edges
+
+
+def test_small_workspaces_have_places_of_their_own() -> None:
+    assert with_own_places({1: OWN, 2: 512, 3: OWN + 256, 4: 256}) == [4, 2, 1]
+    assert len(with_own_places(dict.fromkeys(range(1000), OWN))) == ALL_OWN // OWN
 
 
 @pytest.mark.parametrize(
@@ -110,3 +228,18 @@ def test_the_kernel_fills(gpu: EmulatedDriver, words: int) -> None:
     shape = (-(-words // 256), 1, 1, 256, 1, 1, 0)
     gpu.launch(gpu.kernels([FILL])[FILL.source, FILL.entry], shape, arguments)
     assert array[0] == 0 and (array[1:-1] == 0xFFFFFFF1).all() and array[-1] == words + 1
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
+def test_the_kernel_fills_all(gpu: EmulatedDriver) -> None:
+    array = np.arange(400, dtype=np.uint32)
+    table = np.zeros((TABLE, 2), np.uint64)
+    table[:2] = [(array.ctypes.data + 4, 7 | 2 << 32), (array.ctypes.data + 40, 300 << 32)]
+    gpu.launch(
+        gpu.kernels([FILL_ALL])[FILL_ALL.source, FILL_ALL.entry],
+        (2, 1, 1, 256, 1, 1, 0),
+        Arguments([Struct(table.tobytes())]),
+    )
+    expected = np.arange(400, dtype=np.uint32)
+    expected[1:3], expected[10:310] = 7, 0
+    assert (array == expected).all()

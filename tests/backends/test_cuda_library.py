@@ -14,10 +14,11 @@ from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas, program
 from wengert.backends.cuda.candidates import Candidate, Candidates
+from wengert.backends.cuda.fills import OWN
 from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, SLOPE, finishes, with_operands_first
 from wengert.backends.plan import inlines
 from wengert.dtypes import bfloat16
-from wengert.graph import Graph
+from wengert.graph import Graph, Node
 from wengert.kernels import device_ops
 from wengert.ops.activation import gelu
 from wengert.ops.contract import matmul
@@ -99,6 +100,53 @@ def test_arguments_and_results_may_move_at_every_call() -> None:
         step(data(seed))
     assert step.program.fixed
     assert step.step._newest("a test").repetition is not None
+
+
+class WorkingLibrary(FakeLibrary):
+    """One that works in memory besides: much of it for square matrices."""
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        super().__init__(shape)
+        self.workspace = 2 * OWN if shape[0] == shape[1] else 300
+
+    def enqueue(self, stream: int, pointers: list[int], workspace: int) -> None:
+        """As the other's, and leave something there."""
+        super().enqueue(stream, [*pointers, workspace], workspace)
+
+    def multiply(self, pointers: list[int]) -> None:
+        *operands, workspace = pointers
+        super().multiply(operands)
+        ctypes.memset(workspace, 0xFF, self.workspace)
+
+
+@pytest.mark.parametrize("apart", [-1, program.APART])
+def test_nothing_else_ever_lies_in_a_small_workspace(monkeypatch: pytest.MonkeyPatch, apart: int) -> None:
+    monkeypatch.setattr(program, "APART", apart)
+    monkeypatch.setattr(blas, "candidates", lambda s, device: [WorkingLibrary((s.m, s.n, s.k))])
+
+    def chain(x: wg.Tensor, narrow: wg.Tensor, wide: wg.Tensor) -> wg.Tensor:
+        for _ in range(3):
+            x = wg.sin(wg.sin(x @ x) @ narrow @ wide)
+        return x
+
+    arrays = _arrays((N, N), (N, N // 2), (N // 2, N))
+    compiled = wg.compile(chain)
+    for _ in range(3):
+        found = compiled(*(wg.tensor(a, device="cuda") for a in arrays))
+    np.testing.assert_allclose(found.numpy(), chain(*map(wg.tensor, arrays)).numpy(), rtol=1e-2, atol=1e-2)
+    made = compiled._newest("a test").program
+    sizes = {(k, "workspace"): s.vendor.workspace for k, s in enumerate(made.steps) if s.vendor is not None}
+    small = {key for key, size in sizes.items() if size <= OWN}
+    assert len(sizes) == 9 and len(small) == 3
+    assert made.own == (small if apart < 0 else set(sizes))
+    sizes |= {node: node.size * node.dtype.itemsize for node in made.offsets if isinstance(node, Node)}
+    for key in made.own:
+        start, end = made.offsets[key], made.offsets[key] + sizes[key]
+        others = [(at, at + sizes[other]) for other, at in made.offsets.items() if other != key]
+        assert all(last <= start or end <= first for first, last in others)
+    (piece,) = made.pieces
+    arena = made.driver.arena(0)
+    assert {*piece.recording.own} == {(arena + made.offsets[key], sizes[key]) for key in made.own}
 
 
 class HalfLibrary(FakeLibrary):

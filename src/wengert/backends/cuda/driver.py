@@ -400,7 +400,8 @@ class Driver:
                 self.cu.cuStreamEndCapture(self.stream)
                 raise
             else:
-                recording.finish(filled_by_kernels(self, check(self.cu.cuStreamEndCapture(self.stream))))
+                graph = check(self.cu.cuStreamEndCapture(self.stream))
+                recording.finish(filled_by_kernels(self, graph, recording.own))
             finally:
                 self.is_capturing = False
                 self._settle()

@@ -22,6 +22,7 @@ from wengert.backends.cuda import told
 from wengert.backends.cuda.candidates import Candidates, Step, is_finished, is_hosted, was_timed
 from wengert.backends.cuda.dnn_finishes import convolution_finishes
 from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.fills import with_own_places
 from wengert.backends.cuda.finishes import How, finishes, with_operands_first
 from wengert.backends.cuda.follow import follow, moved_bytes
 from wengert.backends.cuda.graphs import counted_on, device_of, on_host_alone, with_own_outputs
@@ -158,8 +159,12 @@ class Program:
         alive = lives(needs)
         sizes.update((n, max(n.size * n.dtype.itemsize, 1)) for n in alive if isinstance(n, Node))
         sizes = {value: -(-sizes[value] // 256) * 256 for value in alive}
+        always = Life(0, len(self.steps))
         if sum(sizes.values()) <= APART:
-            alive = dict.fromkeys(alive, Life(0, len(self.steps)))
+            alive = dict.fromkeys(alive, always)
+        vendors = {(number, "workspace") for number, step in enumerate(self.steps) if step.vendor is not None}
+        alive.update(dict.fromkeys(with_own_places({t: sizes[t] for t in alive if t in vendors}), always))
+        self.own = {t for t in vendors if alive.get(t) == always}
         self.steps, alive, self.over = in_place(self.steps, alive, sizes, self.figures)
         self.offsets, self.arena_size = place(alive, sizes)
         self.offsets.update((result, self.offsets[owner]) for result, owner in self.over.items())
@@ -209,7 +214,8 @@ class Program:
 
     def _bind_vendor(self, number: int, step: Step, arena: int, stretch: Stretch) -> None:
         workspace = arena + self.offsets[number, "workspace"] if step.vendor.workspace else 0
-        call = VendorCall(step.vendor, len(step.operands), workspace, number)
+        own = step.vendor.workspace if (number, "workspace") in self.own else 0
+        call = VendorCall(step.vendor, len(step.operands), workspace, number, own)
         stretch.add(call, self.waits[number])
         for position, name in enumerate(step.operands):
             node = step.buffers.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from ctypes import c_void_p
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -83,6 +83,14 @@ class Mark:
         self.cu.cuEventDestroy(self.event)
 
 
+class Own(NamedTuple):
+    """Memory from `start` to `end` that one call of a graph has for itself, and the nodes that the call is after."""
+
+    start: int
+    end: int
+    after: frozenset[int]
+
+
 class Recording:
     """A graph of launches that can be replayed, and given other arguments."""
 
@@ -90,6 +98,7 @@ class Recording:
         self.driver, self.cu = driver, driver.cu
         self.graph: Any = None
         self.executable: Any = None
+        self.own: list[Own] = []
         self.launch: Callable[[], Any]
         self.parameters: dict[Arguments, Any] = {}  # of launches that were given other arguments
 
@@ -101,6 +110,10 @@ class Recording:
         """Have what is captured next wait for these nodes, and no others."""
         flag = int(self.cu.CUstreamUpdateCaptureDependencies_flags.CU_STREAM_SET_CAPTURE_DEPENDENCIES)
         check(self.cu.cuStreamUpdateCaptureDependencies(self.driver.stream, list(nodes), None, len(nodes), flag))
+
+    def owns(self, start: int, size: int) -> None:
+        """Say what memory nobody uses but what is captured next: nothing else of the program, at any time."""
+        self.own.append(Own(start, start + size, frozenset(map(int, self.nodes()))))
 
     def finish(self, graph: Any) -> None:
         """Make the captured graph ready to replay."""

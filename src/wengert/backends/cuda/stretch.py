@@ -35,10 +35,11 @@ class Call:
 class VendorCall:
     """One call of a library. What it captures keeps its addresses for good."""
 
-    __slots__ = ("candidate", "pointers", "step", "workspace")
+    __slots__ = ("candidate", "own", "pointers", "step", "workspace")
 
-    def __init__(self, candidate: Any, count: int, workspace: int, step: int) -> None:
+    def __init__(self, candidate: Any, count: int, workspace: int, step: int, own: int = 0) -> None:
         self.candidate, self.workspace, self.step = candidate, workspace, step
+        self.own = own  # bytes of the workspace, if nothing else of the program ever uses its place
         self.pointers = [0] * count
 
     def enqueue(self, driver: Any) -> None:
@@ -103,6 +104,8 @@ class Stretch:
                     if trying.step not in ends:
                         before = [node for step in self.waits[trying.step] for node in ends.get(step, ())]
                         recording.after(before or next(iter(ends.values()), []))
+                    if isinstance(trying, VendorCall) and trying.own:
+                        recording.owns(trying.workspace, trying.own)
                     trying.enqueue(self.driver)
                     ends[trying.step] = recording.nodes()
                     if isinstance(trying, Call):
