@@ -127,7 +127,6 @@ def _wengert_training(wg: Any, row: str, device: str) -> tuple[Any, tuple[Any, .
         return model(x, y)[1] if row == "gpt2" else wg.cross_entropy(model(x), y)
 
     def train(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
         if row in HALVES:
             with wg.autocast(wg.bfloat16):
                 loss = loss_of(x, y)
@@ -135,6 +134,7 @@ def _wengert_training(wg: Any, row: str, device: str) -> tuple[Any, tuple[Any, .
             loss = loss_of(x, y)
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
         return loss
 
     return train, tuple(wg.tensor(array, device=device) for array in batch_of(row))
@@ -218,10 +218,10 @@ def _torch_training(torch: Any, row: str, prepare: Callable[[Any], Any], device:
     prepared = prepare(loss_of)
 
     def step() -> Any:
-        optimizer.zero_grad()
         loss = prepared(x, y)
         loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
         return loss
 
     return step
