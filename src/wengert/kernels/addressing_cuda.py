@@ -24,9 +24,6 @@ from wengert.kernels.sizes import Sizes
 from wengert.kernels.space import Access, space
 
 ERROR = "wg_error"
-_AHEAD = (
-    8  # rows of one place that are on their way at a time: a frequent word has thousands, added one after the other
-)
 RANKED = 1 << 16  # rows whose order is worked out together: the comparisons are up to the square of it
 
 
@@ -244,16 +241,10 @@ extern "C" __global__ void wg_add_rows(wg_chunk *y, const wg_chunk *values, cons
 #pragma unroll
         for (int w = 0; w < {width}; w++) sum[w] = {load(node.dtype, "sums.of[w]")};
         const int *list = lists + (n ? begins[place] : 0);
-        for (int k = 0; k < n; k += {_AHEAD}) {{
-            wg_chunk some[{_AHEAD}];
+        for (int k = 0; k < n; k++) {{
+            wg_chunk value = values[(o * count + first + list[k]) * chunks + j];
 #pragma unroll
-            for (int a = 0; a < {_AHEAD}; a++)
-                if (k + a < n) some[a] = values[(o * count + first + list[k + a]) * chunks + j];
-#pragma unroll
-            for (int a = 0; a < {_AHEAD}; a++)
-#pragma unroll
-                for (int w = 0; w < {width}; w++)
-                    if (k + a < n) sum[w] += {load(node.dtype, "some[a].of[w]")};
+            for (int w = 0; w < {width}; w++) sum[w] += {load(node.dtype, "value.of[w]")};
         }}
 #pragma unroll
         for (int w = 0; w < {width}; w++) sums.of[w] = {store(node.dtype, "sum[w]")};
