@@ -34,6 +34,8 @@ def test_every_kind_of_kernel_is_there_with_its_buffers(monkeypatch: pytest.Monk
     expected |= {f"attention{rung}.cuh" for rung in ("", "_mma", "_wgmma")}
     assert expected <= headers, headers
     assert sum("transpositions of one text" in why for why in reasons) == 2
+    assert any("kernels of one text" in why for why in reasons)  # closings of two norms
+    assert any("in shared memory" in why for why in reasons)  # cross-entropy
 
 
 TEXT = """#include "math.cuh"

@@ -14,6 +14,7 @@ from tests.compiler.test_models_compiled import DEEP, MODELS
 from tests.compiler.three_steps import assert_compiled_as_interpreted, dynamic, interpreted, replayed
 
 IN_A_ROW = 64  # roundings: cuDNN adds up a weight's gradient over all places, one product after the other
+DEEPER = 32  # roundings: after three steps of a decoder 40 were seen, and how far references are off differs by host
 Way = Callable[[Any], dict[str, Any]]
 WAYS: list[tuple[Way, str]] = [
     (replayed, "float64"),
@@ -26,7 +27,7 @@ WAYS: list[tuple[Way, str]] = [
 @pytest.mark.parametrize("way, dtype", WAYS)
 @pytest.mark.parametrize("group", GROUPS)
 def test_layers(group: str, way: Way, dtype: str) -> None:
-    assert_compiled_as_interpreted(way, partial(test_layers_compiled.training, GROUPS[group]), dtype, "cuda")
+    assert_compiled_as_interpreted(way, partial(test_layers_compiled.training, GROUPS[group]), dtype, "cuda", DEEPER)
 
 
 @pytest.mark.parametrize("way, dtype", WAYS)

@@ -32,7 +32,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.program import ERROR_FLAG, Program
 from wengert.compiler.groups import storage
 from wengert.compiler.passes import optimize
-from wengert.dtypes import bfloat16, float16, float32, float64, int32
+from wengert.dtypes import bfloat16, float16, float32, float64, int32, int64
 from wengert.graph import Graph, now
 from wengert.kernels import attention_cuda, convolution_cuda, gemm, prebuilt
 from wengert.kernels.launch import Device
@@ -63,6 +63,7 @@ def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
         of_attention(device),
         of_prebuilt(device),
         of_norms(),
+        of_long_rows(),
         of_following(),
         of_turned_weights(),
         of_ops(CASES[::every], float64),
@@ -101,16 +102,30 @@ def of_random_graphs(seeds: Sequence[int]) -> Iterator[Item]:
 
 
 def of_norms() -> Iterator[Item]:
-    """Norms forward and backward, with the totals of columns that these take along."""
-    for shape, dtype in itertools.product(((300, 96), (70, 2500)), (float32, bfloat16)):
+    """Norms forward and backward, with the totals of columns that these take along: of one, and of two at once."""
+    for shape, dtype, count in itertools.product(((300, 96), (70, 2500)), (float32, bfloat16), (1, 2)):
         since = now()
         kinds = ((shape, dtype), (shape[1:], float32), (shape[1:], float32), (shape, dtype))
-        *inputs, cotangent = (wg.Tensor(placeholder(*kind, "cuda:0")) for kind in kinds)
-        forward = lambda x, *weights: wg.layer_norm(x.to(float32), x.shape[1:], *weights).to(x.dtype)
-        results = wg.vjp(forward, *inputs)[1](cotangent)
-        graph, _ = optimize(Graph([x.node for x in (*inputs, cotangent)], [x.node for x in results], since))
+        given, results = [], []
+        for _ in range(count):
+            *inputs, cotangent = (wg.Tensor(placeholder(*kind, "cuda:0")) for kind in kinds)
+            forward = lambda x, *weights: wg.layer_norm(x.to(float32), x.shape[1:], *weights).to(x.dtype)
+            given += [*inputs, cotangent]
+            results += wg.vjp(forward, *inputs)[1](cotangent)
+        graph, _ = optimize(Graph([x.node for x in given], [x.node for x in results], since))
         with patch.object(margins, "LARGE", 1):
             yield from of_program(Planned(graph))
+
+
+def of_long_rows() -> Iterator[Item]:
+    """Cross-entropy and its gradient over the scores of a product, in rows that stay in shared memory."""
+    since = now()
+    hidden, head = placeholder((70, 64), bfloat16, "cuda:0"), placeholder((64, 50_000), bfloat16, "cuda:0")
+    targets = placeholder((70,), int64, "cuda:0")
+    loss = lambda hidden: wg.cross_entropy((hidden @ wg.Tensor(head)).to(float32), wg.Tensor(targets))
+    results = wg.value_and_grad(loss)(wg.Tensor(hidden))
+    graph, _ = optimize(Graph([hidden, head, targets], [x.node for x in results], since))
+    yield from of_program(Planned(graph))
 
 
 def of_following() -> Iterator[Item]:
