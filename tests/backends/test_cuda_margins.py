@@ -108,3 +108,33 @@ def test_who_needs_a_gradient_at_once_has_it(gpu: EmulatedDriver) -> None:
     for one, other in zip(found, step("cpu")[0]):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
     assert "kernels of one text" not in told
+
+
+TOTALS: dict[str, Any] = {
+    "any and all of floats": lambda x, z: (
+        wg.any(wg.where(z > 0.3, 0.5, 0.0), 0),
+        wg.all(wg.where(z > -0.3, 0.5, 0.0), 0),
+    ),
+    "three of one load, and one more": lambda x, z: (wg.sum(x, 0), wg.max(x, 0), wg.min(x, 0), wg.sum(z, 0)),
+    "products and a mean": lambda x, z: (wg.prod(wg.cos(z / 100), 0), wg.mean(z, 0)),
+    "counts": lambda x, z: (wg.sum((z > 0).to(wg.int32), 0), wg.sum(z, 0)),
+}
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_totals_of_all_kinds_are_taken_along(gpu: EmulatedDriver, name: str) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(1024, 96)).astype(np.float32) for _ in range(2)]
+
+    def found(device: str) -> tuple[list[np.ndarray], str]:
+        @wg.compile
+        def function(x: Any, y: Any) -> Any:
+            z = x * wg.sum(x * y, -1, keepdims=True) * 0.01
+            return (z, *TOTALS[name](x, z))
+
+        return [y.numpy() for y in function(*(wg.tensor(a, device=device) for a in arrays))], function.explain()
+
+    results, told = found("cuda")
+    assert "add up columns" in told
+    for one, other in zip(results, found("cpu")[0]):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)

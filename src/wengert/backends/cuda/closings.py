@@ -37,7 +37,8 @@ def closing_step(
     own = {name: named(node) for name, node in parts.items()}
     kernel = with_buffers(closing, {name: own.get(name, name) for name in closing.buffers})
     buffers |= {name: node for name, node in columns.buffers.items() if name in kernel.buffers}
-    reads = [node for node in columns.reads if naming({}, taken)(node) in kernel.buffers]
+    there = naming({}, taken)
+    reads = [node for node in columns.reads if there(node) in kernel.buffers]
     (launch,) = write(kernel, device, closing_shape(kernel)).launches
     work = Work((replace(launch, why="totals of the parts"),))
     return Step(work, None, buffers, [*parts.values(), *reads], columns.writes, kernel=kernel)

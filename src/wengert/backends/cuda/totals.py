@@ -15,7 +15,7 @@ from wengert.backends.cuda.together import Order
 from wengert.backends.plan import naming
 from wengert.graph import Node
 from wengert.kernels import attention_cuda
-from wengert.kernels.cuda import closing, partial
+from wengert.kernels.cuda import closing, parts_name
 from wengert.kernels.launch import Work
 from wengert.kernels.loops import Accumulate, Kernel, Load
 
@@ -55,7 +55,7 @@ def _joined(step: Step, totals: Step, taken: Mapping[Node, Node], candidates: Ca
         return None
     names = dict(step.buffers)
     named = naming(names, taken)
-    work = attention_cuda.backward(node, named, figures, {0: made}, candidates.kept.get(node, ()), partial(total))
+    work = attention_cuda.backward(node, named, figures, {0: made}, candidates.kept.get(node, ()), parts_name(total))
     assert work is not None
     rest = closing(kernel, count)
     parts = parts_of(rest, work.workspace, totals)

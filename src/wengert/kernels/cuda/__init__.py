@@ -14,9 +14,10 @@ turned      one launch for many that exchange the last two axes of an array, of 
 inplace     whether a result may lie where an operand does
 """
 
-from wengert.kernels.cuda.closing import closing, closing_shape, closing_signature, partial, write_closings
+from wengert.kernels.cuda.closing import closing, closing_shape, closing_signature, write_closings
 from wengert.kernels.cuda.many import signature, write_many
 from wengert.kernels.cuda.margins import takes_in
+from wengert.kernels.cuda.totals import parts_name
 from wengert.kernels.cuda.turned import turned_signature, write_turned
 from wengert.kernels.cuda.write import write, write_margins, write_over
 
@@ -24,7 +25,7 @@ __all__ = [
     "closing",
     "closing_shape",
     "closing_signature",
-    "partial",
+    "parts_name",
     "signature",
     "takes_in",
     "turned_signature",

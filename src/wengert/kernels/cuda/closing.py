@@ -7,49 +7,36 @@ launch: those of a model's equal layers, one text, are one launch when the last 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.index import Index, Loop
-from wengert.dtypes import HALF, float32
+from wengert.compiler.index import Loop, flat, variable
 from wengert.kernels.cuda.columns import ColumnsText
 from wengert.kernels.cuda.many import ADDRESSES, Segments, signature_of_plain
 from wengert.kernels.cuda.shapes import Columns, vector_width
 from wengert.kernels.cuda.text import Page
-from wengert.kernels.cuda.totals import totals_in
+from wengert.kernels.cuda.totals import parts_name, state_dtype, totals_in
 from wengert.kernels.launch import Device, Work
-from wengert.kernels.loops import Accumulate, DType, Kernel, Load, Stage, Store
+from wengert.kernels.loops import Kernel, Load, Stage, Store
 from wengert.kernels.nest import merge_loops, needed, statements_of
 
-SMALL = 1 << 20  # elements: parts of totals are fewer
-
-
-def partial(total: Accumulate) -> str:
-    """What the parts of a total are called."""
-    return f"{total.total}_partial"
+_PART = "part"  # the loop of a closing over the parts
 
 
 def closing(columns: Kernel, parts: int) -> Kernel:
     """The kernel that puts parts of columns' totals together, and does what comes after."""
     columns = merge_loops(columns)
     totals = totals_in(columns.stages[0].inside)
-    along = Loop("part", parts)
+    along = Loop(_PART, parts)
     loops = [along, *columns.outer]
-    steps = [math.prod(loop.extent for loop in loops[k + 1 :]) for k in range(len(loops))]
-    index = Index(tuple(sorted(zip(loops, steps))))
+    index = flat([variable(loop) for loop in loops], [loop.extent for loop in loops])
     free = 1 + max(int(s.name[1:]) for s in statements_of(columns))  # the number of a name that nothing has
-    loads = [Load(f"v{free + k}", partial(total), _held(total), index) for k, total in enumerate(totals)]
+    loads = [Load(f"v{free + k}", parts_name(total), state_dtype(total), index) for k, total in enumerate(totals)]
     added = [replace(total, name=load.name) for total, load in zip(totals, loads)]
     kernel = needed(replace(columns, inner=[along], stages=[Stage(columns.stages[0].before, [*loads, *added])]))
     used = {s.buffer for s in statements_of(kernel) if isinstance(s, Load | Store)}
     buffers = {name: kind for name, kind in columns.buffers.items() if name in used}
     return replace(kernel, buffers={**buffers, **{load.buffer: (load.dtype, False) for load in loads}})
-
-
-def _held(total: Accumulate) -> DType:
-    """What a part of a total is stored as: what accumulates."""
-    return float32 if total.dtype in HALF else total.dtype
 
 
 def closing_shape(kernel: Kernel, count: int = 1) -> Columns:
@@ -63,27 +50,15 @@ def closing_shape(kernel: Kernel, count: int = 1) -> Columns:
 
 def closing_signature(kernel: Kernel) -> Hashable | None:
     """What closings must have in common to be segments of one launch; None for what is none."""
-    kernel = merge_loops(kernel)
-    if len(kernel.stages) != 1 or kernel.scratch or len(kernel.inner) != 1 or len(kernel.outer) != 1:
-        return None
-    (along,), (across,), inside = kernel.inner, kernel.outer, kernel.stages[0].inside
-    loads = {s.name: s for s in inside if isinstance(s, Load)}
-    totals = totals_in(inside)
-    rows = Index(tuple(sorted(((along, across.extent), (across, 1)))))
-    if not totals or len(loads) + len(totals) != len(inside) or along.extent * across.extent > SMALL:
-        return None
-    if any(load.index != rows or load.guards for load in loads.values()):
-        return None
-    if any(total.name not in loads or total.position is not None for total in totals):
-        return None
-    return across, along, signature_of_plain(kernel)
+    loops = (*kernel.outer, *kernel.inner)
+    is_closing = len(kernel.outer) == 1 and [loop.name for loop in kernel.inner] == [_PART]
+    return (loops, signature_of_plain(kernel)) if is_closing else None
 
 
 def write_closings(kernels: Sequence[Kernel], device: Device) -> Work:
     """One launch for closings of one signature (more where the table of their buffers would be too long)."""
-    merged = [merge_loops(kernel) for kernel in kernels]
-    size = max(1, ADDRESSES // max(1, len(merged[0].buffers)))
-    parts = [_Closings(merged[i : i + size]) for i in range(0, len(merged), size)]
+    size = max(1, ADDRESSES // len(kernels[0].buffers))
+    parts = [_Closings(kernels[i : i + size]) for i in range(0, len(kernels), size)]
     return Work(tuple(part.work().launches[0] for part in parts))
 
 

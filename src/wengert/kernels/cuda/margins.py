@@ -14,12 +14,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wengert.kernels.cuda.closing import closing, partial
+from wengert.kernels.cuda.closing import closing
 from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import WholeRows
 from wengert.kernels.cuda.shapes import Rows, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.text import Access, Pass, access, is_vector, stored_type
-from wengert.kernels.cuda.totals import start, state_bytes, state_type, totals_in
+from wengert.kernels.cuda.totals import accumulated, parts_name, start, state_bytes, state_type, totals_in
 from wengert.kernels.launch import Device, Work
 from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
 from wengert.kernels.nest import indices_of, merge_loops, statements_of
@@ -74,9 +74,9 @@ def _known(rows: Kernel, of_the_row: bool = False) -> set[str]:
     return {s.name for s in made if isinstance(s, Load | Let | Position)} | set(totals)
 
 
-def with_names_of_its_own(columns: Kernel, rows: Kernel) -> Kernel:
-    """A kernel over columns, with names that one over rows does not have."""
-    numbers = [int(m[2]) for s in statements_of(rows) for m in _NAME.finditer(f"{_named(s)}")]
+def with_names_of_its_own(columns: Kernel, others: Sequence[Kernel]) -> Kernel:
+    """A kernel over columns, with names that some others do not have."""
+    numbers = [int(m[2]) for kernel in others for s in statements_of(kernel) for m in _NAME.finditer(_named(s))]
     base = 1 + max(numbers, default=0)
 
     def renamed(text: str) -> str:
@@ -141,7 +141,7 @@ def margins(
         return None
     own: list[Kernel] = []
     for kernel in columns:
-        own.append(with_names_of_its_own(kernel, rows))
+        own.append(with_names_of_its_own(kernel, [rows, *own]))
         rows = taken_in(rows, own[-1])
     totals = [total for kernel in own for total in totals_in(kernel.stages[0].inside)]
     writer = _Margins(with_reciprocals(merge_loops(rows)), totals, shape, device, why)
@@ -162,7 +162,7 @@ class _Margins(WholeRows):
         self.resident = fitting if self.places <= device.shared_per_block - 1024 else 0
         self.turns = self.count // shape.rows  # of one block that had to do it all
         self.grid = min(self.turns, device.sms * self.resident)
-        self.names.workspace = {partial(total): state_type(total) for total in totals}
+        self.names.workspace = {parts_name(total): state_type(total) for total in totals}
 
     def registers(self) -> int:
         """Registers that a thread needs: what it adds up is widened to float32."""
@@ -208,7 +208,7 @@ class _Margins(WholeRows):
         page.close()
         self._leave_parts()
         length = self.vectors * shape.vector
-        space = {partial(total): self.grid * length * state_bytes(total) for total in self.columns}
+        space = {parts_name(total): self.grid * length * state_bytes(total) for total in self.columns}
         why = f"{self.why}, {self.grid} blocks that add up columns"
         return Work((self.names.launch(page, self.grid, shape.threads, self.places, why, self.resident),), space)
 
@@ -281,7 +281,7 @@ class _Margins(WholeRows):
         for total in self.columns:
             page.line(f"{self._kind(total)} {total.total}_v = {total.total}_c{at};")
         then = [
-            f"{total.total}_v.at[$] = wg_{total.kind}()({total.total}_v.at[$], ({state_type(total)}){total.name});"
+            f"{total.total}_v.at[$] = wg_{total.kind}()({total.total}_v.at[$], {accumulated(total)});"
             for total in self.columns
         ]
         work.compute(page, then)
@@ -308,6 +308,6 @@ class _Margins(WholeRows):
                 page.line(f"{name}_v.at[j] = wg_{total.kind}()({name}_v.at[j], {other});")
                 page.close()
                 page.close()
-            vectors = f"(({self._kind(total)} *){partial(total)})"
+            vectors = f"(({self._kind(total)} *){parts_name(total)})"
             page.line(f"{vectors}[({self.names.index})blockIdx.x * {self.vectors} + at] = {name}_v;")
         page.close()

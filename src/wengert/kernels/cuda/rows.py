@@ -65,6 +65,7 @@ class RowsText:
     def put_together(self, totals: Sequence[Accumulate]) -> None:
         """Totals over the threads of a row."""
         page, lanes = self.page, self.shape.lanes
+        assert lanes <= 32 or self.shape.rows < 16, "a block has 16 barriers, one of them for all of it"
         if lanes > 32 and totals:
             for total in totals:
                 self.declare_parts(total)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from wengert.compiler.index import Index, Loop, substitute, variable
 from wengert.compiler.places import Guard
 from wengert.dtypes import HALF
-from wengert.kernels.cuda.totals import state_type
+from wengert.kernels.cuda.totals import accumulated
 from wengert.kernels.expressions import load as widened
 from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.expressions import store as narrowed
@@ -299,12 +299,7 @@ class Pass:
 
     def _accumulated(self, total: Accumulate) -> str:
         state = self.states[total.total]
-        value = f"({state_type(total)}){total.name}"
-        if total.kind in ("all", "any"):
-            value = f"({state_type(total)})({total.name} != 0)"
-        if total.position is not None:
-            value = f"{state_type(total)}{{{total.name}, {total.position}}}"
-        return f"{state} = wg_{total.kind}()({state}, {value});"
+        return f"{state} = wg_{total.kind}()({state}, {accumulated(total)});"
 
     # --- where elements lie ---------------------------------------------------------------------------------------
 

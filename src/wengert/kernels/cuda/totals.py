@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wengert.dtypes import HALF, bool_
+from wengert.dtypes import HALF, bool_, float32
 from wengert.kernels.expressions import scalar_type, stored_type
-from wengert.kernels.loops import Accumulate, Statement
+from wengert.kernels.loops import Accumulate, DType, Statement
 
 
 def state_type(total: Accumulate) -> str:
@@ -20,6 +20,24 @@ def state_type(total: Accumulate) -> str:
 def state_bytes(total: Accumulate) -> int:
     """The size of what accumulates."""
     return 16 if total.kind in ("argmax", "argmin") else 4 if total.dtype in HALF else total.dtype.itemsize
+
+
+def state_dtype(total: Accumulate) -> DType:
+    """The dtype that parts of a total have in memory (but for argmax and argmin)."""
+    return float32 if total.dtype in HALF else total.dtype
+
+
+def parts_name(total: Accumulate) -> str:
+    """What the parts of a total are called."""
+    return f"{total.total}_partial"
+
+
+def accumulated(total: Accumulate) -> str:
+    """What an element adds to what accumulates."""
+    kind = state_type(total)
+    if total.position is not None:
+        return f"{kind}{{{total.name}, {total.position}}}"
+    return f"({kind})({total.name} != 0)" if total.kind in ("all", "any") else f"({kind}){total.name}"
 
 
 def total_type(total: Accumulate) -> str:
