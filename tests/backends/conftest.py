@@ -1,4 +1,4 @@
-"""What tests of the backends share: a GPU of the emulator's."""
+"""What tests of the backends share: a GPU of the emulator's, which no library knows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import pytest
 import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver
 from wengert import devices
-from wengert.backends.cuda import driver
+from wengert.backends.cuda import blas, dnn, dnn_attention, driver
+
+
+@pytest.fixture(autouse=True)
+def without_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if cuBLASLt and cuDNN were not installed: those that are there would look for a real GPU."""
+    for module in (blas, dnn, dnn_attention):
+        monkeypatch.setattr(module, "library", lambda: None)
+    blas.candidates.cache_clear()
 
 
 @pytest.fixture
