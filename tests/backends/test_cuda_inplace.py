@@ -11,7 +11,7 @@ import wengert as wg
 from tests.backends.emulated import EmulatedDriver
 from tests.gpu import test_over_operands
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import program
+from wengert.backends.cuda import arena
 from wengert.runtime.explain import bytes_text
 
 pytestmark = [
@@ -23,7 +23,7 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small programs share places, too."""
-    monkeypatch.setattr(program, "APART", -1)
+    monkeypatch.setattr(arena, "APART", -1)
 
 
 def loss_step(check: bool = False) -> tuple[list[np.ndarray], Any]:
@@ -59,7 +59,7 @@ def test_the_gradient_of_a_loss_lies_over_the_scores(monkeypatch: pytest.MonkeyP
     assert gradient.size == scores.size == 40_000
     assert there.offsets[gradient] == there.offsets[scores]
     assert f"arena {bytes_text(there.arena_size)}" in step.explain("memory")
-    monkeypatch.setattr(program, "in_place", test_over_operands.nowhere)
+    monkeypatch.setattr(arena, "in_place", test_over_operands.nowhere)
     expected, apart = loss_step()
     assert there.arena_size <= program_of(apart).arena_size - 2 * 40_000
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found, expected))

@@ -12,7 +12,7 @@ import pytest
 import wengert as wg
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import blas, program
+from wengert.backends.cuda import arena, blas, program
 from wengert.backends.cuda.candidates import Candidate, Candidates
 from wengert.backends.cuda.fills import OWN
 from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, SLOPE, finishes, with_operands_first
@@ -119,9 +119,9 @@ class WorkingLibrary(FakeLibrary):
         ctypes.memset(workspace, 0xFF, self.workspace)
 
 
-@pytest.mark.parametrize("apart", [-1, program.APART])
+@pytest.mark.parametrize("apart", [-1, arena.APART])
 def test_nothing_else_ever_lies_in_a_small_workspace(monkeypatch: pytest.MonkeyPatch, apart: int) -> None:
-    monkeypatch.setattr(program, "APART", apart)
+    monkeypatch.setattr(arena, "APART", apart)
     monkeypatch.setattr(blas, "candidates", lambda s, device: [WorkingLibrary((s.m, s.n, s.k))])
 
     def chain(x: wg.Tensor, narrow: wg.Tensor, wide: wg.Tensor) -> wg.Tensor:
@@ -145,8 +145,8 @@ def test_nothing_else_ever_lies_in_a_small_workspace(monkeypatch: pytest.MonkeyP
         others = [(at, at + sizes[other]) for other, at in made.offsets.items() if other != key]
         assert all(last <= start or end <= first for first, last in others)
     (piece,) = made.pieces
-    arena = made.driver.arena(0)
-    assert {*piece.recording.own} == {(arena + made.offsets[key], sizes[key]) for key in made.own}
+    begin = made.driver.arena(0)
+    assert {*piece.recording.own} == {(begin + made.offsets[key], sizes[key]) for key in made.own}
 
 
 class HalfLibrary(FakeLibrary):

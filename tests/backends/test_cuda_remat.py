@@ -10,7 +10,7 @@ import pytest
 
 import wengert as wg
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import program
+from wengert.backends.cuda import arena
 from wengert.compiler import remat, stored
 
 pytestmark = [
@@ -23,7 +23,7 @@ LAYERS, TOKENS, WIDTH = 3, 64, 32
 def save(monkeypatch: pytest.MonkeyPatch, share: int, budget: int | None = None) -> None:
     """Save memory as in large programs, one of so many parts."""
     monkeypatch.setattr(wg.config, "memory_budget", budget)
-    monkeypatch.setattr(program, "APART", -1)  # small programs share places, too
+    monkeypatch.setattr(arena, "APART", -1)  # small programs share places, too
     monkeypatch.setattr(remat, "PLENTY", 0)
     monkeypatch.setattr(remat, "SMALL", 0)
     monkeypatch.setattr(stored, "LARGE", 0)

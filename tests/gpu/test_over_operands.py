@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends.cuda import inplace, program
+from wengert.backends.cuda import arena, inplace
 from wengert.backends.cuda.candidates import Step
 from wengert.backends.cuda.inplace import InPlace
 from wengert.backends.cuda.memory import download
@@ -60,12 +60,12 @@ def nowhere(steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[Any
 
 @pytest.mark.parametrize("seed", range(8))
 def test_over_operands_the_bits_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int, side: int = 96) -> None:
-    monkeypatch.setattr(program, "APART", -1)
+    monkeypatch.setattr(arena, "APART", -1)
     graph, _ = optimize(chain_of(seed, side))
     arrays = [np.random.default_rng(0).standard_normal((side, side)).astype(np.float32) for _ in range(2)]
     programs = []
     for way in (nowhere, everywhere):
-        monkeypatch.setattr(program, "in_place", way)
+        monkeypatch.setattr(arena, "in_place", way)
         programs.append(Program(graph))
     results = [download(there(arrays)[0]) for there in programs for _ in range(2)]
     assert np.isfinite(results[0]).all() and len({array.tobytes() for array in results}) == 1

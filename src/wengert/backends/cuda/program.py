@@ -19,17 +19,15 @@ from weakref import ref
 import numpy as np
 
 from wengert.backends.cuda import told
+from wengert.backends.cuda.arena import laid_out
 from wengert.backends.cuda.candidates import Candidates, Step, is_finished, is_hosted, was_timed
 from wengert.backends.cuda.dnn_finishes import convolution_finishes
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.fills import with_own_places
 from wengert.backends.cuda.finishes import How, finishes, with_operands_first
-from wengert.backends.cuda.follow import follow, moved_bytes
+from wengert.backends.cuda.follow import follow
 from wengert.backends.cuda.graphs import counted_on, device_of, on_host_alone, with_own_outputs
-from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.margins import with_margins
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
-from wengert.backends.cuda.order import Place, waits
 from wengert.backends.cuda.repeat import Fresh, Repeat
 from wengert.backends.cuda.stretch import ERROR_FLAG, Call, Stretch, VendorCall
 from wengert.backends.cuda.together import together
@@ -39,19 +37,15 @@ from wengert.backends.plan import buffers, inlines, picks
 from wengert.compiler.donate import donations
 from wengert.compiler.fuse import fuse
 from wengert.compiler.groups import Plan, storage
-from wengert.compiler.memory import Life, lives, place
 from wengert.compiler.passes import Report
 from wengert.compiler.schedule import schedule
 from wengert.graph import Graph, Node, Shape
 from wengert.kernels import device_ops
-from wengert.kernels.launch import Device, TensorMap
+from wengert.kernels.launch import TensorMap
 from wengert.location import describe
 from wengert.reference import apply_here, watch
 
 NOTHING: Mapping[int, Any] = {}
-APART = 64 << 20  # bytes: up to here every value has a place of its own, so that no step waits for another's memory
-FILLING = 32 << 10  # bytes for each SM: a step that moves so many leaves nothing of the device to others
-ARENA = -1  # the memory that is no slot's
 CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place
 
 
@@ -95,9 +89,10 @@ class Program:
         self.tuned = tune(candidates, self.plan.groups, tuning) if tuning else None
         steps = [candidates.step(group) for group in self.plan.groups]
         steps = with_totals(with_margins(steps, self.taken, self.figures), self.taken, candidates)
-        self.steps = follow(together(steps, self.taken, self.figures), self.figures)
+        steps = follow(together(steps, self.taken, self.figures), self.figures)
         start = perf_counter()
-        self._place_memory()
+        arena = laid_out(steps, self.slots, self.figures)
+        self.steps, self.offsets, self.arena_size, self.over, self.own, self.waits = arena
         self.seconds["memory"] = perf_counter() - start
         start = perf_counter()
         self._connect()
@@ -141,43 +136,6 @@ class Program:
     def _absorbs(self, node: Node) -> bool:
         """Whether the op after a node may be part of its kernel."""
         return device_ops.absorbs(node, self.figures) or node in self.finishes
-
-    # --- memory ---------------------------------------------------------------------------------------------------
-
-    def _place_memory(self) -> None:
-        """Offsets in the arena for what is neither given nor returned, temporaries of the works among them."""
-
-        def own(nodes: Sequence[Node]) -> list[Any]:
-            return [n for n in nodes if n not in self.slots and not isinstance(n.dtype, tuple)]
-
-        sizes: dict[Any, int] = {}
-        needs: list[tuple[list[Any], list[Any]]] = []
-        for number, step in enumerate(self.steps):
-            temporaries = [(number, name) for name in step.workspace]
-            sizes.update((t, step.workspace[t[1]]) for t in temporaries)
-            needs.append((own(step.reads), [*own(step.writes), *temporaries]))
-        alive = lives(needs)
-        sizes.update((n, max(n.size * n.dtype.itemsize, 1)) for n in alive if isinstance(n, Node))
-        sizes = {value: -(-sizes[value] // 256) * 256 for value in alive}
-        always = Life(0, len(self.steps))
-        if sum(sizes.values()) <= APART:
-            alive = dict.fromkeys(alive, always)
-        vendors = {(number, "workspace") for number, step in enumerate(self.steps) if step.vendor is not None}
-        alive.update(dict.fromkeys(with_own_places({t: sizes[t] for t in alive if t in vendors}), always))
-        self.own = {t for t in vendors if alive.get(t) == always}
-        self.steps, alive, self.over = in_place(self.steps, alive, sizes, self.figures)
-        self.offsets, self.arena_size = place(alive, sizes)
-        self.offsets.update((result, self.offsets[owner]) for result, owner in self.over.items())
-
-        def places(nodes: Sequence[Node], inside: Sequence[Any]) -> list[Place]:
-            given = [Place(self.slots[node], 0, 1) for node in nodes if node in self.slots]
-            return given + [Place(ARENA, self.offsets[x], self.offsets[x] + sizes[x]) for x in inside]
-
-        touched = (
-            ((), ()) if step.does_nothing else (places(step.reads, reads), places(step.writes, writes))
-            for step, (reads, writes) in zip(self.steps, needs)
-        )
-        self.waits = waits(touched, {k for k, step in enumerate(self.steps) if _fills(step, self.figures)})
 
     # --- launches -------------------------------------------------------------------------------------------------
 
@@ -453,11 +411,6 @@ class _Stretch(NamedTuple):
 def _read_by(node: Node, is_hosted: Callable[[Node], bool]) -> Sequence[Node]:
     """What an op reads from memory, but for what finishes it."""
     return node.sources if is_hosted(node) else device_ops.operands(node)
-
-
-def _fills(step: Step, device: Device) -> bool:
-    """Whether a step keeps all of a device busy, so that another beside it would only be in its way."""
-    return moved_bytes(step) >= FILLING * device.sms
 
 
 def _constant(node: Node, device: str) -> DeviceArray:
