@@ -145,6 +145,18 @@ def test_cifar_comes_from_its_files_or_its_archive(small, server, tmp_path, monk
     assert (images[4, 2].reshape(-1) == ROWS["data_batch_2.bin"][1, 2049:]).all()
 
 
+def test_an_archive_with_something_else_than_files_is_damaged(small, server, tmp_path, monkeypatch):
+    address, folder = server
+    with tarfile.open(folder / "cifar-10-binary.tar.gz", "w:gz") as archive:
+        for name in ROWS:
+            entry = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            entry.type = tarfile.DIRTYPE
+            archive.addfile(entry)
+    monkeypatch.setattr(cifar, "URL", f"{address}cifar-10-binary.tar.gz")
+    with pytest.raises(FileError, match=r"is damaged: data_batch_1\.bin is not a file in it"):
+        load_cifar10(tmp_path / "cifar10")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
