@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from wengert.backends.cuda.candidates import Step
 from wengert.backends.cuda.fills import with_own_places
-from wengert.backends.cuda.follow import moved_bytes
 from wengert.backends.cuda.inplace import in_place
 from wengert.backends.cuda.order import Place, waits
 from wengert.compiler.memory import Life, lives, place
@@ -81,4 +80,4 @@ def _needs(
 
 def _fills(step: Step, device: Device) -> bool:
     """Whether a step keeps all of a device busy, so that another beside it would only be in its way."""
-    return moved_bytes(step) >= FILLING * device.sms
+    return step.moved_bytes >= FILLING * device.sms

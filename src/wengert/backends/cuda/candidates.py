@@ -53,6 +53,12 @@ class Step(NamedTuple):
         return own
 
     @property
+    def moved_bytes(self) -> int:
+        """The bytes of all values that it reads or writes."""
+        values = {node for node in (*self.reads, *self.writes) if not isinstance(node.dtype, tuple)}
+        return sum(node.size * node.dtype.itemsize for node in values)
+
+    @property
     def does_nothing(self) -> bool:
         """Whether its value is in its place already."""
         return self.work is not None and not self.work.launches and self.vendor is None

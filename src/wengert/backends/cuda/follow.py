@@ -23,15 +23,9 @@ def follow(steps: Sequence[Step], device: Device) -> list[Step]:
     works = [step.work for step in busy if step.work is not None and step.vendor is None]
     if len(busy) != 1 or len(works) != 1 or len(works[0].launches) != 1:
         return list(steps)
-    if int(device.arch.rstrip("a")) < 90 or moved_bytes(busy[0]) < LONG:
+    if int(device.arch.rstrip("a")) < 90 or busy[0].moved_bytes < LONG:
         return list(steps)
     launch = following(works[0].launches[0])
     if launch is None:
         return list(steps)
     return [step if step is not busy[0] else step._replace(work=Work((launch,), works[0].workspace)) for step in steps]
-
-
-def moved_bytes(step: Step) -> int:
-    """The bytes of all values that a step reads or writes."""
-    values = {node for node in (*step.reads, *step.writes) if not isinstance(node.dtype, tuple)}
-    return sum(node.size * node.dtype.itemsize for node in values)
