@@ -18,10 +18,10 @@ from tests.gpu.harness import this_device
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from wengert.dtypes import bfloat16
-from wengert.graph import Node
-from wengert.kernels.attention_cuda import backward, forward
-from wengert.kernels.attention_form import place_for_logarithms
+from wengert.core.dtypes import bfloat16
+from wengert.core.graph import Node
+from wengert.kernels.attention.cuda import backward, forward
+from wengert.kernels.attention.form import place_for_logarithms
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import as_node
 from wengert.ops.op import picks

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 
 import wengert  # noqa: F401  every op registers itself
-from wengert.backends.blas import single_threaded
-from wengert.backends.cpu import Program
-from wengert.graph import Graph, Node, now
+from wengert.backends.cpu.blas import single_threaded
+from wengert.backends.cpu.program import Program
+from wengert.core.graph import Graph, Node, now
 from wengert.kernels.threads import thread_count
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.core import placeholder

@@ -55,7 +55,7 @@ def measure(row: str, contender: str, with_profile: bool) -> dict[str, Any]:
     warm_up = LOOKS if contender == "dynamic" and row not in TRAINED else WARM_UP
     result: dict[str, Any] = {"first": first, "best": _best(step, warm_up)}
     if with_profile and contender == "compiled":
-        from wengert.runtime.profile import profile, shown
+        from wengert.runtime.debug.profile import profile, shown
 
         kernels = profile(function, *args)
         result["kernels"] = sum(kernel.seconds for kernel in kernels)
@@ -236,7 +236,7 @@ def _processor() -> str:
 
 
 def _compiler() -> str:
-    from wengert.backends.toolchain import compiler
+    from wengert.backends.cpu.toolchain import compiler
 
     return subprocess.run([compiler() or "true", "--version"], capture_output=True, text=True).stdout.split("\n")[0]
 

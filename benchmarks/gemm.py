@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from tests.gpu.harness import prepare, submit, this_device
 
-from wengert.dtypes import bfloat16, float32
-from wengert.kernels.gemm import Matrix, Product, Tile, candidates, expected, write
+from wengert.core.dtypes import bfloat16, float32
 from wengert.kernels.launch import Work
+from wengert.kernels.matmul.gemm import Matrix, Product, Tile, candidates, expected, write
 
 KINDS = {
     "float32": (np.dtype(float32), torch.float32),

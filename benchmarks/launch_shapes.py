@@ -21,20 +21,20 @@ from tests.gpu.harness import gpu, prepare, submit
 
 import wengert as wg
 from wengert.backends.cuda.bindings import check
-from wengert.backends.plan import inlines
-from wengert.compiler.fuse import fuse
-from wengert.compiler.groups import storage
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph, Node, now
-from wengert.kernels import opaque
+from wengert.compiler.storage import storage
+from wengert.core.graph import Graph, Node, now
+from wengert.kernels import c_ops
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, kept_words, vector_width
 from wengert.kernels.cuda.write import launch_shape
+from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.transforms import merge_loops, statements_of
 from wengert.kernels.launch import Device, Launch, Work
-from wengert.kernels.loops import Kernel
-from wengert.kernels.lower import lower
-from wengert.kernels.nest import merge_loops, statements_of
 from wengert.ops.core import placeholder
+from wengert.plan.buffers import inlines
+from wengert.plan.fuse import fuse
+from wengert.plan.lower import lower
 
 MOST = 60  # shapes to try for a kernel; of more, so many are drawn
 F32, BF16 = wg.float32, wg.bfloat16
@@ -103,7 +103,7 @@ def graph_of(case: Case) -> Graph:
 
 def kernels_of(graph: Graph) -> list[tuple[Kernel, dict[str, Node]]]:
     """The loop kernels of a graph, and what their buffers are."""
-    plan = fuse(graph, inlines, opaque.operands)
+    plan = fuse(graph, inlines, c_ops.operands)
     found = []
     for part in [part for group in plan.groups for part in group.parts()]:
         by_name: dict[str, Node] = {}

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 import wengert as wg
-from wengert.backends.toolchain import cache_folder
-from wengert.runtime import tiers
+from wengert.backends.cpu.toolchain import cache_folder
+from wengert.runtime.dynamic import tiers
 
 ALLOWED = 2.0  # MB
 CACHE = 32  # programs that the compiled function keeps

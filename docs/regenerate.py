@@ -25,9 +25,9 @@ os.environ["OMP_NUM_THREADS"] = "2"  # kernels are written for a number of threa
 
 import wengert as wg
 from wengert.compiler import passes as compiler_passes
-from wengert.graph import Graph, as_python
+from wengert.core.graph import Graph, as_python
 from wengert.learn.derivatives.section import table_text
-from wengert.runtime import explain
+from wengert.runtime.debug import explain
 
 DOCS = Path(__file__).parent
 PYTHON = re.compile(r"^```python\n(?P<code>.*?)^```\n", re.S | re.M)

@@ -11,10 +11,10 @@ import pytest
 import wengert as wg
 import wengert.cuda  # whose op is in the table too
 from tests.ops import suite
-from wengert import tree
-from wengert.graph import ancestors, recording
+from wengert.core import tree
+from wengert.core.graph import ancestors, recording
 from wengert.ops.op import registry
-from wengert.runtime.compile import compile
+from wengert.runtime.static.compile import compile
 
 LOW, FULL = ("bfloat16", "float32")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import wengert as wg
-from wengert.backends import toolchain
+from wengert.backends.cpu import toolchain
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

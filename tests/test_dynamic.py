@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.graph import ancestors, recording
+from wengert.core.graph import ancestors, recording
 
 
 def computed(tensor: wg.Tensor) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ArgumentError, DTypeError, FileError
+from wengert.core.errors import ArgumentError, DTypeError, FileError
 
 pytest.importorskip("safetensors")
 DTYPES = [

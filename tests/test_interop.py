@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import DTypeError, WengertError
+from wengert.core.errors import DTypeError, WengertError
 
 A = np.linspace(0.1, 0.9, 6).reshape(2, 3)
 B = np.linspace(-1.0, 1.0, 6).reshape(2, 3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.graph import Node
+from wengert.core.graph import Node
 
 
 def live_nodes() -> int:

@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 import wengert as wg
-from wengert.errors import ArgumentError, DeviceError, DTypeError, ShapeError
-from wengert.graph import recording
+from wengert.api.random import Generator
+from wengert.core.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from wengert.core.graph import recording
 from wengert.ops import random as ops
 from wengert.ops.core import data
-from wengert.random import Generator
 
 N = 20_000
 DRAWS = {

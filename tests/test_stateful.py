@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.random import Generator
+from wengert.api.random import Generator
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 
 FORMS = {
     "dropout": (8,),

@@ -3,10 +3,34 @@
 import wengert as wg
 """
 
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from wengert import autodiff, devices, errors, fft, graph, linalg, random, tree
+from wengert import autodiff
+from wengert.api import fft, linalg, random
+from wengert.api.array_api import (
+    __array_namespace_info__,
+    astype,
+    broadcast_shapes,
+    can_cast,
+    e,
+    finfo,
+    iinfo,
+    inf,
+    isdtype,
+    nan,
+    newaxis,
+    pi,
+    result_type,
+)
+from wengert.api.creation import asarray, tensor
+from wengert.api.files import load, save
+from wengert.api.functions import *  # noqa: F403
+from wengert.api.functions import __all__ as _functions
+from wengert.api.interop import from_dlpack
+from wengert.api.random import manual_seed
+from wengert.api.spelling_hints import module_attribute as _module_attribute
 from wengert.autodiff.backward import enable_grad, no_grad
 from wengert.autodiff.check import check_grads
 from wengert.autodiff.checkpoint import checkpoint
@@ -15,9 +39,9 @@ from wengert.autodiff.custom import custom_jvp, custom_vjp
 from wengert.autodiff.scan import scan
 from wengert.autodiff.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from wengert.autodiff.vectorize import vmap
-from wengert.construct import asarray, tensor
-from wengert.devices import set_default_device
-from wengert.dtypes import (
+from wengert.core import devices, dtypes, errors, graph, tree
+from wengert.core.devices import set_default_device
+from wengert.core.dtypes import (
     bfloat16,
     complex64,
     complex128,
@@ -33,33 +57,12 @@ from wengert.dtypes import (
     uint32,
     uint64,
 )
-from wengert.dtypes import bool_ as bool
-from wengert.files import load, save
-from wengert.functions import *  # noqa: F403
-from wengert.functions import __all__ as _functions
-from wengert.habits import module_attribute as _module_attribute
-from wengert.interop import from_dlpack
-from wengert.namespace import (
-    __array_namespace_info__,
-    astype,
-    broadcast_shapes,
-    can_cast,
-    e,
-    finfo,
-    iinfo,
-    inf,
-    isdtype,
-    nan,
-    newaxis,
-    pi,
-    result_type,
-)
-from wengert.precision import autocast
-from wengert.random import manual_seed
-from wengert.reference import debug_nans
-from wengert.runtime.compile import compile
+from wengert.core.dtypes import bool_ as bool
+from wengert.core.evaluation import debug_nans
+from wengert.ops.autocast import autocast
 from wengert.runtime.config import config
-from wengert.runtime.realize import eager, synchronize
+from wengert.runtime.dynamic.realize import eager, synchronize
+from wengert.runtime.static.compile import compile
 from wengert.tensor import Tensor
 
 __version__ = "0.1.0"
@@ -133,6 +136,10 @@ __all__ = [
     "vjp",
 ]
 
+
+# Public modules can be imported by their short names: `from wengert.errors import ShapeError`.
+for _module in (devices, dtypes, errors, fft, graph, linalg, random, tree):
+    _sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
 
 _LATER = ("cuda", "data", "inspect", "learn", "models", "nn", "optim", "train")
 """Submodules that are imported when they are first asked for, so that `import wengert` stays quick."""

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 import wengert
-from wengert.errors import WengertError
+from wengert.core.errors import WengertError
 
 DESCRIPTION = "Automatic differentiation for Python. Train, evaluate and look around from the command line."
 
@@ -105,9 +105,9 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _info(options: argparse.Namespace) -> None:
-    from wengert import info
+    from wengert.inspect import installation
 
-    print(info.text())
+    print(installation.text())
 
 
 # --- what can be asked ----------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wengert import devices
-from wengert.dtypes import ALL, as_dtype
-from wengert.errors import ArgumentError, DeviceError, DTypeError
-from wengert.graph import Shape
+from wengert.core import devices
+from wengert.core.dtypes import ALL, as_dtype
+from wengert.core.errors import ArgumentError, DeviceError, DTypeError
+from wengert.core.graph import Shape
 from wengert.ops.core import data
 from wengert.ops.op import Op
 from wengert.tensor import Tensor
@@ -52,7 +52,7 @@ def is_available() -> bool:
 
 def synchronize(device: str = "cuda") -> None:
     """Wait until a GPU has done all that it was asked to do."""
-    from wengert.runtime.realize import synchronize as flush
+    from wengert.runtime.dynamic.realize import synchronize as flush
 
     flush()
     _driver(device).synchronize()
@@ -179,7 +179,7 @@ def download(tensor: Tensor) -> Download:
         print(losses[-10].item())
     """
     from wengert.backends.cuda.copies import Download
-    from wengert.runtime.realize import value
+    from wengert.runtime.dynamic.realize import value
 
     if tensor.device == "cpu":
         raise DeviceError("cuda.download: this tensor is on the host already")

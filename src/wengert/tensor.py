@@ -13,10 +13,10 @@ from weakref import ref
 
 import numpy as np
 
-from wengert.devices import is_device, named
-from wengert.dtypes import FLOATING, as_dtype
-from wengert.errors import AssignmentError, DTypeError, GradientError, ShapeError
-from wengert.graph import Node, now, recording, watch
+from wengert.core.devices import is_device, named
+from wengert.core.dtypes import FLOATING, as_dtype
+from wengert.core.errors import AssignmentError, DTypeError, GradientError, ShapeError
+from wengert.core.graph import Node, now, recording, watch
 from wengert.ops import elementwise as e
 from wengert.ops.core import VARIABLE, Argument, alias, cast, data, operand, stop_gradient, to_device, variable
 from wengert.ops.index import get_item, set_item
@@ -226,12 +226,12 @@ class Tensor:
         return format(self.item(), spec)
 
     def __repr__(self) -> str:
-        from wengert.show import text
+        from wengert.core.formatting import text
 
         return text(self)
 
     def _repr_html_(self) -> str:
-        from wengert.show import html
+        from wengert.core.formatting import html
 
         return html(self)
 
@@ -485,7 +485,7 @@ class Tensor:
 
     if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any: ...  # the methods that wengert.functions adds
+        def __getattr__(self, name: str) -> Any: ...  # the methods that wengert.api.functions adds
 
 
 def _unpickled(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:

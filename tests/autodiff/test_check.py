@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ArgumentError, GradientError
+from wengert.core.errors import ArgumentError, GradientError
 from wengert.ops import registry
 from wengert.ops.elementwise import multiply, same
 from wengert.ops.recorders import Unary

@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff import numeric, symbolic
-from wengert.errors import ArgumentError, DTypeError, GradientError
+from wengert.core.errors import ArgumentError, DTypeError, GradientError
 
 
 def f(x1: Any, x2: Any) -> wg.Tensor:

@@ -8,8 +8,8 @@ import pytest
 
 import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver
-from wengert import devices
 from wengert.backends.cuda import blas, dnn, dnn_attention, driver
+from wengert.core import devices
 
 
 @pytest.fixture(autouse=True)

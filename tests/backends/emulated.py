@@ -15,7 +15,7 @@ import numpy as np
 from tests.kernels.emulator import Emulator, _with_headers
 from tests.kernels.headers import pasted
 from wengert.backends.cuda.stream import Arguments
-from wengert.errors import OutOfMemoryError
+from wengert.core.errors import OutOfMemoryError
 from wengert.kernels.launch import RTX_2080, Launch, Work
 
 ARENA = 1 << 28

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wengert.backends.cuda.blas import Shape, preferred
-from wengert.dtypes import bfloat16, float32
+from wengert.core.dtypes import bfloat16, float32
 
 WAVES = [11.6, 10.4, 15.5, 46.5, 18.7, 15.6]
 

@@ -12,7 +12,7 @@ import pytest
 
 from wengert.backends.cuda import compile
 from wengert.backends.cuda.compile import compiled
-from wengert.errors import CompilerError
+from wengert.core.errors import CompilerError
 
 
 class Compiler:

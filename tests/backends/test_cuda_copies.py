@@ -17,7 +17,7 @@ from wengert.data import ArrayDataset, DataLoader
 from wengert.inspect import table
 from wengert.inspect.model import as_data
 from wengert.inspect.recorded import record
-from wengert.runtime.profile import profile
+from wengert.runtime.debug.profile import profile
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),

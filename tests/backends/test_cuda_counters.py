@@ -12,7 +12,7 @@ import wengert as wg
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda.memory import download, upload
 from wengert.backends.cuda.program import Program
-from wengert.graph import Graph, now
+from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.elementwise import where
 

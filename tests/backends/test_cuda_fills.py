@@ -11,7 +11,7 @@ import pytest
 
 from tests.backends.emulated import EmulatedDriver
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda.fills import (
+from wengert.backends.cuda.memset_kernels import (
     ALL_OWN,
     FILL,
     FILL_ALL,
@@ -23,7 +23,7 @@ from wengert.backends.cuda.fills import (
     with_own_places,
 )
 from wengert.backends.cuda.stream import Arguments, Own
-from wengert.errors import CudaError
+from wengert.core.errors import CudaError
 from wengert.kernels.launch import Struct
 
 KERNEL, MEMSET = 0, 2

@@ -16,9 +16,10 @@ import pytest
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver, IdleDriver
 from tests.kernels.emulator import compiler
-from wengert import devices
-from wengert.backends.cuda import driver, follow
+from wengert.backends.cuda import driver
+from wengert.core import devices
 from wengert.kernels.launch import H200, Device
+from wengert.plan import dependent_launch
 
 NAMES: dict[str, Callable[[wg.Tensor], wg.Tensor]] = {
     "elements": lambda x: wg.gelu(x) * wg.sigmoid(x),
@@ -32,7 +33,7 @@ NAMES: dict[str, Callable[[wg.Tensor], wg.Tensor]] = {
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kernel is a long one."""
-    monkeypatch.setattr(follow, "LONG", 1)
+    monkeypatch.setattr(dependent_launch, "LONG", 1)
 
 
 def source_of(

@@ -11,8 +11,8 @@ import wengert as wg
 from tests.backends.emulated import EmulatedDriver
 from tests.gpu import test_over_operands
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import arena
-from wengert.runtime.explain import bytes_text
+from wengert.plan import arena
+from wengert.runtime.debug.explain import bytes_text
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),

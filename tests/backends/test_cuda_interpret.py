@@ -11,9 +11,9 @@ import pytest
 import wengert as wg
 from tests.backends.emulated import IdleDriver
 from tests.compiler.three_steps import tier
-from wengert import devices
 from wengert.backends.cuda import driver, interpret
 from wengert.backends.cuda.memory import transfers
+from wengert.core import devices
 
 
 @pytest.fixture(autouse=True)

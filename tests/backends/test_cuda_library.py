@@ -12,17 +12,18 @@ import pytest
 import wengert as wg
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import arena, blas, program
-from wengert.backends.cuda.candidates import Candidate, Candidates
-from wengert.backends.cuda.fills import OWN
-from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, SLOPE, finishes, with_operands_first
-from wengert.backends.plan import inlines
-from wengert.dtypes import bfloat16
-from wengert.graph import Graph, Node
-from wengert.kernels import device_ops
+from wengert.backends.cuda import blas, program
+from wengert.backends.cuda.memset_kernels import OWN
+from wengert.core.dtypes import bfloat16
+from wengert.core.graph import Graph, Node
+from wengert.kernels import cuda_ops
 from wengert.ops.activation import gelu
 from wengert.ops.contract import matmul
 from wengert.ops.core import placeholder
+from wengert.plan import arena
+from wengert.plan.buffers import inlines
+from wengert.plan.candidates import Candidate, Candidates
+from wengert.plan.library_epilogue import ARGUMENT, BIAS, GELU, SLOPE, finishes, with_operands_first
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -36,7 +37,7 @@ N = 8
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that carries out all matrix products."""
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
-    monkeypatch.setattr(device_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
 
 
 class Step:

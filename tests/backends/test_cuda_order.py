@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from wengert.backends.cuda.order import Place, waits
+from wengert.plan.waits import Place, waits
 
 Step = tuple[list[Place], list[Place]]
 

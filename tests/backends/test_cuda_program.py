@@ -18,16 +18,16 @@ from tests.compiler.three_steps import tier
 from tests.gpu.test_ops import wrong_alone
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import compiler
-from wengert import devices
 from wengert.backends.cuda import interpret
-from wengert.backends.cuda.exchange import _require_contiguous, from_interface
+from wengert.backends.cuda.dlpack import _require_contiguous, from_interface
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
 from wengert.compiler import simplify
-from wengert.graph import Graph, now
-from wengert.kernels.cuda import totals as accumulated
+from wengert.core import devices
+from wengert.core.graph import Graph, now
+from wengert.kernels.cuda import reductions as accumulated
 from wengert.kernels.launch import H200
-from wengert.kernels.prebuilt import totals
+from wengert.kernels.prebuilt import reductions
 from wengert.ops import elementwise as e
 from wengert.ops.core import placeholder
 from wengert.ops.linalg import matmul
@@ -377,7 +377,7 @@ def test_a_checked_step_is_the_same_step(checking: None) -> None:
 @pytest.mark.parametrize("name", ["interpret", "compile"])
 def test_check_names_a_wrong_kernel(checking: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accumulated, "_extreme", lambda total: "7")
-    monkeypatch.setattr(totals, "text", totals.text.__wrapped__)  # as if no text had been made before
+    monkeypatch.setattr(reductions, "text", reductions.text.__wrapped__)  # as if no text had been made before
     monkeypatch.setattr(interpret, "_carriers", OrderedDict())
     x = wg.tensor([[1.0, 2.0, 0.5], [3.0, 4.0, 0.5]], device="cuda")
     with (
@@ -605,9 +605,9 @@ class FakeLibrary:
 
 def test_what_a_library_reads_and_writes_may_move(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     from wengert.backends.cuda import blas
-    from wengert.kernels import device_ops
+    from wengert.kernels import cuda_ops
 
-    monkeypatch.setattr(device_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
 
     def both(x: wg.Tensor, y: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
@@ -634,10 +634,10 @@ def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
     repeats: bool, gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wengert.backends.cuda import blas
-    from wengert.kernels import device_ops
+    from wengert.kernels import cuda_ops
 
     size = 1 << 18
-    monkeypatch.setattr(device_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
     since = now()
     x, y = (placeholder(shape, wg.float32, "cuda:0") for shape in ((2, size), (size, 2)))

@@ -10,8 +10,8 @@ import pytest
 
 import wengert as wg
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import arena
-from wengert.compiler import remat, stored
+from wengert.compiler import materialize, remat
+from wengert.plan import arena
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -26,7 +26,7 @@ def save(monkeypatch: pytest.MonkeyPatch, share: int, budget: int | None = None)
     monkeypatch.setattr(arena, "APART", -1)  # small programs share places, too
     monkeypatch.setattr(remat, "PLENTY", 0)
     monkeypatch.setattr(remat, "SMALL", 0)
-    monkeypatch.setattr(stored, "LARGE", 0)
+    monkeypatch.setattr(materialize, "LARGE", 0)
     monkeypatch.setattr(remat, "SHARE", share)
 
 

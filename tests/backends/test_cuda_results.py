@@ -11,7 +11,7 @@ import pytest
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver, EmulatedRecording
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda.repeat import MANY_LARGE, SMALL
+from wengert.backends.cuda.replay import MANY_LARGE, SMALL
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),

@@ -11,7 +11,7 @@ import wengert as wg
 from tests.backends.emulated import EmulatedDriver
 from tests.descent import HOLDS, Descent
 from tests.kernels.emulator import compiler
-from wengert.runtime.steady import Steady
+from wengert.runtime.static.steady import Steady
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),

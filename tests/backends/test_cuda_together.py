@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wengert.backends.cuda.candidates import Step
-from wengert.backends.cuda.together import Order
-from wengert.dtypes import float32
-from wengert.graph import Node
+from wengert.core.dtypes import float32
+from wengert.core.graph import Node
 from wengert.ops.core import placeholder
+from wengert.plan.candidates import Step
+from wengert.plan.horizontal_fusion import Order
 
 
 def step(reads: list[Node], writes: list[Node]) -> Step:

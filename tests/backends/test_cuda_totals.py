@@ -12,8 +12,8 @@ import wengert as wg
 from tests.backends.emulated import EmulatedDriver, IdleDriver
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import compiler
-from wengert import devices
 from wengert.backends.cuda import driver
+from wengert.core import devices
 from wengert.kernels.launch import RTX_2080, Work
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")

@@ -13,12 +13,12 @@ from tests.backends.emulated import IdleDriver
 from tests.compiler import test_layers_compiled, test_models_compiled, test_optimizers_compiled
 from tests.compiler.three_steps import Training
 from tests.ops.suite import Call, collect, function_of, identifier
-from wengert import devices, tree
 from wengert.backends.cuda import driver, interpret
 from wengert.backends.cuda.memory import DeviceArray
-from wengert.dtypes import FLOATING
-from wengert.errors import DeviceError
-from wengert.graph import Node
+from wengert.core import devices, tree
+from wengert.core.dtypes import FLOATING
+from wengert.core.errors import DeviceError
+from wengert.core.graph import Node
 
 GPU = "cuda:0"
 MAKES_VALUES = ("nonzero", "unique", "masked_select", "repeat")  # look at values, which an idle GPU does not have

@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 
 from wengert.backends.cuda import dnn
-from wengert.backends.cuda.dnn_finishes import Steps, convolution_finishes
-from wengert.backends.cuda.finishes import Finish
-from wengert.backends.plan import inlines
-from wengert.dtypes import bfloat16, float32, float64
-from wengert.graph import Graph, Node
+from wengert.core.dtypes import bfloat16, float32, float64
+from wengert.core.graph import Graph, Node
 from wengert.ops import elementwise as e
 from wengert.ops.activation import relu
 from wengert.ops.channels_last import CONVOLVE_LAST
@@ -23,6 +20,9 @@ from wengert.ops.convolve import CONVOLVE
 from wengert.ops.core import cast, placeholder
 from wengert.ops.movement import reshape
 from wengert.ops.reduce import sum as total
+from wengert.plan.buffers import inlines
+from wengert.plan.convolution_epilogue import Steps, convolution_finishes
+from wengert.plan.library_epilogue import Finish
 
 COMMON = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
 OPS: dict[str, Callable[..., Any]] = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends import draws, toolchain
+from wengert.backends.cpu import draws, toolchain
 from wengert.ops import random
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import wengert as wg
-from wengert import devices
 from wengert.backends.cuda import compile, driver
-from wengert.errors import DeviceError
+from wengert.core import devices
+from wengert.core.errors import DeviceError
 
 NO_DEVICE, TOO_OLD, NO_DRIVER = 100, 803, "Failed to dlopen libcuda.so.1"
 

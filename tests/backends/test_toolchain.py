@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wengert.backends import toolchain
-from wengert.errors import CompilerError
+from wengert.backends.cpu import toolchain
+from wengert.core.errors import CompilerError
 
 TEXT = "int answer(void) { return %d; }"
 needs_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="there is no C compiler")

@@ -16,9 +16,10 @@ from tests.backends.emulated import EMULATED
 from tests.backends.test_dnn_finishes import evaluated
 from tests.backends.test_tuning import clock, explained
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import candidates, choices, dnn
-from wengert.kernels import device_ops
+from wengert.backends.cuda import choices, dnn
+from wengert.kernels import cuda_ops
 from wengert.ops.convolve import CONVOLVE
+from wengert.plan import candidates
 
 __all__ = ["clock"]
 
@@ -75,7 +76,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
     monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(choices, "_loaded", {})
     monkeypatch.setattr(candidates, "BESIDE", 1)
-    monkeypatch.setattr(device_ops, "absorbs", lambda node, device: False)
+    monkeypatch.setattr(cuda_ops, "absorbs", lambda node, device: False)
     monkeypatch.setattr(dnn, "candidates", suggested)
     monkeypatch.setattr(wg.config, "tf32", True)  # by tensor cores channels come last
     yield asked

@@ -11,9 +11,9 @@ from tests.backends.emulated import IdleDriver
 from tests.gpu.joined import joined
 from tests.gpu.sanitize import outcome, summary, watched
 from tests.gpu.works import every_work
-from wengert import devices
 from wengert.backends.cuda import driver
 from wengert.backends.cuda.compile import cubin
+from wengert.core import devices
 from wengert.kernels.launch import H200, Launch
 
 

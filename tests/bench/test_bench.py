@@ -18,7 +18,7 @@ from wengert.bench.cases import MODELS, OPS
 from wengert.bench.every import EVERY
 from wengert.bench.measure import Time
 from wengert.bench.page import page
-from wengert.errors import ArgumentError
+from wengert.core.errors import ArgumentError
 
 
 @pytest.fixture

@@ -18,15 +18,15 @@ import numpy as np
 
 from tests.compiler.long_rows import long_rows
 from tests.compiler.wide_graphs import Sample, differs, wide_graph
-from wengert.backends.cpu import Program
+from wengert.backends.cpu.program import Program
 from wengert.compiler.dce import live
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph, Node, as_python, record_again, recorded_as
+from wengert.core.graph import Graph, Node, as_python, record_again, recorded_as
 from wengert.kernels import c
 from wengert.ops.core import placeholder
 
 UNIT = 10  # graphs to a C unit
-SWITCHES = ("simplify", "cse", "merge", "turn", "dce")
+SWITCHES = ("simplify", "cse", "batch_matmul", "transpose_matmul", "dce")
 ATTEMPTS = 80  # programs built to make a failure small
 
 Make = Callable[[int], Sample]  # a graph of a seed
@@ -103,7 +103,7 @@ def joined(samples: Sequence[Sample]) -> Sample:
 def _compiled(sample: Sample, off: Sequence[str]) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     graph, reports = optimize(sample.graph, off=off)
     with patch.object(
-        c.text, "WORTH_THREADS", 2_000
+        c.source, "WORTH_THREADS", 2_000
     ):  # so that small graphs have parallel loops, regions and parts too
         return Program(graph, reports)
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tests.compiler.wide_graphs import Sample
-from wengert.dtypes import FLOATING, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
-from wengert.graph import Graph, Node, now, recorded_as
+from wengert.core.dtypes import FLOATING, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from wengert.core.graph import Graph, Node, now, recorded_as
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
 from wengert.ops import reduce as r

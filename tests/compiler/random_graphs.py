@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from wengert.autodiff.reverse import reverse
-from wengert.dtypes import bool_, float16, float32, float64, int32, int64
-from wengert.graph import Graph, Node, now, recorded_as
+from wengert.core.dtypes import bool_, float16, float32, float64, int32, int64
+from wengert.core.graph import Graph, Node, now, recorded_as
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
 from wengert.ops import reduce as r

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert import devices
 from wengert.compiler import align as module
 from wengert.compiler.align import align
 from wengert.compiler.dce import dce
 from wengert.compiler.passes import optimize
 from wengert.compiler.verify import verify
-from wengert.graph import Graph, Node
+from wengert.core import devices
+from wengert.core.graph import Graph, Node
 from wengert.ops.core import placeholder
 
 GPU = "cuda:0"

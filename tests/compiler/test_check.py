@@ -11,15 +11,15 @@ import wengert as wg
 from tests.compiler.fuzz import joined
 from tests.compiler.wide_graphs import wide_graph
 from wengert.backends.checked import Checked, difference, references_of
-from wengert.backends.toolchain import compiler
+from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler import simplify
 from wengert.compiler.passes import optimize
-from wengert.errors import CompilerError
-from wengert.graph import Graph, now
+from wengert.core.errors import CompilerError
+from wengert.core.graph import Graph, now
 from wengert.kernels import c
 from wengert.ops import elementwise as e
 from wengert.ops.core import placeholder
-from wengert.runtime import bisect
+from wengert.runtime.debug import bisect
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
 
@@ -59,14 +59,14 @@ def test_a_checked_training_step_is_the_same_step(checking: None) -> None:
 
 
 def test_a_wrong_kernel_is_named_with_its_line(checking: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(c.text.START, "sum", "1")
+    monkeypatch.setitem(c.source.START, "sum", "1")
     with pytest.raises(CompilerError, match=r"kernel0 .*stores sum float32\[2\].*largest difference is 1 ") as caught:
         wg.compile(lambda x: wg.sum(x, axis=1))(wg.ones((2, 3)))
     assert "test_check.py" in str(caught.value) and "wg.sum(x, axis=1)" in str(caught.value)
 
 
 def test_a_wrong_kernel_is_named_in_dynamic_execution(checking: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(c.text.START, "sum", "1")
+    monkeypatch.setitem(c.source.START, "sum", "1")
     wg.config.tier = "compile"
     try:
         with pytest.raises(CompilerError, match="is not its reference"):
@@ -102,7 +102,7 @@ def test_bisect_finds_the_rewrite_among_many(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_bisect_says_when_it_is_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(c.text.START, "sum", "1")
+    monkeypatch.setitem(c.source.START, "sum", "1")
     fault = bisect.find(lambda x: wg.sum(x), wg.ones(3))
     assert fault is not None and fault.number == 0 and "a kernel is at fault" in str(fault)
 

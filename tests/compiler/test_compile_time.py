@@ -15,15 +15,15 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff.reverse import reverse
-from wengert.backends import cpu
+from wengert.backends.cpu import program as cpu
 from wengert.compiler import rewrite
-from wengert.compiler.fuse import _Fusion, fuse
-from wengert.compiler.groups import storage
-from wengert.compiler.memory import lives, place
+from wengert.compiler.liveness import lives, place
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph, now
-from wengert.kernels import opaque
+from wengert.compiler.storage import storage
+from wengert.core.graph import Graph, now
+from wengert.kernels import c_ops
 from wengert.ops.core import placeholder
+from wengert.plan.fuse import _Fusion, fuse
 
 WIDTH = 32
 
@@ -70,7 +70,7 @@ def test_work_grows_in_step_with_the_graph(monkeypatch: pytest.MonkeyPatch, caps
         times = [perf_counter()]
         optimized, _ = optimize(graph)
         times.append(perf_counter())
-        groups = fuse(optimized, cpu.inlines, opaque.operands).groups
+        groups = fuse(optimized, cpu.inlines, c_ops.operands).groups
         times.append(perf_counter())
         alive = lives([([storage(read.leaf) for read in group.reads], group.stored) for group in groups])
         place(alive, {node: max(node.size * 4, 1) for node in alive})

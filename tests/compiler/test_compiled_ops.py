@@ -10,11 +10,11 @@ import pytest
 
 import wengert as wg
 from tests.ops.suite import Call, collect, identifier
-from wengert import tree
-from wengert.backends.cpu import Program
-from wengert.backends.toolchain import compiler
-from wengert.errors import WengertError
-from wengert.graph import Graph, Node, now
+from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.toolchain import compiler
+from wengert.core import tree
+from wengert.core.errors import WengertError
+from wengert.core.graph import Graph, Node, now
 from wengert.ops.core import placeholder
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")

@@ -15,41 +15,41 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff.reverse import reverse
-from wengert.backends import cpu, toolchain
+from wengert.backends.cpu import program as cpu
+from wengert.backends.cpu import toolchain
 from wengert.compiler import (
     align,
+    attention_layout,
+    batch_matmul,
     cse,
     dce,
     factor,
-    fuse,
-    heads,
-    index,
+    gemv_to_reduction,
     inline,
     layout,
-    merge,
     onehot,
     passes,
-    places,
     remat,
     simplify,
-    thin,
-    turn,
+    transpose_matmul,
 )
-from wengert.compiler.memory import Life
+from wengert.compiler.liveness import Life
 from wengert.compiler.passes import optimize
-from wengert.compiler.places import Place
-from wengert.dtypes import HALF
-from wengert.errors import CompilerError
-from wengert.graph import Graph, Node, now
-from wengert.kernels import c, lower, nest, opaque
-from wengert.kernels.call import Call
+from wengert.core.dtypes import HALF
+from wengert.core.errors import CompilerError
+from wengert.core.graph import Graph, Node, now
+from wengert.kernels import c, c_ops, expressions
+from wengert.kernels.c_call import Call
+from wengert.kernels.ir import index, index_map, transforms
+from wengert.kernels.ir.index_map import Place
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
 from wengert.ops.core import cast, data, literal, placeholder
 from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
 from wengert.ops.reduce import MAX
-from wengert.runtime.checking import CheckedProgram
+from wengert.plan import fuse, lower
+from wengert.runtime.debug.checking import CheckedProgram
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="there is no C compiler to build kernels with")
 
@@ -116,8 +116,8 @@ def around(where: Any, name: str, change: Callable[..., Any]) -> Callable[[Patch
 
 def text(old: str, new: str) -> Callable[[Patch], None]:
     """The C has something else in a line."""
-    line = c.text.Writer.line
-    return lambda patch: patch.setattr(c.text.Writer, "line", lambda self, text: line(self, re.sub(old, new, text)))
+    line = c.source.Writer.line
+    return lambda patch: patch.setattr(c.source.Writer, "line", lambda self, text: line(self, re.sub(old, new, text)))
 
 
 def rematerialised_from(wrong: Callable[[Node], Node]) -> Callable[[Patch], None]:
@@ -152,7 +152,7 @@ def moved(name: str) -> Callable[[Patch], None]:
         indices = place.along(node.shape)[-rank:] if rank else ()
         return Place(tuple(indices), None, place.guards)
 
-    original = places.moved_place
+    original = index_map.moved_place
 
     def apply(patch: Patch) -> None:
         for module in (fuse, lower):
@@ -169,12 +169,12 @@ def call_is_zeros(name: str) -> Callable[[Patch], None]:
         made = [one for one in results if one is not None] if several else [node]
         return Call(" ".join(f"memset({pointer(n)}, 0, {n.size * n.dtype.itemsize});" for n in made))
 
-    return lambda patch: patch.setitem(opaque._CALLS, name, zeros)
+    return lambda patch: patch.setitem(c_ops._CALLS, name, zeros)
 
 
 def ungathered(kind: str) -> Callable[[Patch], None]:
     """A reduction stays at what it starts from."""
-    return around(c.text.Writer, "_accumulation", lambda lines, self, total, *a: [] if total.kind == kind else lines)
+    return around(c.source.Writer, "_accumulation", lambda lines, self, total, *a: [] if total.kind == kind else lines)
 
 
 def overlapping(alive: Any, sizes: Any) -> tuple[dict[Any, int], int]:
@@ -194,10 +194,10 @@ def one_number(self: Any, name: str, node: Node, place: Place, once: bool) -> st
 
 def guards(change: Callable[[str], str]) -> Callable[[Patch], None]:
     """The conditions outside of which a value is 0 are others."""
-    original = lower.guard_text
+    original = expressions.guard_text
 
     def apply(patch: Patch) -> None:
-        for module in (c.text, lower):
+        for module in (c.source, expressions):
             patch.setattr(module, "guard_text", lambda guard: change(original(guard)))
 
     return apply
@@ -217,13 +217,17 @@ def unmasked_padding(patch: Patch) -> None:
 
 def other_heads(patch: Patch) -> None:
     """Attention on the CPU reads its heads out of one value as well, and not those it should."""
-    patch.setattr(heads, "_is_chosen", lambda node: node.op in (heads.ATTENTION, heads.ATTENTION_BACKWARD))
-    around(heads._Heads, "_view", lambda view, self, *_: self._add(e.negative(view)))(patch)
+    patch.setattr(
+        attention_layout,
+        "_is_chosen",
+        lambda node: node.op in (attention_layout.ATTENTION, attention_layout.ATTENTION_BACKWARD),
+    )
+    around(attention_layout._Heads, "_view", lambda view, self, *_: self._add(e.negative(view)))(patch)
 
 
 def reversed_broadcast(patch: Patch) -> None:
     """A value of another shape is read along the wrong axes."""
-    original = places.broadcast_place
+    original = index_map.broadcast_place
 
     def wrong(place: Place, shape: Any, source: Any) -> Place:
         found = original(place, shape, source)
@@ -483,14 +487,14 @@ FAULTS = [
     Fault("simplify: a transpose is dropped", rule(m.PERMUTE, lambda n: n.sources[0]), turned, "check"),
     Fault("cse: attributes do not count", attribute(cse, "_attributes", lambda attrs: None), several_sums, "check"),
     Fault("cse: x - y is y - x", attribute(cse, "COMMUTATIVE", {e.subtract}), differences, "check"),
-    Fault("merge: products in another order", attribute(merge, "_joined", _fewer), products, "check"),
-    Fault("turn: operands stay in their order", around(turn, "_turned", lambda nodes, _: [
+    Fault("batch_matmul: products in another order", attribute(batch_matmul, "_joined", _fewer), products, "check"),
+    Fault("transpose_matmul: operands stay in their order", around(transpose_matmul, "_turned", lambda nodes, _: [
           *nodes[:2], MATMUL(nodes[1], nodes[0])]), turned_product, "check"),
     Fault("layout: axes keep their names", axes_not_renamed, summed_channels, "check"),
     Fault("align: padding counts", unmasked_padding, largest_of_products, "check"),
-    Fault("heads: others are read", other_heads, attended_heads, "check"),
-    Fault("thin: the sum is lost", around(thin, "_rule", lambda found, node: found and m.reshape(
-          node.sources[1], node.shape)), thin_product, "check"),
+    Fault("attention_layout: others are read", other_heads, attended_heads, "check"),
+    Fault("gemv_to_reduction: the sum is lost", around(gemv_to_reduction, "_rule", lambda found, node: found and
+          m.reshape(node.sources[1], node.shape)), thin_product, "check"),
     Fault("factor: the factor is lost", around(factor, "_rule", lambda found, node: found and found.sources[0]),
           scaled_by_sums, "check"),
     Fault("dce: a node too many goes", around(dce, "live", lambda g, _: _drop_one(g)), cond, "verify"),
@@ -543,13 +547,13 @@ FAULTS = [
     # the C
     Fault("c: a step of a loop is dropped", text(r"(for \(long i\w+ = 0; i\w+ < \d+)", r"\1 - 1"), pointwise, "check"),
     Fault("c: a step of a row is dropped", text(r"(for \(long i1 = 0; i1 < \d+)", r"\1 - 1"), softmax, "check"),
-    Fault("c: sums begin at 1", lambda patch: patch.setitem(c.text.START, "sum", "1"), softmax, "check"),
-    Fault("c: maxima begin at 0", around(c.text.Writer, "_start", lambda t, self, total: "0"), extreme, "check"),
-    Fault("c: maxima are minima", around(c.text.Writer, "_combine", lambda t, *a: t.replace(">", "<")), extreme,
+    Fault("c: sums begin at 1", lambda patch: patch.setitem(c.source.START, "sum", "1"), softmax, "check"),
+    Fault("c: maxima begin at 0", around(c.source.Writer, "_start", lambda t, self, total: "0"), extreme, "check"),
+    Fault("c: maxima are minima", around(c.source.Writer, "_combine", lambda t, *a: t.replace(">", "<")), extreme,
           "check"),
     Fault("c: maxima do not see NaN", text(r"= NAN", "= 0"), not_a_number, "check"),
     Fault("c: the first maximum is the last", text(r"(v\d+) > (\w+_best)", r"\1 >= 0 * \2"), position, "check"),
-    Fault("c: loops merged that are not one", attribute(nest, "_mergeable", lambda *a: True),
+    Fault("c: loops merged that are not one", attribute(transforms, "_mergeable", lambda *a: True),
           through(lambda x: x.T), "check"),
     Fault("c: lanes at one column", text(r"= start \+ lane;", "= start;"), down_columns, "check"),
     Fault("c: a part of the columns' sums twice", text(r"= part \* \d+L; (i\w+) < stop", r"= 0; \1 < stop"),
@@ -557,14 +561,14 @@ FAULTS = [
     Fault("c: blocks of lanes at one place", text(r"long start = block \* \d+L;", "long start = 0;"), wide_columns,
           "check"),
     Fault("c: most parts are left out", text(r"part < 32;", "part < 3;"), large_total, "check"),
-    Fault("c: half precision is cut off", attribute(c.text, "narrowed", lambda dtype, v: f"(uint16_t)({v})"
+    Fault("c: half precision is cut off", attribute(c.source, "narrowed", lambda dtype, v: f"(uint16_t)({v})"
           if dtype in HALF else v), halves, "check"),
     *[Fault(f"c: {kind}: nothing is gathered", ungathered(kind), reduced(kind), "check") for kind in (
         "sum", "prod", "max", "min", "all", "any", "argmax", "argmin")],
     # kernels of their own
-    Fault("opaque: transposes do not count", around(opaque, "_untransposed", lambda found, x: (found[0], False)),
+    Fault("opaque: transposes do not count", around(c_ops, "_untransposed", lambda found, x: (found[0], False)),
           turned, "check"),
-    Fault("opaque: batches start at the first", around(opaque, "_by_blas", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
+    Fault("opaque: batches start at the first", around(c_ops, "_by_blas", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
           "0, 0);", t)), lambda x, y, row: wg.reshape(x, (3, 4, N)) @ wg.reshape(wg.sin(y), (3, N, 4)), "check"),
     *[Fault(f"opaque: {name} gives zeros", call_is_zeros(name), probe, "check") for name, probe in (
         ("matmul", turned), ("concat", lambda x, y, row: wg.concat([x, y])), ("convolve", convolved),
@@ -592,15 +596,15 @@ def test_without_a_fault_nothing_is_noticed(start: int) -> None:
 
 def test_every_pass_every_rule_of_lowering_and_every_kernel_of_its_own_has_a_fault() -> None:
     wanted = [f"{one.__name__}: " for one in passes.PASSES]
-    wanted += [f"lower: {name}: " for name in places.MOVEMENT]
+    wanted += [f"lower: {name}: " for name in m.MOVEMENT]
     wanted += [f"c: {kind}: " for kind in fuse.REDUCTIONS]
-    wanted += [f"opaque: {name} gives zeros" for name in opaque._CALLS]
+    wanted += [f"opaque: {name} gives zeros" for name in c_ops._CALLS]
     assert [start for start in wanted if not any(fault.name.startswith(start) for fault in FAULTS)] == []
 
 
 def test_two_structures_taken_for_one_are_noticed(monkeypatch: Patch) -> None:
     """Programs that are right, run for another graph: only comparing with the interpreted values tells."""
-    from wengert.runtime import tiers
+    from wengert.runtime.dynamic import tiers
 
     monkeypatch.setattr(tiers, "_attributes", lambda node: ())
     monkeypatch.setattr(tiers, "structures", type(tiers.structures)())

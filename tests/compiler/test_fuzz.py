@@ -8,9 +8,9 @@ import pytest
 import wengert as wg
 from tests.compiler import fuzz
 from tests.compiler.wide_graphs import wide_graph
-from wengert.backends.cpu import Program
-from wengert.backends.toolchain import compiler
-from wengert.graph import Graph, Node
+from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.toolchain import compiler
+from wengert.core.graph import Graph, Node
 from wengert.kernels import c
 from wengert.ops import elementwise as e
 from wengert.ops import gather as g
@@ -43,8 +43,10 @@ def test_graphs_are_wide() -> None:
 
 def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a maximum that starts from 0, a graph fails that is cut down to a few nodes around the maximum."""
-    start = c.text.Writer._start
-    monkeypatch.setattr(c.text.Writer, "_start", lambda self, total: "0" if total.kind == "max" else start(self, total))
+    start = c.source.Writer._start
+    monkeypatch.setattr(
+        c.source.Writer, "_start", lambda self, total: "0" if total.kind == "max" else start(self, total)
+    )
     seeds = [s for s in range(60) if any(n.op.name == "max" for n in wide_graph(s).graph.nodes)]
     failure = next(f for seed in seeds for f in fuzz.check_unit([seed], ()))
     small = fuzz.minimised(failure)

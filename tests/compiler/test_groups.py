@@ -11,20 +11,20 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff.reverse import reverse
-from wengert.backends import cpu
-from wengert.backends.regions import regions
-from wengert.backends.toolchain import compiler
-from wengert.compiler.fuse import fuse
-from wengert.compiler.groups import Group
-from wengert.compiler.index import ZERO, Loop
+from wengert.backends.cpu import program as cpu
+from wengert.backends.cpu.toolchain import compiler
+from wengert.compiler.materialize import stored_values
 from wengert.compiler.passes import optimize
-from wengert.compiler.stored import stored_values
-from wengert.graph import Graph, now
-from wengert.kernels import opaque
+from wengert.core.graph import Graph, now
+from wengert.kernels import c_ops
 from wengert.kernels.c import write
-from wengert.kernels.loops import Kernel, Position, Stage
+from wengert.kernels.ir.index import ZERO, Loop
+from wengert.kernels.ir.loops import Kernel, Position, Stage
 from wengert.ops.core import cast, placeholder
 from wengert.ops.reduce import SUM
+from wengert.plan.fuse import fuse
+from wengert.plan.groups import Group
+from wengert.plan.parallel_regions import regions
 
 ROWS = (64, 256)
 IMAGES = (8, 16, 10, 10)
@@ -42,7 +42,7 @@ def graph_of(function: Callable[..., Any], *shapes: Any) -> Graph:
 
 def groups(function: Callable[..., Any], *shapes: Any) -> list[Group]:
     """The groups that a function is fused into."""
-    return fuse(graph_of(function, *shapes), cpu.inlines, opaque.operands).groups
+    return fuse(graph_of(function, *shapes), cpu.inlines, c_ops.operands).groups
 
 
 def backward(function: Callable[..., Any]) -> Callable[..., Any]:

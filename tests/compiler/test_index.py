@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wengert.compiler.index import Loop, add, number, quotient, remainder, scale, unflat, variable
+from wengert.kernels.ir.index import Loop, add, number, quotient, remainder, scale, unflat, variable
 
 
 def test_a_quotient_and_a_remainder_of_the_same_are_two_atoms():

@@ -16,7 +16,7 @@ import wengert as wg
 from tests.compiler.three_steps import Training, assert_compiled_as_interpreted, dynamic, replayed
 from tests.nn import layers
 from tests.nn.layers import Layer, drawn, made
-from wengert.backends.toolchain import compiler
+from wengert.backends.cpu.toolchain import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
 

@@ -14,7 +14,7 @@ from wengert.compiler.layout import layout
 from wengert.compiler.passes import optimize
 from wengert.compiler.rewrite import limited
 from wengert.compiler.verify import verify
-from wengert.graph import Graph, now
+from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder
 
 GPU = "cuda:0"

@@ -13,10 +13,10 @@ import pytest
 import wengert as wg
 from tests.compiler import fuzz
 from tests.compiler.long_rows import long_rows
-from wengert.backends.cpu import Program
-from wengert.backends.toolchain import compiler
+from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph, now
+from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")

@@ -12,7 +12,7 @@ import pytest
 import wengert as wg
 from tests.compiler.three_steps import Training, assert_compiled_as_interpreted, dynamic, replayed
 from wengert import models
-from wengert.backends.toolchain import compiler
+from wengert.backends.cpu.toolchain import compiler
 from wengert.models.resnet import BasicBlock, Bottleneck
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")

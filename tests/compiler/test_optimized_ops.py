@@ -8,7 +8,7 @@ import pytest
 from tests.compiler.test_compiled_ops import CASES, UNIT, record
 from tests.ops.suite import identifier
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph
+from wengert.core.graph import Graph
 
 
 @pytest.mark.parametrize("start", range(0, len(CASES), UNIT))

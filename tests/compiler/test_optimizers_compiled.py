@@ -10,7 +10,7 @@ import pytest
 import wengert as wg
 from tests.compiler.three_steps import Training, assert_compiled_as_interpreted, dynamic, replayed
 from tests.optim.problem import CASES, MATRICES, SHAPES, identifier, loss, values, wengert_parameters
-from wengert.backends.toolchain import compiler
+from wengert.backends.cpu.toolchain import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
 

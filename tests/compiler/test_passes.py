@@ -1,4 +1,4 @@
-"""cse, dce, merge, turn, factor and the list of passes: what each leaves of a graph; fuel, switches, how time grows."""
+"""What each pass leaves of a graph; fuel, switches, how time grows."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff.reverse import reverse
+from wengert.compiler.batch_matmul import batch_matmul
 from wengert.compiler.cse import cse, frozen
 from wengert.compiler.dce import dce
 from wengert.compiler.factor import factor
-from wengert.compiler.merge import merge
 from wengert.compiler.passes import PASSES, optimize
 from wengert.compiler.rewrite import rewrite
-from wengert.compiler.turn import turn
+from wengert.compiler.transpose_matmul import transpose_matmul
 from wengert.compiler.verify import verify
-from wengert.errors import CompilerError
-from wengert.graph import Graph, Node, now
+from wengert.core.errors import CompilerError
+from wengert.core.graph import Graph, Node, now
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
 from wengert.ops import reduce as r
@@ -195,10 +195,10 @@ def test_dce_a_dead_draw_leaves_its_counter_moving():
     assert after(start.buffer, key.buffer)[1] == generator.counter.numpy() == 2
 
 
-# --- merge ----------------------------------------------------------------------------------------------------------
+# --- batch_matmul ---------------------------------------------------------------------------------------------------
 
 
-def merged(function, *arrays, steps=(merge,)):
+def merged(function, *arrays, steps=(batch_matmul,)):
     graph = recorded(function, *arrays)
     after, _ = optimize(graph, passes=[*steps, dce])
     for found, expected in zip(after(*arrays), graph(*arrays), strict=True):
@@ -247,7 +247,7 @@ def test_merge_of_equal_products_is_one():
     assert names(merged(lambda x, w: [x @ w, x @ w], X, W)).count("matmul") == 1
 
 
-# --- turn -----------------------------------------------------------------------------------------------------------
+# --- transpose_matmul -----------------------------------------------------------------------------------------------
 
 
 def test_turn_gives_the_gradient_of_a_weight_as_it_lies():
@@ -265,14 +265,14 @@ def test_turn_gives_the_gradient_of_a_weight_as_it_lies():
 
 def test_turn_takes_batches_and_broadcast_operands():
     batch = np.random.default_rng(0).uniform(-1, 1, (2, 4, 3)).astype("f")
-    after = merged(lambda x, w: [(x @ w).mT], batch, W, steps=[turn])
+    after = merged(lambda x, w: [(x @ w).mT], batch, W, steps=[transpose_matmul])
     assert names(after) == ["permute_dims", "permute_dims", "matmul"]
 
 
 def test_turn_leaves_a_product_that_is_read_as_it_is():
-    after = merged(lambda x, w: [(x @ w).mT, wg.exp(x @ w)], X, W, steps=[cse, turn])
+    after = merged(lambda x, w: [(x @ w).mT, wg.exp(x @ w)], X, W, steps=[cse, transpose_matmul])
     assert names(after).count("matmul") == 1 and names(after)[0] == "matmul"
-    assert names(merged(lambda x, w: [(p := x @ w), p.mT], X, W, steps=[turn]))[0] == "matmul"
+    assert names(merged(lambda x, w: [(p := x @ w), p.mT], X, W, steps=[transpose_matmul]))[0] == "matmul"
 
 
 # --- factor ---------------------------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends import cpu
-from wengert.backends.toolchain import compiler
+from wengert.backends.cpu import program as cpu
+from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph, now
+from wengert.core.graph import Graph, now
 from wengert.ops.core import again, placeholder
-from wengert.runtime import explain
+from wengert.runtime.debug import explain
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
 WIDE = (256, 256)

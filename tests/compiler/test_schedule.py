@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends.toolchain import compiler
-from wengert.compiler.groups import Group, Read
-from wengert.compiler.places import Place
-from wengert.compiler.schedule import LARGE, schedule
-from wengert.graph import Graph, Node
+from wengert.backends.cpu.toolchain import compiler
+from wengert.core.graph import Graph, Node
+from wengert.kernels.ir.index_map import Place
 from wengert.ops.core import placeholder
+from wengert.plan.groups import Group, Read
+from wengert.plan.schedule import LARGE, schedule
 
 A, B, C, D = ((size,) for size in (4, 3, 2, 1))
 

@@ -13,7 +13,7 @@ from wengert.autodiff.custom import custom_vjp
 from wengert.compiler.dce import dce
 from wengert.compiler.simplify import simplify
 from wengert.compiler.verify import verify
-from wengert.graph import Graph, Node, now
+from wengert.core.graph import Graph, Node, now
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
 from wengert.ops import reduce as r

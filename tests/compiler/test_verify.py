@@ -11,8 +11,8 @@ import pytest
 import wengert as wg
 from wengert.compiler.passes import optimize
 from wengert.compiler.verify import verify
-from wengert.errors import CompilerError
-from wengert.graph import RELEASED, Graph, Node
+from wengert.core.errors import CompilerError
+from wengert.core.graph import RELEASED, Graph, Node
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
 from wengert.ops import reduce as r

@@ -19,9 +19,9 @@ import numpy as np
 
 import wengert as wg
 from tests.compiler.random_graphs import STEPS, Builder, Untame, _broadcasts
-from wengert.dtypes import FLOATING, INTEGER, REAL, SIGNED, bfloat16, bool_, float16, float32, float64, int64
-from wengert.errors import WengertError
-from wengert.graph import Graph, Node, now, recorded_as
+from wengert.core.dtypes import FLOATING, INTEGER, REAL, SIGNED, bfloat16, bool_, float16, float32, float64, int64
+from wengert.core.errors import WengertError
+from wengert.core.graph import Graph, Node, now, recorded_as
 from wengert.ops import elementwise as e
 from wengert.ops import gather as g
 from wengert.ops import movement as m

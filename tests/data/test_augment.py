@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wengert.core.errors import ShapeError
 from wengert.data import Crop, Cutout, Flip, Mixup, Normalize
-from wengert.errors import ShapeError
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(1, 256, (200, 3, 8, 6)).astype(np.uint8)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.data import ArrayDataset, DataLoader, Dataset
-from wengert.errors import ArgumentError, DTypeError, ShapeError
 
 
 class Noisy(Dataset):

@@ -13,8 +13,8 @@ import threading
 import numpy as np
 import pytest
 
+from wengert.core.errors import ArgumentError, FileError
 from wengert.data import cifar, files, load_cifar10, load_mnist, mnist
-from wengert.errors import ArgumentError, FileError
 
 RNG = np.random.default_rng(0)
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
+from wengert.core.errors import ArgumentError, FileError
 from wengert.data import BytePairTokenizer, ByteTokenizer, CharacterTokenizer, DataLoader, Sequences, Windows
 from wengert.data.tokens import _letters, from_description
-from wengert.errors import ArgumentError, FileError
 
 SAMPLE = "The whale's back — 3,000 miles off; they'll see it, naïve señor! \n\n\tÜber 12½ knots   \u3000日本語 ok "
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""

@@ -12,9 +12,9 @@ from tests.backends.test_cuda_totals import trained
 from tests.gpu.harness import run, this_device
 from tests.kernels.test_attention_cuda import CASES, exact, names_of, node_of
 from wengert.backends.cuda import dnn
-from wengert.dtypes import bfloat16, float16, float32
-from wengert.kernels import attention_cuda
-from wengert.kernels.attention_cuda import backward, forward
+from wengert.core.dtypes import bfloat16, float16, float32
+from wengert.kernels.attention import cuda as attention_cuda
+from wengert.kernels.attention.cuda import backward, forward
 from wengert.ops.op import picks
 
 LARGER: list[Any] = [

@@ -10,8 +10,8 @@ import pytest
 
 from tests.gpu.harness import prepare, run, this_device
 from tests.kernels.test_convolution_cuda import DOUBLED, FORMS, ONE_IMAGE, nodes, turned
-from wengert.dtypes import bfloat16, float16, float32, float64
-from wengert.kernels.convolution_cuda import convolution, tiles, work, works
+from wengert.core.dtypes import bfloat16, float16, float32, float64
+from wengert.kernels.convolution.cuda import convolution, tiles, work, works
 
 LARGER = [
     (3, 64, 72, 1, (14, 14), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),

@@ -14,11 +14,11 @@ import wengert as wg
 from tests.backends.test_dnn_finishes import FITTING, Made, computed, silu
 from tests.gpu.harness import gpu, placed
 from wengert.backends.cuda import choices, dnn
-from wengert.backends.cuda.candidates import FUSED
-from wengert.backends.cuda.finishes import Finish
-from wengert.dtypes import bfloat16, float16, float32
-from wengert.graph import Graph, Node
+from wengert.core.dtypes import bfloat16, float16, float32
+from wengert.core.graph import Graph, Node
 from wengert.ops.activation import relu
+from wengert.plan.candidates import FUSED
+from wengert.plan.library_epilogue import Finish
 
 pytestmark = pytest.mark.skipif(dnn.library() is None, reason="cuDNN is not installed")
 

@@ -11,8 +11,8 @@ import pytest
 import wengert as wg
 from tests.gpu.harness import gpu, placed
 from wengert.backends.cuda import blas
-from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, SLOPE
-from wengert.dtypes import bfloat16, float16
+from wengert.core.dtypes import bfloat16, float16
+from wengert.plan.library_epilogue import ARGUMENT, BIAS, GELU, SLOPE
 
 SIZES = [(256, 192, 128), (100, 72, 40), (1024, 1536, 256)]
 FINISHES = [

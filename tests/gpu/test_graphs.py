@@ -10,8 +10,8 @@ import numpy as np
 import wengert as wg
 from wengert.backends.cuda.bindings import check
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.fills import FILL, FILL_ALL
-from wengert.dtypes import bfloat16
+from wengert.backends.cuda.memset_kernels import FILL, FILL_ALL
+from wengert.core.dtypes import bfloat16
 
 
 def kinds_of(recording: Any) -> Counter[str]:

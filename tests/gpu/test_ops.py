@@ -13,10 +13,10 @@ from tests.compiler.test_compiled_ops import CASES, record
 from tests.compiler.three_steps import tier
 from tests.ops.case import Case
 from tests.ops.suite import TOLERANCES, Call, function_of, identifier
-from wengert import tree
 from wengert.backends.checked import Reference, difference, references_of
 from wengert.backends.cuda.program import Program
-from wengert.graph import Graph, now
+from wengert.core import tree
+from wengert.core.graph import Graph, now
 from wengert.ops.core import data, to_device
 
 UNIT = 60  # graphs to a program

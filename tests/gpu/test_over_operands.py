@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends.cuda import arena, inplace
-from wengert.backends.cuda.candidates import Step
-from wengert.backends.cuda.inplace import InPlace
 from wengert.backends.cuda.memory import download
 from wengert.backends.cuda.program import Program
-from wengert.compiler.memory import Life
+from wengert.compiler.liveness import Life
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph, now
+from wengert.core.graph import Graph, now
 from wengert.kernels.launch import Device
 from wengert.ops.core import placeholder
+from wengert.plan import arena, in_place
+from wengert.plan.candidates import Step
+from wengert.plan.in_place import InPlace
 
 FUNCTIONS = {
     "chain": lambda x, y: wg.sin(x) * y + x,
@@ -49,7 +49,7 @@ def everywhere(steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[
     """All steps write over operands that can, not only where most memory is needed."""
     found = nowhere(steps, alive, sizes, device)
     for number in range(len(steps)):
-        while inplace._improve(found, number, device):
+        while in_place._improve(found, number, device):
             pass
     return found
 

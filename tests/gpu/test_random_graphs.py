@@ -13,7 +13,7 @@ from tests.compiler.wide_graphs import Sample, differs, wide_graph
 from wengert.backends.cuda.memory import download
 from wengert.backends.cuda.program import Program
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph
+from wengert.core.graph import Graph
 from wengert.ops.core import to_device
 
 UNIT = 10  # graphs to a program

@@ -27,17 +27,20 @@ from tests.kernels.test_gemm import product
 from tests.kernels.test_prebuilt import FAMILIES, value
 from tests.kernels.test_turned import SHAPES
 from tests.kernels.test_turned import channels_last as weights_turned
-from wengert.backends.cuda import candidates, follow, margins
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.program import ERROR_FLAG, Program
-from wengert.compiler.groups import storage
 from wengert.compiler.passes import optimize
-from wengert.dtypes import bfloat16, float16, float32, float64, int32, int64
-from wengert.graph import Graph, now
-from wengert.kernels import attention_cuda, convolution_cuda, gemm, prebuilt
+from wengert.compiler.storage import storage
+from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, int64
+from wengert.core.graph import Graph, now
+from wengert.kernels import prebuilt
+from wengert.kernels.attention import cuda as attention_cuda
+from wengert.kernels.convolution import cuda as convolution_cuda
 from wengert.kernels.launch import Device
+from wengert.kernels.matmul import gemm
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.op import picks
+from wengert.plan import candidates, column_partials, dependent_launch
 
 UNIT = 60  # cases of the op suite to a program
 GRAPHS = 10  # random graphs to a program
@@ -113,7 +116,7 @@ def of_norms() -> Iterator[Item]:
             given += [*inputs, cotangent]
             results += wg.vjp(forward, *inputs)[1](cotangent)
         graph, _ = optimize(Graph([x.node for x in given], [x.node for x in results], since))
-        with patch.object(margins, "LARGE", 1):
+        with patch.object(column_partials, "LARGE", 1):
             yield from of_program(Planned(graph))
 
 
@@ -134,7 +137,7 @@ def of_following() -> Iterator[Item]:
         since = now()
         x = wg.Tensor(placeholder((70, 1024), float32, "cuda:0"))
         graph, _ = optimize(Graph([x.node], [function(x).node], since))
-        with patch.object(follow, "LONG", 1):
+        with patch.object(dependent_launch, "LONG", 1):
             yield from of_program(Planned(graph))
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import wengert as wg
 from wengert import cli
+from wengert.core.evaluation import watch
 from wengert.inspect import Profile, table
-from wengert.reference import watch
 
 
 @contextmanager

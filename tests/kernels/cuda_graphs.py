@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from tests.kernels.emulator import Emulator
-from wengert.backends.plan import inlines
-from wengert.compiler.fuse import fuse
-from wengert.compiler.groups import Group, storage
-from wengert.graph import Graph, Node
-from wengert.kernels import opaque
+from wengert.compiler.storage import storage
+from wengert.core.graph import Graph, Node
+from wengert.kernels import c_ops
 from wengert.kernels.cuda import write
-from wengert.kernels.cuda.text import ERROR
+from wengert.kernels.cuda.source import ERROR
+from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import H200, Work, in_turn
-from wengert.kernels.loops import Kernel
-from wengert.kernels.lower import lower
+from wengert.plan.buffers import inlines
+from wengert.plan.fuse import fuse
+from wengert.plan.groups import Group
+from wengert.plan.lower import lower
 
 Array = np.ndarray[Any, Any]
 Writer = Callable[[Kernel], Work]
@@ -28,7 +29,7 @@ class CudaGraph:
 
     def __init__(self, graph: Graph, writer: Writer = lambda kernel: write(kernel, H200)) -> None:
         self.graph = graph
-        self.plan = fuse(graph, inlines, opaque.operands)
+        self.plan = fuse(graph, inlines, c_ops.operands)
         self.works: dict[int, tuple[Work, dict[str, Node]]] = {}
         self.kernels: list[Kernel] = []
         for group in self.plan.groups:

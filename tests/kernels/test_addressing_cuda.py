@@ -11,9 +11,10 @@ import pytest
 
 import wengert as wg
 from tests.kernels.emulator import Emulator, compiler
-from wengert.graph import Node
-from wengert.kernels import addressing_cuda, device_ops
-from wengert.kernels.addressing_cuda import ERROR as ERROR_FLAG
+from wengert.core.graph import Node
+from wengert.kernels import cuda_ops
+from wengert.kernels.gather_scatter import cuda as addressing_cuda
+from wengert.kernels.gather_scatter.cuda import ERROR as ERROR_FLAG
 from wengert.kernels.launch import H200, Work
 from wengert.ops.addressing import ADD_ALONG, GATHER, PUT_ALONG, SCATTER, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.core import data
@@ -23,7 +24,7 @@ from wengert.ops.running import CUMSUM
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 
 RNG = np.random.default_rng(0)
-WORK = partial(device_ops.work, device=H200, results={})
+WORK = partial(cuda_ops.work, device=H200, results={})
 
 
 def numbers(*shape: int, dtype: str = "float32") -> Node:

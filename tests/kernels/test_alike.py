@@ -9,14 +9,15 @@ import pytest
 
 import wengert as wg
 from tests.compiler.random_graphs import random_graph
-from wengert.backends.plan import inlines
-from wengert.compiler.fuse import fuse
-from wengert.compiler.groups import Plan, storage
-from wengert.graph import Graph, Node, now
-from wengert.kernels import alike
-from wengert.kernels.loops import Kernel
-from wengert.kernels.lower import lower
+from wengert.compiler.storage import storage
+from wengert.core.graph import Graph, Node, now
+from wengert.kernels.ir.loops import Kernel
 from wengert.ops.core import placeholder
+from wengert.plan import lowering_cache
+from wengert.plan.buffers import inlines
+from wengert.plan.fuse import fuse
+from wengert.plan.groups import Plan
+from wengert.plan.lower import lower
 
 SHAPE = (4, 6)
 
@@ -37,7 +38,7 @@ def test_equal_layers_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
         lowered.append(args)
         return lower(*args)
 
-    monkeypatch.setattr(alike, "lower", counted)
+    monkeypatch.setattr(lowering_cache, "lower", counted)
 
     def layers(x: Any, *weights: Any) -> list[Any]:
         for weight in weights:
@@ -46,7 +47,7 @@ def test_equal_layers_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     plan, named = planned(layers, 5)
     loops = [group for group in plan.groups if group.reduces]
-    together = alike.Alike()
+    together = lowering_cache.Alike()
     kernels = [together.lower(group, "kernel", plan.inlined, named) for group in loops]
     assert len(loops) == 4 and len(lowered) == 1
     assert kernels == [lower(group, "kernel", plan.inlined, named) for group in loops]
@@ -60,7 +61,7 @@ def test_names_of_one_buffer_are_one() -> None:
     def over(node: Node) -> str:
         return named(group.reads[0].leaf if node in group.stored else node)
 
-    together = alike.Alike()
+    together = lowering_cache.Alike()
     apart, joined = (together.lower(group, "kernel", plan.inlined, names) for names in (named, over))
     assert (len(apart.buffers), len(joined.buffers)) == (3, 2)
     assert joined == lower(group, "kernel", plan.inlined, over)
@@ -78,7 +79,7 @@ def test_names_of_one_buffer_are_one() -> None:
     ],
 )
 def test_what_differs_in_more_than_buffers_is_lowered_by_itself(functions: tuple[Any, Any]) -> None:
-    together = alike.Alike()
+    together = lowering_cache.Alike()
     for function in functions:
         plan, named = planned(lambda x, f=function: [f(x)], 1)
         (group,) = plan.groups
@@ -89,7 +90,7 @@ def test_what_differs_in_more_than_buffers_is_lowered_by_itself(functions: tuple
 
 def test_groups_of_random_graphs_are_lowered_as_by_themselves() -> None:
     """One memory for all of them: what is not alike must not be taken for it."""
-    together, count = alike.Alike(), 0
+    together, count = lowering_cache.Alike(), 0
     for seed in range(60):
         graph, _ = random_graph(seed, 25)
         plan = fuse(graph, inlines, lambda node: node.sources)

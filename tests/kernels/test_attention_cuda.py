@@ -11,16 +11,17 @@ import pytest
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
-from wengert.backends.cuda import candidates, dnn_attention
-from wengert.dtypes import bfloat16, float32, float64
-from wengert.graph import Node
-from wengert.kernels.attention_cuda import backward, forward, outdoes_libraries, parts_of_totals
-from wengert.kernels.attention_form import View, place_for_logarithms, view
+from wengert.backends.cuda import dnn_attention
+from wengert.core.dtypes import bfloat16, float32, float64
+from wengert.core.graph import Node
+from wengert.kernels.attention.cuda import backward, forward, outdoes_libraries, parts_of_totals
+from wengert.kernels.attention.form import View, place_for_logarithms, view
 from wengert.kernels.launch import H200, RTX_2080
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import as_node
 from wengert.ops.movement import matrix_transpose, reshape, swapaxes, take_slice
 from wengert.ops.op import picks
+from wengert.plan import candidates
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
 

@@ -11,13 +11,13 @@ import pytest
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
-from wengert.dtypes import bfloat16, float32, float64, int64, uint16
-from wengert.graph import Node
-from wengert.kernels.convolution_cuda import convolution, outdoes_libraries, tiles, works
-from wengert.kernels.convolution_cuda import work as carried_out
+from wengert.core.dtypes import bfloat16, float32, float64, int64, uint16
+from wengert.core.graph import Node
+from wengert.kernels.convolution.cuda import convolution, outdoes_libraries, tiles, works
+from wengert.kernels.convolution.cuda import work as carried_out
 from wengert.kernels.launch import H200, RTX_2080, Work
-from wengert.kernels.pooling_cuda import Windows, add_along, max_pool, max_pool_back, sum_pool
-from wengert.kernels.product import Epilogue
+from wengert.kernels.matmul.product import Epilogue
+from wengert.kernels.pool.cuda import Windows, add_along, max_pool, max_pool_back, sum_pool
 from wengert.ops.channels_last import CONVOLVE_INPUT_LAST, CONVOLVE_LAST, CONVOLVE_WEIGHT_LAST
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, extent
 from wengert.ops.core import as_node, placeholder

@@ -11,8 +11,8 @@ import pytest
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.test_convolution_cuda import nodes, reference, turned
-from wengert.dtypes import float32
-from wengert.kernels.convolution_cuda import Convolution, Form, convolution, outdoes_libraries, tiles, work
+from wengert.core.dtypes import float32
+from wengert.kernels.convolution.cuda import Convolution, Form, convolution, outdoes_libraries, tiles, work
 from wengert.kernels.launch import H200
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")

@@ -17,13 +17,13 @@ from tests.kernels.emulator import Emulator, compiler
 from tests.ops.suite import identifier
 from wengert.backends.cuda.compile import cubin
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph, now
+from wengert.core.graph import Graph, now
 from wengert.kernels.cuda import signature, write, write_many
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, transposed, vector_width
 from wengert.kernels.cuda.write import launch_shape
+from wengert.kernels.ir.loops import Kernel, Load
+from wengert.kernels.ir.transforms import merge_loops, statements_of
 from wengert.kernels.launch import H200, RTX_2080, Device, Work
-from wengert.kernels.loops import Kernel, Load
-from wengert.kernels.nest import merge_loops, statements_of
 from wengert.ops.core import placeholder
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")

@@ -14,12 +14,13 @@ from tests.kernels.test_attention_cuda import CASES, node_of
 from tests.kernels.test_gemm import product
 from tests.kernels.test_prebuilt import FAMILIES
 from wengert.backends.cuda.compile import cubin
-from wengert.dtypes import bfloat16, float16, float32, float64, int32, uint16
-from wengert.kernels import attention_cuda, prebuilt
-from wengert.kernels.convolution_cuda import Convolution, Form, works
-from wengert.kernels.gemm import candidates, write
+from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, uint16
+from wengert.kernels import prebuilt
+from wengert.kernels.attention import cuda as attention_cuda
+from wengert.kernels.convolution.cuda import Convolution, Form, works
 from wengert.kernels.launch import H200, RTX_2080, Device, Work
-from wengert.kernels.pooling_cuda import Windows, max_pool, max_pool_back, sum_pool
+from wengert.kernels.matmul.gemm import candidates, write
+from wengert.kernels.pool.cuda import Windows, max_pool, max_pool_back, sum_pool
 from wengert.ops.op import picks
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")

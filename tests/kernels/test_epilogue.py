@@ -10,12 +10,12 @@ import pytest
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from tests.kernels.test_gemm import product, values
-from wengert.compiler.index import Index, Loop, variable
-from wengert.dtypes import float32
-from wengert.kernels.epilogue import epilogue
-from wengert.kernels.gemm import Tile, write
+from wengert.core.dtypes import float32
+from wengert.kernels.ir.index import Index, Loop, variable
+from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Store
 from wengert.kernels.launch import RTX_2080
-from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Stage, Store
+from wengert.kernels.matmul.epilogue import epilogue
+from wengert.kernels.matmul.gemm import Tile, write
 
 ROWS, COLUMNS = Loop("i0", 6), Loop("i1", 8)
 HERE = Index(((ROWS, 8), (COLUMNS, 1)))

@@ -1,4 +1,4 @@
-"""The matrix products of kernels/gemm.py without a GPU, run by the emulator: all rungs but wgmma."""
+"""The matrix products of kernels/matmul/gemm.py without a GPU, run by the emulator: all rungs but wgmma."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
-from wengert.dtypes import bfloat16, float16, float32, float64, int32
-from wengert.kernels.gemm import Epilogue, Matrix, Product, Tile, candidates, matmul, write
+from wengert.core.dtypes import bfloat16, float16, float32, float64, int32
 from wengert.kernels.launch import H200, RTX_2080, Work
+from wengert.kernels.matmul.gemm import Epilogue, Matrix, Product, Tile, candidates, matmul, write
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
 

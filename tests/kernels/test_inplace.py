@@ -12,12 +12,12 @@ import wengert as wg
 from tests.kernels.cuda_graphs import CudaGraph, poison
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.test_cuda import KERNELS, graph_of, shapes_of
-from wengert.graph import Node
+from wengert.core.graph import Node
 from wengert.kernels.cuda import write, write_over
 from wengert.kernels.cuda.shapes import Rows, Shape
 from wengert.kernels.cuda.write import joined_buffers
+from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import H200, Work
-from wengert.kernels.loops import Kernel
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")
 

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import wengert  # noqa: F401  every op registers itself
-from wengert.dtypes import (
+from wengert.core.dtypes import (
     ALL,
     COMPLEX,
     FLOATING,

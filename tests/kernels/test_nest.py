@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends.toolchain import compiler
+from wengert.backends.cpu.toolchain import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 

@@ -13,17 +13,17 @@ import pytest
 import wengert as wg
 from tests.kernels.cuda_graphs import Array, CudaGraph
 from tests.kernels.emulator import compiler
-from wengert import devices
 from wengert.backends.cuda.compile import cubin
 from wengert.compiler import align
 from wengert.compiler.passes import optimize
-from wengert.graph import Graph, now
-from wengert.kernels import lower
+from wengert.core import devices
+from wengert.core.graph import Graph, now
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.shapes import Rows
+from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import H200, RTX_2080, Device, Work
-from wengert.kernels.loops import Kernel
 from wengert.ops.core import placeholder
+from wengert.plan import lower
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")
 

@@ -12,10 +12,10 @@ import wengert as wg
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from tests.kernels.test_addressing_cuda import CASES as ADDRESSED
-from wengert.dtypes import ALL, COMPLEX, bfloat16, bool_, float16, float32, float64, int32, int64, uint8, uint64
-from wengert.graph import Node
+from wengert.core.dtypes import ALL, COMPLEX, bfloat16, bool_, float16, float32, float64, int32, int64, uint8, uint64
+from wengert.core.graph import Node
 from wengert.kernels import prebuilt
-from wengert.kernels.cuda.text import ERROR
+from wengert.kernels.cuda.source import ERROR
 from wengert.kernels.launch import H200, RTX_2080, Launch, Work
 from wengert.kernels.space import Access, Space, _divisor, space
 from wengert.ops import elementwise, movement, reduce

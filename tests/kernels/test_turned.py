@@ -12,7 +12,7 @@ from tests.compiler.test_compiled_ops import _reference
 from tests.kernels.cuda_graphs import CudaGraph, poison
 from tests.kernels.emulator import Emulator, compiler
 from wengert.backends.cuda.compile import cubin
-from wengert.graph import Graph, Node, now
+from wengert.core.graph import Graph, Node, now
 from wengert.kernels.cuda import turned_signature, write_turned
 from wengert.kernels.launch import H200
 from wengert.ops.core import placeholder

@@ -13,7 +13,7 @@ import pytest
 
 import wengert as wg
 from wengert.cli import main
-from wengert.errors import ArgumentError
+from wengert.core.errors import ArgumentError
 from wengert.learn import compare
 from wengert.learn.derivatives import cost
 from wengert.learn.derivatives.tour import example

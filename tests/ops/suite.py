@@ -18,7 +18,7 @@ import numpy as np
 
 import wengert as wg
 from tests.ops.case import Case
-from wengert import tree
+from wengert.core import tree
 
 NAMESPACES = ("linalg", "fft")
 LANES = 3
@@ -39,7 +39,7 @@ def identifier(case: Case) -> str:
 
 def public_functions() -> dict[str, Callable[..., Any]]:
     """What users call, by dotted name: the functions of the package, of linalg and of fft."""
-    from wengert import functions
+    from wengert.api import functions
 
     found = {name: getattr(functions, name) for name in functions.__all__}
     for space in NAMESPACES:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ArgumentError, ComputationError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.errors import ArgumentError, ComputationError, DTypeError, OutOfRangeError, ShapeError
 
 
 def _random(*shape: int) -> Any:

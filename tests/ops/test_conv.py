@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.core import data
 

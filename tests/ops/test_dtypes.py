@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.dtypes import ALL, COMPLEX, FLOATING, HALF, INTEGER, NUMERIC, REAL
+from wengert.core.dtypes import ALL, COMPLEX, FLOATING, HALF, INTEGER, NUMERIC, REAL
 
 STANDARD = [dtype for dtype in ALL if dtype not in HALF]
 

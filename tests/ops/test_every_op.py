@@ -17,9 +17,9 @@ import pytest
 import wengert as wg
 from tests.ops import suite
 from tests.ops.case import Case
-from wengert import tree
-from wengert.dtypes import FLOATING
-from wengert.graph import Node
+from wengert.core import tree
+from wengert.core.dtypes import FLOATING
+from wengert.core.graph import Node
 from wengert.ops import Op, registry
 
 CASES = suite.collect()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import AbstractValueError, ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.errors import AbstractValueError, ArgumentError, DTypeError, OutOfRangeError, ShapeError
 
 X = wg.tensor(np.arange(6.0).reshape(2, 3))
 

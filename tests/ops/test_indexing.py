@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import AbstractValueError, AssignmentError, DTypeError, OutOfRangeError, ShapeError
-from wengert.graph import ancestors
+from wengert.core.errors import AbstractValueError, AssignmentError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.graph import ancestors
 
 SHAPE = (4, 3, 5)
 MASK = np.random.default_rng(0).uniform(size=SHAPE) > 0.5

@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 from tests.ops.cases_linalg import invertible, positive
-from wengert.errors import ArgumentError, ComputationError, DTypeError, GradientError, ShapeError
+from wengert.core.errors import ArgumentError, ComputationError, DTypeError, GradientError, ShapeError
 
 SHAPES = [(3, 3), (4, 2), (2, 4), (2, 3, 2), (2, 2, 3), (1, 1), (0, 3, 2), (2, 0), (0, 2)]
 
@@ -307,7 +307,7 @@ def test_einsum_takes_the_cheapest_pair_first() -> None:
 
 
 def _ancestors(y: wg.Tensor) -> list[Any]:
-    from wengert.graph import ancestors
+    from wengert.core.graph import ancestors
 
     return ancestors([y.node])
 

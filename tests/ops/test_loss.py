@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ArgumentError, ComputationError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.errors import ArgumentError, ComputationError, DTypeError, OutOfRangeError, ShapeError
 
 SCORES = wg.tensor(np.random.default_rng(0).standard_normal((3, 4)))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 
 
 def _random(*shape: int) -> Any:

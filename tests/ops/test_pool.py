@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 
 
 def test_a_tie_gives_the_derivative_to_the_first() -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from wengert.autodiff.batching import batch
-from wengert.dtypes import float64
-from wengert.graph import Node
+from wengert.core.dtypes import float64
+from wengert.core.graph import Node
 from wengert.ops import random as ops
 from wengert.ops.core import data, placeholder
-from wengert.runtime.realize import value
+from wengert.runtime.dynamic.realize import value
 
 ONES = 0xFFFFFFFF
 

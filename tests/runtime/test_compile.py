@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import AbstractValueError, ArgumentError, AssignmentError, GradientError
-from wengert.graph import recording
+from wengert.core.errors import AbstractValueError, ArgumentError, AssignmentError, GradientError
+from wengert.core.graph import recording
 
 
 class Counted:

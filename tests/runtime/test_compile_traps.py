@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import AbstractValueError, RecordingError, ShapeError
+from wengert.core.errors import AbstractValueError, RecordingError, ShapeError
 
 ONE = wg.tensor([1.0])
 factor = 2.0

@@ -9,13 +9,23 @@ import pytest
 
 import wengert as wg
 from wengert.ops.core import data
-from wengert.runtime import explain
-from wengert.runtime.profile import profile, shown
+from wengert.runtime.debug import explain
+from wengert.runtime.debug.profile import profile, shown
 from wengert.runtime.program import Interpreter
 
 FEATURES, HIDDEN, CLASSES, BATCH = 5, 7, 3, 4
 PASSES = [
-    *("recorded", "inline", "simplify", "cse", "merge", "turn", "thin", "heads", "factor"),
+    *(
+        "recorded",
+        "inline",
+        "simplify",
+        "cse",
+        "batch_matmul",
+        "transpose_matmul",
+        "gemv_to_reduction",
+        "attention_layout",
+        "factor",
+    ),
     *("simplify 2", "cse 2", "onehot", "layout", "align", "dce", "remat", "fuse"),
 ]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends.recycle import FORGOTTEN_AFTER, LARGE, Recycler, recycler
-from wengert.backends.toolchain import compiler
+from wengert.backends.cpu.recycle import FORGOTTEN_AFTER, LARGE, Recycler, recycler
+from wengert.backends.cpu.toolchain import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 SIDE = 256  # a result of this shape is large

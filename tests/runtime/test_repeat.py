@@ -11,10 +11,10 @@ import pytest
 
 import wengert as wg
 from tests.descent import HOLDS, Descent
-from wengert.backends.blas import blas, single_threaded
-from wengert.backends.repeat import HEAD, ITEMS, Repeat
-from wengert.backends.toolchain import compiler
-from wengert.runtime.steady import Steady
+from wengert.backends.cpu.blas import blas, single_threaded
+from wengert.backends.cpu.replay import HEAD, ITEMS, Repeat
+from wengert.backends.cpu.toolchain import compiler
+from wengert.runtime.static.steady import Steady
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 
@@ -260,7 +260,7 @@ def test_blas_has_its_threads_back_when_the_last_is_done(monkeypatch: pytest.Mon
     found = blas()
     assert found is not None
     counted = found._replace(threads=lambda: counts[-1], set_threads=counts.append)
-    monkeypatch.setattr("wengert.backends.blas.blas", lambda: counted)
+    monkeypatch.setattr("wengert.backends.cpu.blas.blas", lambda: counted)
     inside, done = threading.Event(), threading.Event()
 
     def stay() -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.graph import NO_ATTRS, RELEASED, now
+from wengert.core.graph import NO_ATTRS, RELEASED, now
 from wengert.ops.core import DATA
-from wengert.runtime.results import KEPT, Given, Results, tensors_like
+from wengert.runtime.static.results import KEPT, Given, Results, tensors_like
 
 F32 = np.dtype("float32")
 

@@ -7,8 +7,8 @@ import pytest
 
 import wengert as wg
 from wengert import nn, optim
-from wengert.backends.toolchain import compiler
-from wengert.runtime import tiers
+from wengert.backends.cpu.toolchain import compiler
+from wengert.runtime.dynamic import tiers
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 

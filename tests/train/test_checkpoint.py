@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import FileError
+from wengert.core.errors import FileError
 from wengert.train import Checkpoints, load_checkpoint
 
 pytest.importorskip("safetensors")

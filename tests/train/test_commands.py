@@ -133,26 +133,26 @@ def test_info_tells_what_there_is(capsys):
 
 
 def test_info_tells_what_is_missing(monkeypatch, capsys):
-    from wengert import info
+    from wengert.inspect import installation
 
-    monkeypatch.setattr(info.toolchain, "compiler", lambda: None)
-    monkeypatch.setattr(info, "_version", lambda package: None)
+    monkeypatch.setattr(installation.toolchain, "compiler", lambda: None)
+    monkeypatch.setattr(installation, "_version", lambda package: None)
     text = told(capsys, "info")
     assert "Install gcc or clang" in text and "pip install 'wengert[train]'" in text
 
 
 def test_info_tells_what_a_gpu_would_need(monkeypatch, capsys):
-    from wengert import info
+    from wengert.inspect import installation
 
     def none():
         raise wg.errors.DeviceError("there is no NVIDIA driver here")
 
-    monkeypatch.setattr(info.bindings, "bindings", none)
+    monkeypatch.setattr(installation.bindings, "bindings", none)
     assert "\ncuda         there is no NVIDIA driver here\n" in told(capsys, "info")
-    monkeypatch.setattr(info.bindings, "bindings", lambda: SimpleNamespace(cuDeviceGetCount=lambda: (0, 1)))
-    monkeypatch.setattr(info.compile, "bindings", lambda: SimpleNamespace(nvrtcVersion=lambda: (0, 13, 4)))
-    monkeypatch.setattr(info.blas, "library", lambda: None)
-    monkeypatch.setattr(info.dnn, "library", object)
+    monkeypatch.setattr(installation.bindings, "bindings", lambda: SimpleNamespace(cuDeviceGetCount=lambda: (0, 1)))
+    monkeypatch.setattr(installation.compile, "bindings", lambda: SimpleNamespace(nvrtcVersion=lambda: (0, 13, 4)))
+    monkeypatch.setattr(installation.blas, "library", lambda: None)
+    monkeypatch.setattr(installation.dnn, "library", object)
     text = told(capsys, "info")
     assert "devices      cpu, cuda:0" in text and "cuda         NVRTC 13.4" in text
     assert "cuBLASLt     missing" in text and "cuDNN        found" in text

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ArgumentError, NaNError
+from wengert.core.errors import ArgumentError, NaNError
 from wengert.train import Interrupted, Recipe, Run, load_checkpoint
 from wengert.train.optimizer import rate_factor
 from wengert.train.task import Classification

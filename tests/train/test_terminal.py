@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from wengert.backends import toolchain
+from wengert.backends.cpu import toolchain
 
 COMMAND = [sys.executable, "-m", "wengert.cli", "train", "digits"]
 FIELDS = ("epoch", "loss", "accuracy", "images/s", "ETA", "MB")

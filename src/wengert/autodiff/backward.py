@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from wengert.autodiff.reverse import leaves_of, raise_released, walk
-from wengert.errors import GradientError, ShapeError
-from wengert.graph import RELEASED, Node, recorded_as, recording
+from wengert.core.errors import GradientError, ShapeError
+from wengert.core.graph import RELEASED, Node, recorded_as, recording
 from wengert.ops.core import as_node, cast, literal
 from wengert.ops.movement import broadcast_to
 from wengert.tensor import Tensor, engine

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wengert.errors import GradientError
-from wengert.graph import Node, dependents, recorded_as, recording
+from wengert.core.errors import GradientError
+from wengert.core.graph import Node, dependents, recorded_as, recording
 
 
 def batch(outputs: Sequence[Node], lanes: dict[Node, Node]) -> list[Node | None]:

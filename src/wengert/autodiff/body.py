@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from wengert import tree
 from wengert.autodiff.batching import batch
 from wengert.autodiff.forward import forward, or_zero
 from wengert.autodiff.reverse import reverse
-from wengert.dtypes import FLOATING
-from wengert.errors import GradientError
-from wengert.graph import Graph, Node, now, recorded_as, recording, tracing
+from wengert.core import tree
+from wengert.core.dtypes import FLOATING
+from wengert.core.errors import GradientError
+from wengert.core.graph import Graph, Node, now, recorded_as, recording, tracing
 from wengert.ops.core import as_node, placeholder
 from wengert.ops.movement import broadcast_to
 from wengert.tensor import Tensor

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from wengert import tree
 from wengert.autodiff.numeric import central
 from wengert.autodiff.transforms import jvp, vjp
-from wengert.dtypes import FLOATING, float64
-from wengert.errors import ArgumentError, GradientError
+from wengert.core import tree
+from wengert.core.dtypes import FLOATING, float64
+from wengert.core.errors import ArgumentError, GradientError
 from wengert.ops.core import data
 from wengert.tensor import Tensor
 

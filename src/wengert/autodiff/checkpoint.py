@@ -10,11 +10,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wengert import tree
 from wengert.autodiff import body as bodies
 from wengert.autodiff.forward import forward
 from wengert.autodiff.reverse import reverse
-from wengert.graph import Graph, Node, now, recorded_as, recording
+from wengert.core import tree
+from wengert.core.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.core import again, as_node, variable
 from wengert.ops.op import Op, count_lanes, picks
 from wengert.tensor import Tensor

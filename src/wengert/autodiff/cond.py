@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wengert import tree
 from wengert.autodiff import body as bodies
 from wengert.autodiff.forward import or_zero
-from wengert.dtypes import bool_
-from wengert.errors import ArgumentError, GradientError, ShapeError
-from wengert.graph import Graph, Node, now, recorded_as, recording
+from wengert.core import tree
+from wengert.core.dtypes import bool_
+from wengert.core.errors import ArgumentError, GradientError, ShapeError
+from wengert.core.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.core import as_node, cast
 from wengert.ops.elementwise import where
 from wengert.ops.movement import reshape

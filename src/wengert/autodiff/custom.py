@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wengert import tree
 from wengert.autodiff.forward import or_zero
 from wengert.autodiff.vectorize import vmap
-from wengert.errors import ArgumentError, GradientError, ShapeError
-from wengert.graph import Node, recording
+from wengert.core import tree
+from wengert.core.errors import ArgumentError, GradientError, ShapeError
+from wengert.core.graph import Node, recording
 from wengert.ops.core import as_node, cast
 from wengert.ops.op import Op, count_lanes, each_batched, picks
 from wengert.tensor import Tensor

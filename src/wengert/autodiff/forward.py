@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wengert.autodiff.reverse import differentiable_path, pull_back, reverse
-from wengert.graph import Node, recorded_as, recording
+from wengert.core.graph import Node, recorded_as, recording
 from wengert.ops.core import cast, literal, placeholder
 from wengert.ops.elementwise import add
 from wengert.ops.movement import broadcast_to

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from wengert import tree
-from wengert.construct import tensor
-from wengert.dtypes import COMPLEX, FLOATING, bool_, complex128, float64
-from wengert.errors import ArgumentError, DTypeError, GradientError
-from wengert.graph import Node, ancestors
+from wengert.api.creation import tensor
+from wengert.core import tree
+from wengert.core.dtypes import COMPLEX, FLOATING, bool_, complex128, float64
+from wengert.core.errors import ArgumentError, DTypeError, GradientError
+from wengert.core.graph import Node, ancestors
 from wengert.ops.core import data, variable
 from wengert.tensor import Tensor
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from wengert.errors import GradientError
-from wengert.graph import RELEASED, Node, ancestors, recorded_as, recording, watchers
-from wengert.location import Backward
+from wengert.core.errors import GradientError
+from wengert.core.graph import RELEASED, Node, ancestors, recorded_as, recording, watchers
+from wengert.core.location import Backward
 from wengert.ops.core import VARIABLE, placeholder, variable
 from wengert.ops.elementwise import add
 from wengert.ops.reduce import sum_to

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from wengert import tree
 from wengert.autodiff import body as bodies
 from wengert.autodiff.forward import or_zero, zero_like
-from wengert.errors import ArgumentError, ShapeError
-from wengert.graph import Graph, Node, now, recorded_as, recording
+from wengert.core import tree
+from wengert.core.errors import ArgumentError, ShapeError
+from wengert.core.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.elementwise import add
 from wengert.ops.movement import broadcast_to, moveaxis
 from wengert.ops.op import PACK, Op, count_lanes, picks

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import bool_, float64
-from wengert.errors import ArgumentError, GradientError
-from wengert.graph import Node, dependents, tracing
+from wengert.core.dtypes import bool_, float64
+from wengert.core.errors import ArgumentError, GradientError
+from wengert.core.graph import Node, dependents, tracing
 from wengert.ops.core import placeholder
 from wengert.tensor import Tensor
 

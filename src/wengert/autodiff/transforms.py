@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from wengert import tree
+from wengert.api.creation import tensor
 from wengert.autodiff.batching import batch
 from wengert.autodiff.forward import forward, or_zero
 from wengert.autodiff.reverse import reverse
-from wengert.construct import tensor
-from wengert.dtypes import FLOATING
-from wengert.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from wengert.graph import Node, ancestors, recorded_as, recording
+from wengert.core import tree
+from wengert.core.dtypes import FLOATING
+from wengert.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from wengert.core.graph import Node, ancestors, recorded_as, recording
 from wengert.ops.core import VARIABLE, as_node, cast, data, literal, placeholder, stop_gradient, variable
 from wengert.ops.movement import broadcast_to, moveaxis, reshape
 from wengert.tensor import Tensor

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from wengert import tree
+from wengert.api.creation import tensor
 from wengert.autodiff.batching import batch
-from wengert.construct import tensor
-from wengert.dtypes import int64
-from wengert.errors import ArgumentError, AssignmentError, ShapeError
-from wengert.graph import Node, dependents, recording, tracing
+from wengert.core import tree
+from wengert.core.dtypes import int64
+from wengert.core.errors import ArgumentError, AssignmentError, ShapeError
+from wengert.core.graph import Node, dependents, recording, tracing
 from wengert.ops.core import as_node, data, placeholder
 from wengert.ops.elementwise import add, multiply
 from wengert.ops.movement import broadcast_to, moveaxis, normalize_axis

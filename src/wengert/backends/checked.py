@@ -16,11 +16,11 @@ from zlib import crc32
 
 import numpy as np
 
-from wengert.backends.cpu import Program, Step
-from wengert.compiler.groups import storage
-from wengert.dtypes import FLOATING, HALF, bfloat16, float32, float64
-from wengert.errors import CompilerError
-from wengert.graph import Graph, Node, describe_type
+from wengert.backends.cpu.program import Program, Step
+from wengert.compiler.storage import storage
+from wengert.core.dtypes import FLOATING, HALF, bfloat16, float32, float64
+from wengert.core.errors import CompilerError
+from wengert.core.graph import Graph, Node, describe_type
 from wengert.ops.recorders import Elementwise
 
 Array = np.ndarray[Any, Any]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import HALF
-from wengert.graph import Node
-from wengert.reference import apply, watch
+from wengert.core.dtypes import HALF
+from wengert.core.evaluation import apply, watch
+from wengert.core.graph import Node
 
 _REUSE_FROM = 1 << 14  # elements: below, an allocation is cheaper than asking whether one can be saved
 

@@ -20,7 +20,7 @@ import wengert as wg
 from wengert.bench.cases import OPS, Array, Op
 from wengert.bench.every import EVERY
 from wengert.bench.measure import placed
-from wengert.runtime.compile import Compiled
+from wengert.runtime.static.compile import Compiled
 
 _BY_NAME = {op.name: op for op in (*OPS, *EVERY)}
 

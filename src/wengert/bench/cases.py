@@ -15,7 +15,7 @@ import wengert as wg
 from wengert import models, optim
 from wengert.learn.value.engine import Value
 from wengert.learn.value.nn import MLP as ValueMLP
-from wengert.runtime.compile import Compiled
+from wengert.runtime.static.compile import Compiled
 
 Array = np.ndarray[Any, Any]
 BOTH = ("cpu", "gpu")

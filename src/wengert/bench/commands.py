@@ -12,7 +12,7 @@ from wengert.bench.cases import OPS
 from wengert.bench.every import EVERY
 from wengert.bench.page import page
 from wengert.bench.run import TIME_WAS_UP, machine, measured
-from wengert.errors import ArgumentError
+from wengert.core.errors import ArgumentError
 
 OFTEN = 10.0  # seconds after which what is known is written again
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import wengert as wg
 from wengert.bench.cases import numbers
-from wengert.runtime.compile import Compiled
+from wengert.runtime.static.compile import Compiled
 
 SPANS = 5
 LEAST = 2e-3  # seconds that a span takes

@@ -22,8 +22,8 @@ from wengert.bench.build import build, calls
 from wengert.bench.cases import MODELS, OPS, Model, Op
 from wengert.bench.every import EVERY
 from wengert.bench.measure import Time, ceilings, copied, copies, launch, timed
-from wengert.runtime.compile import Compiled
-from wengert.runtime.explain import flops, size_of
+from wengert.runtime.debug.explain import flops, size_of
+from wengert.runtime.static.compile import Compiled
 
 BUILDING = 0.4  # of the time, at most, goes to compiling before anything is measured
 TIME_WAS_UP = "the time was up"

@@ -14,8 +14,8 @@ from typing import Any
 
 from wengert.compiler.constants import full, is_finite, never_negative_zero, number, widens
 from wengert.compiler.rewrite import Rule, made_by, with_sources
-from wengert.dtypes import COMPLEX, HALF, INEXACT, bool_
-from wengert.graph import Node
+from wengert.core.dtypes import COMPLEX, HALF, INEXACT, bool_
+from wengert.core.graph import Node
 from wengert.ops import elementwise as e
 from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import ALIAS, CAST, STOP_GRADIENT, VARIABLE, cast, literal

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 
 from wengert.compiler.rewrite import made_by, rewrite
-from wengert.dtypes import FLOATING, HALF, int32
-from wengert.graph import Graph, Node, Shape
+from wengert.core.dtypes import FLOATING, HALF, int32
+from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.core import CAST, cast, literal
 from wengert.ops.creation import IOTA, iota

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from wengert.compiler.rewrite import made_by, with_sources
-from wengert.dtypes import COMPLEX, FLOATING, INEXACT, bool_
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import COMPLEX, FLOATING, INEXACT, bool_
+from wengert.core.graph import Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.core import CAST, DATA, LITERAL, data, literal
 from wengert.ops.movement import BROADCAST, CONCAT, FLIP, PERMUTE, PLACE, RESHAPE, SLICE

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from wengert.compiler.rewrite import rewrite, with_sources
-from wengert.graph import Graph, Node
+from wengert.core.graph import Graph, Node
 from wengert.ops import elementwise as e
 from wengert.ops.core import DATA
 from wengert.ops.movement import reshape

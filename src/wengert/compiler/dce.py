@@ -14,7 +14,7 @@ from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.autodiff.cond import COND
 from wengert.autodiff.scan import SCAN
 from wengert.compiler.rewrite import over, spend, with_attrs
-from wengert.graph import Graph, Node
+from wengert.core.graph import Graph, Node
 from wengert.ops.op import PICK
 
 _CARRIES_BODY = frozenset((CHECKPOINT, COND, SCAN))

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from wengert.compiler.materialize import cost
 from wengert.compiler.rewrite import made_by, rewrite
-from wengert.compiler.stored import cost
-from wengert.dtypes import float32, float64
-from wengert.graph import Graph, Node, Shape
+from wengert.core.dtypes import float32, float64
+from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.movement import reshape
 from wengert.ops.reduce import SUM, reduced

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.compiler.rewrite import made_by, rewrite
-from wengert.graph import Graph, Node
+from wengert.core.graph import Graph, Node
 from wengert.ops.op import PICK
 
 

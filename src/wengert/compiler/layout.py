@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.compiler.constants import number
-from wengert.compiler.convolutions import (
+from wengert.compiler.layout_convolution import (
     Folding,
     folding,
     form_round,
@@ -31,10 +31,10 @@ from wengert.compiler.convolutions import (
     taken,
     weight_round,
 )
-from wengert.compiler.pools import largest, takes_in
+from wengert.compiler.layout_pool import largest, takes_in
 from wengert.compiler.rewrite import made_by, opaque, over, scope, spend
-from wengert.dtypes import HALF, float32
-from wengert.graph import Graph, Node, Shape, now, recorded_as
+from wengert.core.dtypes import HALF, float32
+from wengert.core.graph import Graph, Node, Shape, now, recorded_as
 from wengert.ops.addressing import ADD_ALONG
 from wengert.ops.channels_last import (
     CONVOLVE_INPUT_LAST,

@@ -12,8 +12,8 @@ An index out of range raises as before: the first comparison with it checks it.
 from __future__ import annotations
 
 from wengert.compiler.rewrite import Rule, made_by, rewrite
-from wengert.dtypes import FLOATING, int32, int64
-from wengert.graph import Graph, Node, Shape
+from wengert.core.dtypes import FLOATING, int32, int64
+from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.addressing import ADD_ALONG, CHECKED_INDEX, TAKE_ALONG
 from wengert.ops.core import LITERAL, cast, literal

@@ -13,27 +13,27 @@ from time import perf_counter
 from typing import Any
 
 from wengert.compiler.align import align
+from wengert.compiler.attention_layout import attention_layout
+from wengert.compiler.batch_matmul import batch_matmul
 from wengert.compiler.cse import cse
 from wengert.compiler.dce import dce
 from wengert.compiler.factor import factor
-from wengert.compiler.heads import heads
+from wengert.compiler.gemv_to_reduction import gemv_to_reduction
 from wengert.compiler.inline import inline
 from wengert.compiler.layout import layout
-from wengert.compiler.merge import merge
 from wengert.compiler.onehot import onehot
 from wengert.compiler.remat import remat
 from wengert.compiler.rewrite import limited, over, scope, with_attrs
 from wengert.compiler.simplify import simplify
-from wengert.compiler.thin import thin
-from wengert.compiler.turn import turn
+from wengert.compiler.transpose_matmul import transpose_matmul
 from wengert.compiler.verify import verify
-from wengert.graph import Graph, Node
+from wengert.core.graph import Graph, Node
 from wengert.ops.core import TO_DEVICE, to_device
 
 Pass = Callable[[Graph], Graph]
 
 PASSES: tuple[Pass, ...] = (
-    *(inline, simplify, cse, merge, turn, thin, heads, factor),
+    *(inline, simplify, cse, batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),
     *(simplify, cse, onehot, layout, align, dce, remat),
 )
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
@@ -53,7 +53,7 @@ class Report:
     graph: Graph
 
     def __str__(self) -> str:
-        return f"{self.name:<10} {self.before:>6} -> {self.after:<6} {self.rewrites:>6} rewrites {self.seconds:8.4f} s"
+        return f"{self.name:<17} {self.before:>6} -> {self.after:<6} {self.rewrites:>6} rewrites {self.seconds:8.4f} s"
 
 
 def optimize(

@@ -23,14 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from wengert.compiler.groups import REDUCTIONS, storage
-from wengert.compiler.memory import Life, live
-from wengert.compiler.places import MOVEMENT
+from wengert.compiler.liveness import Life, live
+from wengert.compiler.materialize import RECOMPUTE_UP_TO, cost, stored_values, times
 from wengert.compiler.rewrite import over, scope, spend
-from wengert.compiler.stored import RECOMPUTE_UP_TO, cost, stored_values, times
-from wengert.graph import Graph, Node, Shape, recorded_as
+from wengert.compiler.storage import storage
+from wengert.core.graph import Graph, Node, Shape, recorded_as
 from wengert.ops.core import LITERAL, again
+from wengert.ops.movement import MOVEMENT
 from wengert.ops.recorders import Elementwise
+from wengert.ops.reduce import REDUCTIONS
 
 CHEAP = 32  # additions an element: about what it costs to store a value and to read it again
 SMALL = 1 << 16  # bytes: values below are not worth it

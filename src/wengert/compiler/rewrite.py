@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from wengert.errors import CompilerError
-from wengert.graph import Graph, Node, describe_type, now, recorded_as, recording
-from wengert.location import Location
+from wengert.core.errors import CompilerError
+from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording
+from wengert.core.location import Location
 from wengert.ops.core import DATA, LITERAL
 from wengert.ops.op import Op
 

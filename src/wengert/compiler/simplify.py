@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from wengert.compiler.algebra import ALGEBRA, broadcast_by_itself
 from wengert.compiler.constants import fold
-from wengert.compiler.moves import MOVES
+from wengert.compiler.movement import MOVES
 from wengert.compiler.rewrite import Rule, rewrite, scope
-from wengert.graph import Graph, Node
+from wengert.core.graph import Graph, Node
 from wengert.ops.op import Op
 from wengert.ops.recorders import Elementwise
 

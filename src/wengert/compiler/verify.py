@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from wengert.errors import CompilerError, WengertError
-from wengert.graph import RELEASED, Graph, Node, Shape, describe_type, has_array
+from wengert.core.errors import CompilerError, WengertError
+from wengert.core.graph import RELEASED, Graph, Node, Shape, describe_type, has_array
 from wengert.ops import elementwise as e
 from wengert.ops.core import LITERAL, TO_DEVICE
 from wengert.ops.movement import BROADCAST, FLIP, PERMUTE, PLACE, RESHAPE, SLICE

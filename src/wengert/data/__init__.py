@@ -3,6 +3,7 @@
 Everything here works on NumPy arrays; a loader can hand out tensors on a device.
 """
 
+from wengert.api.spelling_hints import module_attribute as _module_attribute
 from wengert.data.augment import Crop, Cutout, Flip, Mixup, Normalize
 from wengert.data.cifar import load_cifar10
 from wengert.data.dataset import ArrayDataset, Dataset
@@ -11,7 +12,6 @@ from wengert.data.loader import DataLoader
 from wengert.data.mnist import load_fashion_mnist, load_mnist
 from wengert.data.sequences import Sequences, Windows
 from wengert.data.tokens import BytePairTokenizer, ByteTokenizer, CharacterTokenizer
-from wengert.habits import module_attribute as _module_attribute
 
 __all__ = [
     "ArrayDataset",

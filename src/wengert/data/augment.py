@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from wengert.core.errors import ArgumentError, ShapeError
 from wengert.data.dataset import Array, Batch
-from wengert.errors import ArgumentError, ShapeError
 
 
 @dataclass(frozen=True)

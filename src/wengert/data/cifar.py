@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from wengert.core.errors import ArgumentError, FileError
 from wengert.data.dataset import Array
 from wengert.data.files import download, find, folder_of, verified
-from wengert.errors import ArgumentError, FileError
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 INSIDE = "cifar-10-batches-bin"

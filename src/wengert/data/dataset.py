@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.errors import ArgumentError, ShapeError
+from wengert.core.errors import ArgumentError, ShapeError
 
 Array = np.ndarray[Any, Any]
 Batch = tuple[Array, ...]

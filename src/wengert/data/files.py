@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from wengert.errors import FileError
+from wengert.core.errors import FileError
 
 CHUNK = 1 << 18
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import wengert as wg
+from wengert.core.errors import ArgumentError, DTypeError
 from wengert.data.dataset import Array, Batch, Dataset
-from wengert.errors import ArgumentError, DTypeError
 
 
 class Task(NamedTuple):

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wengert.core.errors import FileError
 from wengert.data.dataset import Array
 from wengert.data.files import download, find, folder_of, verified
-from wengert.errors import FileError
 
 
 class Published(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.errors import ArgumentError
 from wengert.data.dataset import Array, Batch, Dataset
-from wengert.errors import ArgumentError
 
 IGNORED = -100
 

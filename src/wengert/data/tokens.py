@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.errors import ArgumentError, FileError
 from wengert.data.dataset import Array
-from wengert.errors import ArgumentError, FileError
 
 
 class ByteTokenizer:

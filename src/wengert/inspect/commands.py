@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wengert.errors import ArgumentError
+from wengert.core.errors import ArgumentError
 from wengert.inspect.page import page
 from wengert.inspect.profile import Profile
-from wengert.runtime.compile import Compiled
+from wengert.runtime.static.compile import Compiled
 
 
 def view(target: str, expressions: Sequence[str], out: str | None, opens: bool) -> Path:

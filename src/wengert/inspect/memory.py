@@ -10,9 +10,9 @@ import numpy as np
 
 from wengert import cuda
 from wengert.backends.cuda.driver import opened_names
-from wengert.graph import Node, describe_type
-from wengert.location import describe
-from wengert.runtime.explain import bytes_text, fullest, size_of
+from wengert.core.graph import Node, describe_type
+from wengert.core.location import describe
+from wengert.runtime.debug.explain import bytes_text, fullest, size_of
 
 Holder = tuple[int, str, str]  # bytes, what, the line
 

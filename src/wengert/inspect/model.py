@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from wengert.graph import Node, describe_type, has_array
+from wengert.core.graph import Node, describe_type, has_array
+from wengert.core.location import Backward, Location, line_number, source_line
 from wengert.inspect.recorded import Recorded, evaluate
 from wengert.inspect.summary import summary
 from wengert.inspect.symbols import call_text, local_derivatives
-from wengert.location import Backward, Location, line_number, source_line
 from wengert.ops.core import DATA, PLACEHOLDER, VARIABLE
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from wengert.inspect import model, passes
 from wengert.inspect.recorded import record
-from wengert.runtime.explain import is_compiled
+from wengert.runtime.debug.explain import is_compiled
 from wengert.runtime.program import build
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wengert.graph import Graph, Node, describe_type
+from wengert.core.graph import Graph, Node, describe_type
 from wengert.inspect.modules import Observed
 from wengert.ops.core import LITERAL
-from wengert.runtime.explain import Row, bytes_text, rows, timeline
-from wengert.runtime.profile import described
+from wengert.runtime.debug.explain import Row, bytes_text, rows, timeline
+from wengert.runtime.debug.profile import described
 
 _AT_PEAK = 12  # values named at each step of the memory's timeline
 

@@ -18,21 +18,21 @@ from time import perf_counter
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from wengert.backends.cpu import Program
-from wengert.dtypes import HALF
-from wengert.errors import ArgumentError
-from wengert.graph import Node, describe_type
+from wengert.backends.cpu.program import Program
+from wengert.core.dtypes import HALF
+from wengert.core.errors import ArgumentError
+from wengert.core.evaluation import watch
+from wengert.core.graph import Node, describe_type
+from wengert.core.location import Location, describe
 from wengert.inspect.marks import Marks
 from wengert.inspect.memory import Memory
 from wengert.inspect.modules import Modules
 from wengert.inspect.passes import inside
 from wengert.inspect.table import Row, ceilings, table
-from wengert.location import Location, describe
 from wengert.nn.hooks import calls
-from wengert.reference import watch
-from wengert.runtime.explain import bytes_text, flops, moved_by, size_of
-from wengert.runtime.profile import described, timed_calls
-from wengert.runtime.realize import flush
+from wengert.runtime.debug.explain import bytes_text, flops, moved_by, size_of
+from wengert.runtime.debug.profile import described, timed_calls
+from wengert.runtime.dynamic.realize import flush
 
 PRODUCTS = ("matmul", "convolve", "attention")
 

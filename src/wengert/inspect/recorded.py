@@ -15,24 +15,24 @@ from typing import Any
 
 import numpy as np
 
-from wengert import tree
+from wengert.api.creation import tensor
 from wengert.autodiff.reverse import differentiable_path, walk
-from wengert.construct import tensor
-from wengert.dtypes import FLOATING
-from wengert.errors import ArgumentError, GradientError
-from wengert.graph import RELEASED, Node, ancestors, has_array, now, recorded_as, recording, tracing
+from wengert.core import tree
+from wengert.core.dtypes import FLOATING
+from wengert.core.errors import ArgumentError, GradientError
+from wengert.core.evaluation import apply_here
+from wengert.core.graph import RELEASED, Node, ancestors, has_array, now, recorded_as, recording, tracing
 from wengert.inspect.modules import Observed
 from wengert.nn.hooks import calls
 from wengert.nn.module import Module
 from wengert.ops.core import LITERAL, VARIABLE, literal, variable
 from wengert.ops.movement import broadcast_to
-from wengert.reference import apply_here
-from wengert.runtime.arguments import take_apart
-from wengert.runtime.capture import Captured
-from wengert.runtime.compile import Compiled
+from wengert.runtime.dynamic.realize import flush
 from wengert.runtime.machines import on_host
-from wengert.runtime.realize import flush
-from wengert.runtime.replay import Replay
+from wengert.runtime.static.arguments import take_apart
+from wengert.runtime.static.capture import Captured
+from wengert.runtime.static.compile import Compiled
+from wengert.runtime.static.replay import Replay
 from wengert.tensor import Tensor, engine
 
 Value = Any  # an array, or a tuple of them

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from wengert.autodiff.reverse import pull_back
-from wengert.errors import GradientError
-from wengert.graph import Node, recorded_as
+from wengert.core.errors import GradientError
+from wengert.core.graph import Node, recorded_as
 from wengert.inspect.summary import number
 from wengert.ops.core import LITERAL, placeholder
 from wengert.ops.recorders import Elementwise

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.api.random import normal
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray
-from wengert.dtypes import bfloat16, float32, uint8
-from wengert.random import normal
-from wengert.reference import watch
-from wengert.runtime.compile import compile
+from wengert.core.dtypes import bfloat16, float32, uint8
+from wengert.core.evaluation import watch
 from wengert.runtime.config import config
-from wengert.runtime.explain import bytes_text
+from wengert.runtime.debug.explain import bytes_text
+from wengert.runtime.static.compile import compile
 
 
 @dataclass

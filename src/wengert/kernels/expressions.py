@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import (
+from wengert.core.dtypes import (
     COMPLEX,
     HALF,
     bfloat16,
@@ -37,6 +37,8 @@ from wengert.dtypes import (
     uint32,
     uint64,
 )
+from wengert.kernels.ir.index_map import Guard
+from wengert.kernels.ir.loops import Let
 from wengert.ops.core import CAST, STOP_GRADIENT, TO_DEVICE, VARIABLE
 from wengert.ops.elementwise import nextafter
 from wengert.ops.op import Op
@@ -173,3 +175,16 @@ def _float_literal(number: np.ndarray[Any, Any]) -> str:
         return f"(-__builtin_inf{end}())" if number < 0 else f"__builtin_inf{end}()"
     text = str(number[()])
     return f"({text}{end})" if np.signbit(number) else text + end
+
+
+def let_text(let: Let) -> str:
+    """The expression that a name stands for."""
+    if not let.guards:
+        return let.text
+    return f"({' && '.join(map(guard_text, let.guards))}) ? {let.text} : {c_literal(0, let.dtype)}"
+
+
+def guard_text(guard: Guard) -> str:
+    """A guard as a C condition."""
+    text = f"{guard.index} >= {guard.low} && {guard.index} < {guard.high}"
+    return text if guard.step == 1 else f"{text} && ({guard.index} - {guard.low}) % {guard.step} == 0"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.graph import Node
+from wengert.core.graph import Node
 
 Extent = tuple[int, int, int]
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.compiler.index import strides
-from wengert.graph import Shape
+from wengert.core.graph import Shape
+from wengert.kernels.ir.index import strides
 from wengert.kernels.launch import Struct
 
 AXES = 8  # that a kernel takes

@@ -3,7 +3,7 @@
 A torch `state_dict` loads as it is. Everything here uses only Wengert's public functions, as a user's own layers would.
 """
 
-from wengert.habits import module_attribute as _module_attribute
+from wengert.api.spelling_hints import module_attribute as _module_attribute
 from wengert.nn import init
 from wengert.nn.activation import (
     CELU,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import wengert as wg
-from wengert.random import Generator
+from wengert.api.random import Generator
 
 _GAINS = {
     "linear": 1.0,

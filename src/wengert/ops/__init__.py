@@ -1,10 +1,10 @@
 """The primitives, a family a file, and the compositions over them: functions from nodes to nodes.
 
-Everything here takes and returns Nodes (arrays and numbers beside them are taken as well); `wengert.functions` lifts
-it to Tensors. The registry lists the primitives; the families are in the order of their imports.
+Everything here takes and returns Nodes (arrays and numbers beside them are taken as well); `wengert.api.functions`
+lifts it to Tensors. The registry lists the primitives; the families are in the order of their imports.
 """
 
-from wengert.graph import Node
+from wengert.core.graph import Node
 from wengert.ops import elementwise
 from wengert.ops.linalg import matmul
 from wengert.ops.op import Op, registry

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wengert.dtypes import HALF, INEXACT, default_float, float32
-from wengert.errors import ArgumentError, ShapeError
-from wengert.graph import Node
+from wengert.core.dtypes import HALF, INEXACT, default_float, float32
+from wengert.core.errors import ArgumentError, ShapeError
+from wengert.core.graph import Node
 from wengert.ops.core import as_node, cast, require_floating, stop_gradient
 from wengert.ops.elementwise import (
     absolute,

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import INTEGER, int64
-from wengert.errors import DTypeError, OutOfRangeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import INTEGER, int64
+from wengert.core.errors import DTypeError, OutOfRangeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.broadcasting import broadcast_shapes, with_rank
 from wengert.ops.core import as_node, cast, data, literal, operand
 from wengert.ops.elementwise import equal, where

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import INTEGER, bool_, result_dtype
-from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import INTEGER, bool_, result_dtype
+from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import as_node, cast, data, operands, require_floating, stop_gradient
 from wengert.ops.elementwise import equal, exp, greater_equal, isfinite, where

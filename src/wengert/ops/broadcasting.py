@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wengert.errors import ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.errors import ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.movement import reshape
 
 _broadcasts: dict[tuple[Shape, Shape], Shape] = {}

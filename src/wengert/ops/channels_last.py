@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.dtypes import int32, int64, uint16
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import int32, int64, uint16
+from wengert.core.graph import Node, Shape
 from wengert.ops.addressing import ADD_ALONG, zeros
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.core import cast

@@ -11,9 +11,9 @@ from functools import reduce
 from itertools import combinations, pairwise
 from typing import Any
 
-from wengert.dtypes import result_dtype
-from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import result_dtype
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.elementwise import conj, multiply
 from wengert.ops.linalg import matmul

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wengert.dtypes import result_dtype
-from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import result_dtype
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, Pairs, extent
 from wengert.ops.core import cast, operands, require_floating
 from wengert.ops.movement import reshape

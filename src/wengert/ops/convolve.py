@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from wengert.graph import Node, Shape
+from wengert.core.graph import Node, Shape
 from wengert.ops.movement import moveaxis, reshape
 from wengert.ops.op import Op
 

@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import ALL, COMPLEX, INEXACT, as_dtype, bool_, default_float, is_floating, promote, scalar_dtype
-from wengert.errors import ComputationError, DTypeError
-from wengert.graph import NO_ATTRS, Node, Shape, recording
-from wengert.location import here
+from wengert.core.dtypes import (
+    ALL,
+    COMPLEX,
+    INEXACT,
+    as_dtype,
+    bool_,
+    default_float,
+    is_floating,
+    promote,
+    scalar_dtype,
+)
+from wengert.core.errors import ComputationError, DTypeError
+from wengert.core.graph import NO_ATTRS, Node, Shape, recording
+from wengert.core.location import here
 from wengert.ops.op import Op
 
 

@@ -1,6 +1,6 @@
 """Creation: values from nothing. Constants are a literal and a broadcast, which cost nothing; ramps are `iota` scaled.
 
-Every function takes `dtype` and `device`; `wengert.functions` adds `requires_grad`. Numbers come out as NumPy's do.
+Every function takes `dtype` and `device`; `wengert.api.functions` adds `requires_grad`. Numbers come out as NumPy's do.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert import devices
-from wengert.dtypes import (
+from wengert.core import devices
+from wengert.core.dtypes import (
     COMPLEX,
     HALF,
     INTEGER,
@@ -26,8 +26,8 @@ from wengert.dtypes import (
     int64,
     scalar_dtype,
 )
-from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import as_node, cast, literal, operands, to_device
 from wengert.ops.elementwise import equal, floor, greater_equal, less, where

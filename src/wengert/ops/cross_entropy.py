@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import INTEGER, int64, is_floating
-from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import INTEGER, int64, is_floating
+from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.activation import log_softmax
 from wengert.ops.core import as_node, cast, require_floating
 from wengert.ops.creation import full

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, HALF, float32, real_of
-from wengert.errors import ArgumentError, GradientError
-from wengert.graph import Node
+from wengert.core.dtypes import COMPLEX, HALF, float32, real_of
+from wengert.core.errors import ArgumentError, GradientError
+from wengert.core.graph import Node
 from wengert.ops.broadcasting import broadcast
 from wengert.ops.contract import diagonal
 from wengert.ops.core import as_node, cast, operand, stop_gradient

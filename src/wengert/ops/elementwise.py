@@ -9,9 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import ALL, COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, bool_, default_int, promote, real_of
-from wengert.errors import ArgumentError, DTypeError
-from wengert.graph import Node, recording
+from wengert.core.dtypes import (
+    ALL,
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    INTEGER,
+    NUMERIC,
+    REAL,
+    bool_,
+    default_int,
+    promote,
+    real_of,
+)
+from wengert.core.errors import ArgumentError, DTypeError
+from wengert.core.graph import Node, recording
 from wengert.ops.core import LITERAL, Argument, as_node, cast, literal, operand, operands
 from wengert.ops.op import Op, at_precision
 from wengert.ops.recorders import Binary, Elementwise, Unary, add, negative, weigh, weigh_arrays, wrapping

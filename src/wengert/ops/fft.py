@@ -11,9 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, FLOATING, INEXACT, as_dtype, complex64, complex128, default_float, float64, real_of
-from wengert.errors import ArgumentError, DTypeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import (
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    as_dtype,
+    complex64,
+    complex128,
+    default_float,
+    float64,
+    real_of,
+)
+from wengert.core.errors import ArgumentError, DTypeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, data
 from wengert.ops.creation import check_device
 from wengert.ops.elementwise import conj

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import as_dtype, bool_, int64
-from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import as_dtype, bool_, int64
+from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.addressing import (
     ADD_ALONG,
     GATHER,

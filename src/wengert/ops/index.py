@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import INTEGER, bool_
-from wengert.errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError
-from wengert.graph import Node, Shape, recording
-from wengert.location import here
+from wengert.core.dtypes import INTEGER, bool_
+from wengert.core.errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.graph import Node, Shape, recording
+from wengert.core.location import here
 from wengert.ops.addressing import GATHER, SCATTER, check_range, put_slice, values_for
 from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import as_node, data

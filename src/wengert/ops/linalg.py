@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.dtypes import INEXACT, default_float, promote, real_of
-from wengert.errors import DTypeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import INEXACT, default_float, promote, real_of
+from wengert.core.errors import DTypeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.broadcasting import broadcast, with_rank
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.creation import eye, tril, triu

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wengert.dtypes import is_floating, result_dtype
-from wengert.errors import ArgumentError, ShapeError
-from wengert.graph import Node
+from wengert.core.dtypes import is_floating, result_dtype
+from wengert.core.errors import ArgumentError, ShapeError
+from wengert.core.graph import Node
 from wengert.ops.activation import logsigmoid
 from wengert.ops.core import as_node, cast, operands, require_floating, stop_gradient
 from wengert.ops.elementwise import absolute, clip, equal, exp, less, log, log1p, square, where

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import result_dtype
-from wengert.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import result_dtype
+from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.op import Op, behind_lanes, each_batched
 
@@ -341,3 +341,6 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[Node, ...]:
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "unstack")
     return tuple(squeeze(slice_axis(x, at, i, i + 1), axis=at) for i in range(x.shape[at]))
+
+
+MOVEMENT = frozenset(("reshape", "permute_dims", "broadcast_to", "slice", "place", "flip"))

@@ -2,7 +2,7 @@
 
 Statistics are computed in float32 where the values are of half precision (a square overflows float16 beyond 256), and
 the result is rounded once to the values' dtype. Batch norm and instance norm also give the new running statistics;
-the public functions, in `wengert.stateful`, assign them.
+the public functions, in `wengert.api.stateful`, assign them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import HALF, float32, result_dtype
-from wengert.errors import ArgumentError, ShapeError
-from wengert.graph import Node
+from wengert.core.dtypes import HALF, float32, result_dtype
+from wengert.core.errors import ArgumentError, ShapeError
+from wengert.core.graph import Node
 from wengert.ops.core import as_node, cast, operands, require_floating
 from wengert.ops.elementwise import clip, reciprocal, sqrt, square
 from wengert.ops.movement import as_shape, moveaxis, normalize_axis, reshape

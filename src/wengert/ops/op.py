@@ -25,10 +25,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, HALF, INEXACT, float32, float64
-from wengert.errors import DeviceError
-from wengert.graph import Node, recording
-from wengert.location import here
+from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
+from wengert.core.errors import DeviceError
+from wengert.core.graph import Node, recording
+from wengert.core.location import here
 
 registry: dict[str, Op] = {}
 Template = str | dict[str, str] | None

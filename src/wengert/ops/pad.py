@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wengert.dtypes import bool_
-from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.graph import Node
+from wengert.core.dtypes import bool_
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.graph import Node
 from wengert.ops.core import as_node, cast, literal, operand
 from wengert.ops.elementwise import where
 from wengert.ops.movement import broadcast_to, concat, flip, place, slice_axis, take_slice

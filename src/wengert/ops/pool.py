@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import REAL
-from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import REAL
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.conv import per_axis
 from wengert.ops.convolve import Pairs, extent
 from wengert.ops.core import as_node, data, require_floating

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import float32, float64, int64, uint32, uint64
-from wengert.errors import DTypeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import float32, float64, int64, uint32, uint64
+from wengert.core.errors import DTypeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.broadcasting import broadcast, with_rank
 from wengert.ops.core import cast, literal, operand

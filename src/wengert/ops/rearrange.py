@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert.errors import AbstractValueError, ArgumentError, DTypeError, ShapeError
-from wengert.graph import Node
+from wengert.core.errors import AbstractValueError, ArgumentError, DTypeError, ShapeError
+from wengert.core.graph import Node
 from wengert.ops.addressing import GATHER
 from wengert.ops.core import as_node, data
 from wengert.ops.movement import (

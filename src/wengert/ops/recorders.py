@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, bool_, promote
-from wengert.errors import DTypeError, GradientError
-from wengert.graph import NO_ATTRS, Node, recording
-from wengert.location import here
+from wengert.core.dtypes import COMPLEX, bool_, promote
+from wengert.core.errors import DTypeError, GradientError
+from wengert.core.graph import NO_ATTRS, Node, recording
+from wengert.core.location import here
 from wengert.ops.broadcasting import broadcast, broadcast_shapes, with_rank
 from wengert.ops.core import cast, operand, operands
 from wengert.ops.op import Op, Precision, Template, at_precision, common_device

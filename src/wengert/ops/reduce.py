@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, HALF, INEXACT, SIGNED, as_dtype, bool_, default_float, float32, int64, uint64
-from wengert.errors import DTypeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import COMPLEX, HALF, INEXACT, SIGNED, as_dtype, bool_, default_float, float32, int64, uint64
+from wengert.core.errors import DTypeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, stop_gradient
 from wengert.ops.elementwise import absolute, add, equal, exp, isfinite, log, not_equal, sqrt, square, where
 from wengert.ops.movement import broadcast_to, concat, normalize_axes, normalize_axis, reshape, slice_axis
@@ -324,3 +324,11 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     shift = where(isfinite(top), top, 0)
     total = log(SUM(exp(x - shift), axes=axes, keepdims=True))
     return reshape(add(total, shift), reduced(x.shape, axes, keepdims))
+
+
+REDUCTIONS = frozenset(("sum", "max", "min", "prod", "all", "any", "argmax", "argmin"))
+
+
+def reduced_axes(node: Node) -> tuple[int, ...]:
+    """The axes a reduction reduces."""
+    return node.attrs["axes"] if "axes" in node.attrs else (node.attrs["axis"],)

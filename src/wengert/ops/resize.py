@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.graph import Node, Shape
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.graph import Node, Shape
 from wengert.ops.conv import per_axis
 from wengert.ops.core import as_node, data, require_floating
 from wengert.ops.gather import take

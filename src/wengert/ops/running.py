@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, INEXACT, bool_, default_float, int64
-from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.graph import Node
+from wengert.core.dtypes import COMPLEX, INEXACT, bool_, default_float, int64
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.graph import Node
 from wengert.ops.addressing import TAKE_ALONG
 from wengert.ops.core import as_node, cast, literal, operand
 from wengert.ops.elementwise import logaddexp, multiply, not_equal

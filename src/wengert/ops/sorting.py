@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, INEXACT, default_float, float64, int64, promote
-from wengert.errors import ArgumentError, DTypeError, ShapeError
-from wengert.graph import Node
+from wengert.core.dtypes import COMPLEX, INEXACT, default_float, float64, int64, promote
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.core.graph import Node
 from wengert.ops.addressing import GATHER, TAKE_ALONG, as_index
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.elementwise import floor, isnan, minimum, where

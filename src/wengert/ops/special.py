@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import float64
-from wengert.errors import ArgumentError, DTypeError
-from wengert.graph import Node
+from wengert.core.dtypes import float64
+from wengert.core.errors import ArgumentError, DTypeError
+from wengert.core.graph import Node
 from wengert.ops.core import as_node, cast
 from wengert.ops.elementwise import SMOOTH_REAL, exp, square, weigh
 from wengert.ops.op import Op

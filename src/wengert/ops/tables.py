@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import COMPLEX, FLOATING, INTEGER, NUMERIC, bool_, default_float, default_int
+from wengert.core.dtypes import COMPLEX, FLOATING, INTEGER, NUMERIC, bool_, default_float, default_int
 
 Table = dict[np.dtype[Any], tuple[np.dtype[Any], np.dtype[Any]]]
 

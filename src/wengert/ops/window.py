@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert.dtypes import int64
-from wengert.graph import Node, Shape
+from wengert.core.dtypes import int64
+from wengert.core.graph import Node, Shape
 from wengert.ops.addressing import ADD_ALONG, TAKE_ALONG, zeros
 from wengert.ops.convolve import Pairs, extent, windows_of
 from wengert.ops.movement import place, reshape

@@ -3,7 +3,7 @@
 PyTorch's names, arguments and numbers. Everything that changes while training is a tensor that a step assigns.
 """
 
-from wengert.habits import module_attribute as _module_attribute
+from wengert.api.spelling_hints import module_attribute as _module_attribute
 from wengert.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from wengert.optim.adaptive import Adadelta, Adagrad, RMSprop
 from wengert.optim.average import ExponentialMovingAverage

@@ -8,7 +8,7 @@ from typing import Any
 
 import wengert as wg
 from wengert import Tensor
-from wengert.errors import ArgumentError, AssignmentError, ShapeError
+from wengert.core.errors import ArgumentError, AssignmentError, ShapeError
 from wengert.optim.optimizer import working_dtype
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from wengert.errors import ArgumentError
+from wengert.core.errors import ArgumentError
 from wengert.optim.optimizer import Optimizer
 from wengert.optim.plateau import ReduceLROnPlateau
 from wengert.optim.schedule import LRScheduler

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import wengert as wg
 from wengert import Tensor
-from wengert.errors import ArgumentError, GradientError
+from wengert.core.errors import ArgumentError, GradientError
 from wengert.optim.optimizer import working_dtype
 
 

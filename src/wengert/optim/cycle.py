@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from wengert.errors import ArgumentError
+from wengert.core.errors import ArgumentError
 from wengert.optim.groups import ParameterGroup
 from wengert.optim.optimizer import Optimizer
 from wengert.optim.schedule import LRScheduler, checked, one_each

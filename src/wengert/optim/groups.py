@@ -16,7 +16,7 @@ import numpy as np
 
 import wengert as wg
 from wengert import Tensor
-from wengert.errors import ArgumentError, DTypeError
+from wengert.core.errors import ArgumentError, DTypeError
 
 # Keys a group may have beside its optimizer's options: what schedules and people write into it.
 NOTES = ("initial_lr", "name", "param_names")

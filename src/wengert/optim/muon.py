@@ -8,7 +8,7 @@ from typing import Any
 
 import wengert as wg
 from wengert import Tensor
-from wengert.errors import ArgumentError, ShapeError
+from wengert.core.errors import ArgumentError, ShapeError
 from wengert.optim.groups import ParameterGroup
 from wengert.optim.optimizer import Optimizer, zeros_for
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import wengert as wg
 from wengert import Tensor
-from wengert.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from wengert.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from wengert.optim.groups import NOTES, ParameterGroup, StepCounts, unknown_option
 
 _FLOATING = (wg.float16, wg.bfloat16, wg.float32, wg.float64)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from wengert.errors import ArgumentError
+from wengert.core.errors import ArgumentError
 from wengert.optim.optimizer import Optimizer
 from wengert.optim.schedule import LRScheduler, one_each
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import wengert as wg
 from wengert import Tensor
-from wengert.errors import ArgumentError, GradientError
+from wengert.core.errors import ArgumentError, GradientError
 from wengert.optim.groups import put
 from wengert.optim.optimizer import Optimizer, working_dtype
 

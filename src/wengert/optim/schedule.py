@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from wengert.errors import ArgumentError, DTypeError
+from wengert.core.errors import ArgumentError, DTypeError
 from wengert.optim.groups import ParameterGroup
 from wengert.optim.optimizer import Optimizer
 

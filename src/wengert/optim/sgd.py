@@ -7,7 +7,7 @@ from typing import Any
 
 import wengert as wg
 from wengert import Tensor
-from wengert.errors import ArgumentError
+from wengert.core.errors import ArgumentError
 from wengert.optim.groups import ParameterGroup
 from wengert.optim.optimizer import Optimizer, descent, zeros_for
 

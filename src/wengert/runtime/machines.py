@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from wengert import devices
-from wengert.backends import draws
 from wengert.backends import numpy as reference
-from wengert.backends.recycle import is_sole_base
-from wengert.errors import DeviceError
-from wengert.graph import Graph, Node
+from wengert.backends.cpu import draws
+from wengert.backends.cpu.recycle import is_sole_base
+from wengert.core import devices
+from wengert.core.errors import DeviceError
+from wengert.core.graph import Graph, Node
 from wengert.ops import random
 from wengert.runtime.config import config
 

@@ -17,11 +17,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wengert.backends import cpu, toolchain
-from wengert.backends.cpu import NOTHING
+from wengert.backends.cpu import program as cpu
+from wengert.backends.cpu import toolchain
+from wengert.backends.cpu.program import NOTHING
 from wengert.compiler.passes import Report, optimize
-from wengert.graph import Graph, Node
-from wengert.reference import apply_here, watch
+from wengert.core.evaluation import apply_here, watch
+from wengert.core.graph import Graph, Node
 from wengert.runtime.config import config
 from wengert.runtime.machines import moved, on_gpu, on_host
 
@@ -102,7 +103,7 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Pro
     )
     if not config.check:
         return unchecked(optimized, reports, pairs, tuning)
-    from wengert.runtime.checking import CheckedProgram, checked_on_gpu  # which need what records, and so this
+    from wengert.runtime.debug.checking import CheckedProgram, checked_on_gpu  # which need what records, and so this
 
     if on_cuda:
         program: Program = checked_on_gpu()(graph, optimized, reports, pairs, captures=False, tf32=config.tf32)

@@ -1,6 +1,6 @@
 """Training as a whole: recipes, runs with checkpoints and logs, what the command `wengert train` does."""
 
-from wengert.habits import module_attribute as _module_attribute
+from wengert.api.spelling_hints import module_attribute as _module_attribute
 from wengert.train.checkpoint import Checkpoints, load_checkpoint
 from wengert.train.recipe import Recipe
 from wengert.train.run import Interrupted, Run

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import wengert as wg
-from wengert.errors import FileError
+from wengert.core.errors import FileError
 
 KIND = "wengert training"
 VERSION = 1

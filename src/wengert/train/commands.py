@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import wengert as wg
-from wengert.errors import ArgumentError
+from wengert.core.errors import ArgumentError
 from wengert.train import recipe as recipes
 from wengert.train.checkpoint import load_checkpoint, located
 from wengert.train.progress import shown

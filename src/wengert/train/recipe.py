@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
-from wengert.errors import ArgumentError, FileError
+from wengert.core.errors import ArgumentError, FileError
 
 RECIPES = Path(__file__).parent / "recipes"
 DTYPES = ("float32", "float64", "bfloat16", "float16")

@@ -18,8 +18,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import wengert as wg
+from wengert.core.errors import ArgumentError, ComputationError, NaNError, OutOfRangeError
 from wengert.data import DataLoader, Dataset
-from wengert.errors import ArgumentError, ComputationError, NaNError, OutOfRangeError
 from wengert.train import progress
 from wengert.train.checkpoint import Checkpoints
 from wengert.train.log import Log

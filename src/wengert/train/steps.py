@@ -13,7 +13,7 @@ from typing import Any
 
 import wengert as wg
 from wengert import nn, optim
-from wengert.errors import ShapeError
+from wengert.core.errors import ShapeError
 from wengert.train.task import Objective
 
 HALVES = {"bfloat16": wg.bfloat16, "float16": wg.float16}

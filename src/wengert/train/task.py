@@ -20,9 +20,9 @@ import numpy as np
 import wengert as wg
 from wengert import data as wgdata
 from wengert import models, nn
+from wengert.core.errors import ArgumentError, DTypeError, FileError
 from wengert.data.dataset import Array, Transform
 from wengert.data.tokens import Tokenizer, from_description
-from wengert.errors import ArgumentError, DTypeError, FileError
 from wengert.train.recipe import Recipe, known_names, one_of, unknown
 
 Objective = Callable[..., dict[str, wg.Tensor]]

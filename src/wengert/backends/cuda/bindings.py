@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from wengert.errors import CudaError, DeviceError, OutOfMemoryError
+from wengert.core.errors import CudaError, DeviceError, OutOfMemoryError
 
 _BY_KERNELS = tuple(
     f"CUDA_ERROR_{name}" for name in ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "LAUNCH_FAILED", "ILLEGAL_INSTRUCTION")

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.cuda.finishes import ARGUMENT, BIAS, GELU, SLOPE
-from wengert.dtypes import bfloat16, float16, float32, float64
-from wengert.errors import CudaError
-from wengert.kernels.opaque import Product
+from wengert.core.dtypes import bfloat16, float16, float32, float64
+from wengert.core.errors import CudaError
+from wengert.kernels.c_ops import Product
+from wengert.plan.library_epilogue import ARGUMENT, BIAS, GELU, SLOPE
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in
 SUGGESTED = 8  # algorithms that the heuristic is asked for

@@ -12,13 +12,13 @@ from itertools import groupby
 from typing import Any
 
 from wengert.backends.checked import Memory, difference, has_reference, references, wrong
-from wengert.backends.cuda.candidates import Step
 from wengert.backends.cuda.memory import DeviceArray, download
 from wengert.backends.cuda.program import Program
-from wengert.backends.cuda.stretch import Call, VendorCall, name_of
-from wengert.compiler.groups import storage
-from wengert.errors import CudaError
-from wengert.graph import Node, describe_type
+from wengert.backends.cuda.segment import Call, VendorCall, name_of
+from wengert.compiler.storage import storage
+from wengert.core.errors import CudaError
+from wengert.core.graph import Node, describe_type
+from wengert.plan.candidates import Step
 
 TF32 = 2.0**-9  # what rounding both operands of a product to 10 bits may make of it
 

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from wengert.backends.cpu.toolchain import cache_folder
 from wengert.backends.cuda import blas, dnn
 from wengert.backends.cuda.compile import headers
-from wengert.backends.toolchain import cache_folder
 
 
 class Choice(NamedTuple):

@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from wengert.backends.toolchain import KERNELS, cache_folder, trim
-from wengert.errors import CompilerError, DeviceError
+from wengert.backends.cpu.toolchain import KERNELS, cache_folder, trim
+from wengert.core.errors import CompilerError, DeviceError
 
 THREADS = os.cpu_count() or 1
 _DIGEST = 32  # bytes

@@ -20,8 +20,8 @@ import numpy as np
 
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import Block, DeviceArray, check_indices, transfers, upload
-from wengert.graph import Shape
-from wengert.reference import watch
+from wengert.core.evaluation import watch
+from wengert.core.graph import Shape
 
 Array = np.ndarray[Any, Any]
 UNDER_WAY = 8  # copies to a device at most; one more waits for the oldest

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from wengert.backends.cpu.toolchain import cache_folder
 from wengert.backends.cuda.compile import keep, kept
-from wengert.backends.cuda.dnn_finishes import Steps
 from wengert.backends.cuda.driver import opened
-from wengert.backends.toolchain import cache_folder
-from wengert.dtypes import HALF, bfloat16, float16, float32, float64
-from wengert.graph import Node
-from wengert.kernels.convolution_form import shapes_of
+from wengert.core.dtypes import HALF, bfloat16, float16, float32, float64
+from wengert.core.graph import Node
+from wengert.kernels.convolution.form import shapes_of
+from wengert.plan.convolution_epilogue import Steps
 
 RANKED = 8  # plans of the heuristic's that are looked at
 CHANNELS = 256  # as many as the large tile is wide

@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from wengert.backends.cuda.dnn import NAMES, handle, library
-from wengert.graph import Node
-from wengert.kernels.attention_form import Layout, Sizes, View, attention
-from wengert.kernels.product import HALVES
+from wengert.core.graph import Node
+from wengert.kernels.attention.form import Layout, Sizes, View, attention
+from wengert.kernels.matmul.product import HALVES
 
 ATTENTIONS = ("attention", "attention_backward")
 _OPERANDS = ("query", "key", "value", "g")

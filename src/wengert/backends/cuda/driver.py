@@ -21,9 +21,9 @@ import numpy as np
 
 from wengert.backends.cuda.bindings import bindings, check, count
 from wengert.backends.cuda.compile import compiled
-from wengert.backends.cuda.fills import filled_by_kernels
+from wengert.backends.cuda.memset_kernels import filled_by_kernels
 from wengert.backends.cuda.stream import Arguments, Following, Mark, Recording
-from wengert.errors import DeviceError
+from wengert.core.errors import DeviceError
 from wengert.kernels.launch import Device, Launch, TensorMap
 
 RESERVED = 1 << 38  # addresses for the arena: far more than any GPU has memory

@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.checked import difference, reference_of, wrong
-from wengert.backends.cuda.alone import Alone
 from wengert.backends.cuda.checked import Checked
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
-from wengert.errors import CompilerError, CudaError
-from wengert.graph import Graph, Node, describe_type, now, recorded_as, recording
+from wengert.backends.cuda.single_op import Alone
+from wengert.core.errors import CompilerError, CudaError
+from wengert.core.evaluation import check_nans, watch
+from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording
 from wengert.kernels import prebuilt
 from wengert.kernels.launch import Launch
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
 from wengert.ops.movement import RESHAPE
 from wengert.ops.op import pick
-from wengert.reference import check_nans, watch
 
 BOUND = 4096  # of what carries out nodes, kept for the next; the one not used for longest goes first
 _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))

@@ -18,32 +18,33 @@ from weakref import ref
 
 import numpy as np
 
-from wengert.backends.cuda import told
-from wengert.backends.cuda.arena import laid_out
-from wengert.backends.cuda.candidates import Candidates, Step, is_finished, is_hosted, was_timed
-from wengert.backends.cuda.dnn_finishes import convolution_finishes
+from wengert.backends.cuda import report
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.finishes import How, finishes, with_operands_first
-from wengert.backends.cuda.follow import follow
-from wengert.backends.cuda.graphs import counted_on, device_of, on_host_alone, with_own_outputs
-from wengert.backends.cuda.margins import with_margins
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
-from wengert.backends.cuda.repeat import Fresh, Repeat
-from wengert.backends.cuda.stretch import ERROR_FLAG, Call, Stretch, VendorCall
-from wengert.backends.cuda.together import together
-from wengert.backends.cuda.totals import with_totals
+from wengert.backends.cuda.replay import Fresh, Repeat
+from wengert.backends.cuda.segment import ERROR_FLAG, Call, Stretch, VendorCall
 from wengert.backends.cuda.tuning import tune
-from wengert.backends.plan import buffers, inlines, picks
-from wengert.compiler.donate import donations
-from wengert.compiler.fuse import fuse
-from wengert.compiler.groups import Plan, storage
 from wengert.compiler.passes import Report
-from wengert.compiler.schedule import schedule
-from wengert.graph import Graph, Node, Shape
-from wengert.kernels import device_ops
+from wengert.compiler.storage import storage
+from wengert.core.evaluation import apply_here, watch
+from wengert.core.graph import Graph, Node, Shape
+from wengert.core.location import describe
+from wengert.kernels import cuda_ops
 from wengert.kernels.launch import TensorMap
-from wengert.location import describe
-from wengert.reference import apply_here, watch
+from wengert.plan.arena import laid_out
+from wengert.plan.attention_partials import with_totals
+from wengert.plan.buffers import buffers, inlines, picks
+from wengert.plan.candidates import Candidates, Step, is_finished, is_hosted, was_timed
+from wengert.plan.column_partials import with_margins
+from wengert.plan.convolution_epilogue import convolution_finishes
+from wengert.plan.dependent_launch import follow
+from wengert.plan.donation import donations
+from wengert.plan.fuse import fuse
+from wengert.plan.groups import Plan
+from wengert.plan.horizontal_fusion import together
+from wengert.plan.host_outputs import counted_on, device_of, on_host_alone, with_own_outputs
+from wengert.plan.library_epilogue import How, finishes, with_operands_first
+from wengert.plan.schedule import schedule
 
 NOTHING: Mapping[int, Any] = {}
 CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place
@@ -119,7 +120,7 @@ class Program:
         order = schedule(self.graph, self.plan.groups, nodes, self._hosted_groups())
         self.plan = self.plan._replace(groups=order)
         last = max(self._hosted_groups(), default=-1)
-        return donations(self.graph, self.plan, nodes, last, device_ops.OVERWRITING)
+        return donations(self.graph, self.plan, nodes, last, cuda_ops.OVERWRITING)
 
     def _hosted_groups(self) -> list[int]:
         """The groups that the host computes: they may fail, and what was overwritten before would be lost."""
@@ -135,7 +136,7 @@ class Program:
 
     def _absorbs(self, node: Node) -> bool:
         """Whether the op after a node may be part of its kernel."""
-        return device_ops.absorbs(node, self.figures) or node in self.finishes
+        return cuda_ops.absorbs(node, self.figures) or node in self.finishes
 
     # --- launches -------------------------------------------------------------------------------------------------
 
@@ -205,15 +206,15 @@ class Program:
 
     def described(self) -> str:
         """What is launched, in order: how each launch's shape was worked out, which library or host op takes part."""
-        return told.described(self)
+        return report.described(self)
 
     def text_of(self, number: int) -> str:
         """The CUDA C++ of a step, each kernel after how its launch's shape was worked out."""
-        return told.text_of(self.steps[number])
+        return report.text_of(self.steps[number])
 
     def tuning(self) -> str:
         """Which candidates won: the time of each, against what would have run untimed."""
-        return told.tuning(self)
+        return report.tuning(self)
 
     # --- running --------------------------------------------------------------------------------------------------
 
@@ -410,7 +411,7 @@ class _Stretch(NamedTuple):
 
 def _read_by(node: Node, is_hosted: Callable[[Node], bool]) -> Sequence[Node]:
     """What an op reads from memory, but for what finishes it."""
-    return node.sources if is_hosted(node) else device_ops.operands(node)
+    return node.sources if is_hosted(node) else cuda_ops.operands(node)
 
 
 def _constant(node: Node, device: str) -> DeviceArray:

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.backends.cuda.candidates import Candidate, Candidates, Step
 from wengert.backends.cuda.choices import Choice
-from wengert.backends.cuda.stretch import ERROR_FLAG, Call, VendorCall
-from wengert.compiler.groups import Group
-from wengert.errors import OutOfMemoryError
-from wengert.graph import Node
-from wengert.kernels.convolution_form import convolution, is_convolution
+from wengert.backends.cuda.segment import ERROR_FLAG, Call, VendorCall
+from wengert.core.errors import OutOfMemoryError
+from wengert.core.graph import Node
+from wengert.kernels.convolution.form import convolution, is_convolution
 from wengert.kernels.launch import TensorMap
+from wengert.plan.candidates import Candidate, Candidates, Step
+from wengert.plan.groups import Group
 
 TOGETHER = 16  # groups whose candidates are compiled side by side
 MARGIN = 0.03  # the share of its time by which another must beat the first candidate

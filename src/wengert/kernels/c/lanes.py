@@ -9,9 +9,9 @@ import math
 import re
 from collections.abc import Sequence
 
-from wengert.compiler.index import Loop
-from wengert.kernels.c.text import Writer, is_position, names_in, totals_in
-from wengert.kernels.loops import Accumulate, Let, Load, Position, Stage, Statement
+from wengert.kernels.c.source import Writer, is_position, names_in, totals_in
+from wengert.kernels.ir.index import Loop
+from wengert.kernels.ir.loops import Accumulate, Let, Load, Position, Stage, Statement
 
 LANES, MANY_LANES = 128, 2048  # rows worked on together: so many that all threads have work, or as the cache holds
 COLUMN_PARTS, PARTIAL_SUMS = 8, 1 << 16  # of sums down the columns: the parts, and the most totals to keep for them

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wengert.compiler.index import Loop
-from wengert.kernels.c.text import Writer, is_position, totals_in
+from wengert.kernels.c.source import Writer, is_position, totals_in
 from wengert.kernels.expressions import stored_type
-from wengert.kernels.loops import Accumulate, Stage, Statement
+from wengert.kernels.ir.index import Loop
+from wengert.kernels.ir.loops import Accumulate, Stage, Statement
 
 PARTS = 32
 BLOCK = 4096  # elements that a long sum adds up in its own dtype before it goes on in double

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from wengert.kernels.c.lanes import Lanes
 from wengert.kernels.c.rows import Rows
 from wengert.kernels.expressions import stored_type
-from wengert.kernels.loops import Kernel
-from wengert.kernels.nest import crosses, cut, merge_loops, split
+from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.transforms import crosses, cut, merge_loops, split
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ turned      one launch for many that exchange the last two axes of an array, of 
 inplace     whether a result may lie where an operand does
 """
 
-from wengert.kernels.cuda.closing import closing, closing_shape, closing_signature, write_closings
-from wengert.kernels.cuda.many import signature, write_many
-from wengert.kernels.cuda.margins import takes_in
-from wengert.kernels.cuda.totals import parts_name
-from wengert.kernels.cuda.turned import turned_signature, write_turned
+from wengert.kernels.cuda.column_partials import takes_in
+from wengert.kernels.cuda.final_reduction import closing, closing_shape, closing_signature, write_closings
+from wengert.kernels.cuda.multi_tensor import signature, write_many
+from wengert.kernels.cuda.multi_transpose import turned_signature, write_turned
+from wengert.kernels.cuda.reductions import parts_name
 from wengert.kernels.cuda.write import write, write_margins, write_over
 
 __all__ = [

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from wengert.compiler.index import Loop
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
+from wengert.kernels.cuda.reductions import start, state_bytes, state_type, total_type, totals_in
 from wengert.kernels.cuda.shapes import Columns
-from wengert.kernels.cuda.text import Names, Page, Pass, base_name, unravel
-from wengert.kernels.cuda.totals import start, state_bytes, state_type, total_type, totals_in
+from wengert.kernels.cuda.source import Names, Page, Pass, base_name, unravel
 from wengert.kernels.expressions import scalar_type
+from wengert.kernels.ir.index import Loop
+from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
 from wengert.kernels.launch import Launch, Work
-from wengert.kernels.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
 
 PARTS_TO_READ = 96 << 10  # bytes of partial totals that a block reads in about the time of a launch
 

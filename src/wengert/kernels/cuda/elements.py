@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from wengert.kernels.cuda.shapes import Elements
-from wengert.kernels.cuda.text import Names, Page, Pass, unravel
+from wengert.kernels.cuda.source import Names, Page, Pass, unravel
+from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.transforms import statements_of
 from wengert.kernels.launch import Work
-from wengert.kernels.loops import Kernel
-from wengert.kernels.nest import statements_of
 
 
 def elements(kernel: Kernel, shape: Elements, why: str) -> Work:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from wengert.compiler.index import flat, variable
-from wengert.kernels.cuda.text import Access, Names, access, stored_type
-from wengert.kernels.loops import Kernel, Load, Stage, Statement, Store
+from wengert.kernels.cuda.source import Access, Names, access, stored_type
+from wengert.kernels.ir.index import flat, variable
+from wengert.kernels.ir.loops import Kernel, Load, Stage, Statement, Store
 
 Copies = Mapping[Access, Load]  # by what is read: the same from its copy
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from wengert.dtypes import HALF, float32
-from wengert.kernels.loops import Kernel, Let, Load, Position, Stage, Statement
-from wengert.kernels.nest import statements_of
+from wengert.core.dtypes import HALF, float32
+from wengert.kernels.ir.loops import Kernel, Let, Load, Position, Stage, Statement
+from wengert.kernels.ir.transforms import statements_of
 
 _QUOTIENT = re.compile(r"\((\w+) / ([vr]\d+)\)")
 

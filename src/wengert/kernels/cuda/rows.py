@@ -12,11 +12,11 @@ import math
 from collections.abc import Sequence
 
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
+from wengert.kernels.cuda.reductions import start, state_bytes, state_type, total_type, totals_in
 from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
-from wengert.kernels.cuda.text import Access, Names, Page, Pass, access, stored_type, unravel
-from wengert.kernels.cuda.totals import start, state_bytes, state_type, total_type, totals_in
+from wengert.kernels.cuda.source import Access, Names, Page, Pass, access, stored_type, unravel
+from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Load, Stage, Statement
 from wengert.kernels.launch import Device, Launch, Work
-from wengert.kernels.loops import Accumulate, DType, Kernel, Load, Stage, Statement
 
 
 def rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:

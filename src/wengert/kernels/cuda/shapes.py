@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from wengert.compiler.index import Loop
-from wengert.kernels.cuda.text import access, is_vector
-from wengert.kernels.cuda.totals import state_bytes, totals_in
+from wengert.kernels.cuda.reductions import state_bytes, totals_in
+from wengert.kernels.cuda.source import access, is_vector
+from wengert.kernels.ir.index import Loop
+from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement, Store
+from wengert.kernels.ir.transforms import crosses, statements_of
 from wengert.kernels.launch import Device
-from wengert.kernels.loops import Kernel, Let, Load, Stage, Statement, Store
-from wengert.kernels.nest import crosses, statements_of
 
 LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
 HELD = 40  # registers a thread gives to its part of a row: more would leave too few threads on an SM

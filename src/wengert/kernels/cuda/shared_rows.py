@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from wengert.kernels.cuda.picked import may_be_among, picks, places, unpicked
+from wengert.kernels.cuda.one_hot_lane import may_be_among, picks, places, unpicked
+from wengert.kernels.cuda.reductions import totals_in
 from wengert.kernels.cuda.rows import RowsText
 from wengert.kernels.cuda.shapes import Rows, loaded_again, vector_bytes
-from wengert.kernels.cuda.text import Access, Pass, access, base_name, unravel
-from wengert.kernels.cuda.totals import totals_in
+from wengert.kernels.cuda.source import Access, Pass, access, base_name, unravel
+from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement
 from wengert.kernels.launch import Device, Work
-from wengert.kernels.loops import Kernel, Let, Load, Stage, Statement
 
 
 def shared_rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 
-from wengert.compiler.index import Loop
 from wengert.kernels.cuda.shapes import Tiles, transposed
-from wengert.kernels.cuda.text import Names, Page, Pass, access, base_name, unravel
+from wengert.kernels.cuda.source import Names, Page, Pass, access, base_name, unravel
 from wengert.kernels.expressions import stored_type
+from wengert.kernels.ir.index import Loop
+from wengert.kernels.ir.loops import Kernel, Load
+from wengert.kernels.ir.transforms import statements_of
 from wengert.kernels.launch import Work
-from wengert.kernels.loops import Kernel, Load
-from wengert.kernels.nest import statements_of
 
 
 def tiles(kernel: Kernel, shape: Tiles, why: str) -> Work:

@@ -10,20 +10,20 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from wengert.kernels.cuda.column_partials import margins
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
-from wengert.kernels.cuda.halves import with_quick_exponentials
-from wengert.kernels.cuda.inplace import reads_first
-from wengert.kernels.cuda.margins import margins
-from wengert.kernels.cuda.moments import one_pass_variance
+from wengert.kernels.cuda.fast_exp import with_quick_exponentials
+from wengert.kernels.cuda.in_place import reads_first
+from wengert.kernels.cuda.one_pass_variance import one_pass_variance
 from wengert.kernels.cuda.reciprocal import with_reciprocals
 from wengert.kernels.cuda.rows import rows
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
 from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.tiles import tiles
+from wengert.kernels.ir.loops import Accumulate, Kernel
+from wengert.kernels.ir.transforms import crosses, merge_loops, statements_of, with_buffers
 from wengert.kernels.launch import Argument, Device, Work
-from wengert.kernels.loops import Accumulate, Kernel
-from wengert.kernels.nest import crosses, merge_loops, statements_of, with_buffers
 
 _REMEMBERED = 2048  # works: those of several large models
 _works: dict[Hashable, Any] = {}

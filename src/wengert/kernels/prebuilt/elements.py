@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.dtypes import uint8, uint16, uint32, uint64
-from wengert.kernels.cuda.text import ERROR
+from wengert.core.dtypes import uint8, uint16, uint32, uint64
+from wengert.kernels.cuda.source import ERROR
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.launch import Argument, Device, Launch, Number, Work
 from wengert.kernels.space import Access, Space, space

@@ -9,18 +9,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wengert.compiler.groups import REDUCTIONS
-from wengert.compiler.index import strides
-from wengert.dtypes import COMPLEX, int64
-from wengert.graph import Node
-from wengert.kernels import addressing_cuda, device_ops, running_cuda
+from wengert.core.dtypes import COMPLEX, int64
+from wengert.core.graph import Node
+from wengert.kernels import cuda_ops
+from wengert.kernels.c_ops import product
 from wengert.kernels.expressions import c_expression, scalar_type
+from wengert.kernels.gather_scatter import cuda as addressing_cuda
+from wengert.kernels.ir.index import strides
 from wengert.kernels.launch import Argument, Device, Named, Work, in_turn
-from wengert.kernels.opaque import product
+from wengert.kernels.matmul.product import Tile
 from wengert.kernels.prebuilt.elements import Function, filled, function, moved, over
-from wengert.kernels.prebuilt.totals import total
-from wengert.kernels.product import Tile
+from wengert.kernels.prebuilt.reductions import total
+from wengert.kernels.scan import cuda as running_cuda
 from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, space, whole
+from wengert.ops.reduce import REDUCTIONS
 
 
 def work(node: Node, device: Device) -> Work | None:
@@ -148,9 +150,9 @@ _MOST_ROWS = 32 * 65_535  # tiles along the second axis of a grid
 
 def _product(node: Node, device: Device) -> Work | None:
     """A small product by one tile for all; a large one is worth a library, or a tile for its sizes."""
-    if not device_ops.is_small(node) or product(node).m > _MOST_ROWS:
+    if not cuda_ops.is_small(node) or product(node).m > _MOST_ROWS:
         return None
-    return device_ops.matmul(node, _named(node), device, tile=_SMALL)
+    return cuda_ops.matmul(node, _named(node), device, tile=_SMALL)
 
 
 def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, Device], Work | None]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from wengert.autodiff import symbolic
-from wengert.dtypes import float64
-from wengert.errors import ArgumentError, GradientError, WengertError
+from wengert.core.dtypes import float64
+from wengert.core.errors import ArgumentError, GradientError, WengertError
 from wengert.learn.derivatives.cost import WAYS, Cost, costs
 from wengert.learn.derivatives.differences import Differences, differences
 from wengert.learn.derivatives.plot import Curve, Plot

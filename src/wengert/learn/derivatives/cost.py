@@ -19,14 +19,14 @@ import numpy as np
 from wengert.autodiff import symbolic
 from wengert.autodiff.forward import forward, or_zero
 from wengert.autodiff.reverse import reverse
-from wengert.dtypes import float64
-from wengert.errors import GradientError
-from wengert.graph import Graph
+from wengert.core.dtypes import float64
+from wengert.core.errors import GradientError
+from wengert.core.graph import Graph
 from wengert.learn.derivatives.recorded import Function, record
 from wengert.ops.core import literal, placeholder
 from wengert.ops.elementwise import square
 from wengert.ops.reduce import mean
-from wengert.runtime.explain import flops
+from wengert.runtime.debug.explain import flops
 
 COUNTS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 WAYS = ("symbolic", "numeric", "forward", "reverse")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wengert.dtypes import float64
-from wengert.graph import Graph
+from wengert.core.dtypes import float64
+from wengert.core.graph import Graph
 from wengert.learn.derivatives.recorded import Function, record
 
 STEPS = [float(h) for h in 10.0 ** -np.arange(0, 16.25, 0.25)]

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from wengert.dtypes import float64
-from wengert.errors import ArgumentError
-from wengert.graph import Node, tracing
+from wengert.core.dtypes import float64
+from wengert.core.errors import ArgumentError
+from wengert.core.graph import Node, tracing
 from wengert.ops.core import alias, placeholder
 from wengert.tensor import Tensor
 

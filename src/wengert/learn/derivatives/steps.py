@@ -16,9 +16,9 @@ import numpy as np
 from wengert.autodiff import symbolic
 from wengert.autodiff.forward import forward, or_zero
 from wengert.autodiff.reverse import reverse
-from wengert.dtypes import float64
-from wengert.errors import ArgumentError, GradientError
-from wengert.graph import Graph, Node, dependents
+from wengert.core.dtypes import float64
+from wengert.core.errors import ArgumentError, GradientError
+from wengert.core.graph import Graph, Node, dependents
 from wengert.learn.derivatives.recorded import Function, argument_names, record
 from wengert.ops.core import literal
 

@@ -1,0 +1,318 @@
+"""The public functions, each a function of `ops` lifted to Tensors: a line a function, a section a family.
+
+The last section makes some of them methods. Names and argument names are the Array API standard's where it has them.
+"""
+
+from __future__ import annotations
+
+from wengert.api import data_dependent as _datadependent
+from wengert.api import spelling_hints as _habits
+from wengert.api import stateful as _stateful
+from wengert.api.lift import lift, lift_binary, lift_unary
+from wengert.api.lift import lift_creation as _lift_creation
+from wengert.ops import activation as _activation
+from wengert.ops import attention as _attention
+from wengert.ops import contract as _contract
+from wengert.ops import conv as _conv
+from wengert.ops import creation as _creation
+from wengert.ops import cross_entropy as _cross_entropy
+from wengert.ops import elementwise as _e
+from wengert.ops import gather as _gather
+from wengert.ops import linalg as _linalg
+from wengert.ops import loss as _loss
+from wengert.ops import movement as _movement
+from wengert.ops import normalize as _normalize
+from wengert.ops import pad as _pad
+from wengert.ops import pool as _pool
+from wengert.ops import rearrange as _rearrange
+from wengert.ops import reduce as _reduce
+from wengert.ops import resize as _resize
+from wengert.ops import running as _running
+from wengert.ops import sorting as _sorting
+from wengert.ops import special as _special
+from wengert.ops.core import stop_gradient as _stop_gradient
+from wengert.tensor import Tensor
+
+# --- elementwise ----------------------------------------------------------------------------------------------------
+
+abs = lift_unary(_e.absolute)
+acos = lift_unary(_e.acos)
+acosh = lift_unary(_e.acosh)
+add = lift_binary(_e.add)
+asin = lift_unary(_e.asin)
+asinh = lift_unary(_e.asinh)
+atan = lift_unary(_e.atan)
+atan2 = lift_binary(_e.atan2)
+atanh = lift_unary(_e.atanh)
+bitwise_and = lift_binary(_e.bitwise_and)
+bitwise_invert = lift_unary(_e.bitwise_invert)
+bitwise_left_shift = lift_binary(_e.bitwise_left_shift)
+bitwise_or = lift_binary(_e.bitwise_or)
+bitwise_right_shift = lift_binary(_e.bitwise_right_shift)
+bitwise_xor = lift_binary(_e.bitwise_xor)
+ceil = lift_unary(_e.ceil)
+clip = lift(_e.clip)
+conj = lift_unary(_e.conj)
+copysign = lift_binary(_e.copysign)
+cos = lift_unary(_e.cos)
+cosh = lift_unary(_e.cosh)
+divide = lift_binary(_e.divide)
+equal = lift_binary(_e.equal)
+exp = lift_unary(_e.exp)
+expm1 = lift_unary(_e.expm1)
+floor = lift_unary(_e.floor)
+floor_divide = lift_binary(_e.floor_divide)
+greater = lift_binary(_e.greater)
+greater_equal = lift_binary(_e.greater_equal)
+hypot = lift_binary(_e.hypot)
+imag = lift_unary(_e.imag)
+isfinite = lift_unary(_e.isfinite)
+isinf = lift_unary(_e.isinf)
+isnan = lift_unary(_e.isnan)
+less = lift_binary(_e.less)
+less_equal = lift_binary(_e.less_equal)
+log = lift_unary(_e.log)
+log10 = lift_unary(_e.log10)
+log1p = lift_unary(_e.log1p)
+log2 = lift_unary(_e.log2)
+logaddexp = lift_binary(_e.logaddexp)
+logical_and = lift_binary(_e.logical_and)
+logical_not = lift_unary(_e.logical_not)
+logical_or = lift_binary(_e.logical_or)
+logical_xor = lift_binary(_e.logical_xor)
+maximum = lift_binary(_e.maximum)
+minimum = lift_binary(_e.minimum)
+multiply = lift_binary(_e.multiply)
+negative = lift_unary(_e.negative)
+nextafter = lift_binary(_e.nextafter)
+not_equal = lift_binary(_e.not_equal)
+positive = lift_unary(_e.positive)
+pow = lift(_e.pow)
+real = lift_unary(_e.real)
+reciprocal = lift_unary(_e.reciprocal)
+remainder = lift_binary(_e.remainder)
+round = lift_unary(_e.round)
+sigmoid = lift_unary(_e.sigmoid)
+sign = lift_unary(_e.sign)
+signbit = lift_unary(_e.signbit)
+sin = lift_unary(_e.sin)
+sinh = lift_unary(_e.sinh)
+sqrt = lift_unary(_e.sqrt)
+square = lift_unary(_e.square)
+stop_gradient = lift(_stop_gradient)
+subtract = lift_binary(_e.subtract)
+tan = lift_unary(_e.tan)
+tanh = lift_unary(_e.tanh)
+trunc = lift_unary(_e.trunc)
+where = lift(_e.where)
+
+# --- reductions -----------------------------------------------------------------------------------------------------
+
+all = lift(_reduce.all)
+any = lift(_reduce.any)
+argmax = lift(_reduce.argmax)
+argmin = lift(_reduce.argmin)
+count_nonzero = lift(_reduce.count_nonzero)
+logsumexp = lift(_reduce.logsumexp, precision="full")
+max = lift(_reduce.max)
+mean = lift(_reduce.mean)
+min = lift(_reduce.min)
+norm = lift(_reduce.norm, precision="full")
+prod = lift(_reduce.prod, precision="full")
+std = lift(_reduce.std)
+sum = lift(_reduce.sum, precision="full")
+var = lift(_reduce.var)
+
+# --- movement -------------------------------------------------------------------------------------------------------
+
+broadcast_to = lift(_movement.broadcast_to)
+concat = lift(_movement.concat)
+expand_dims = lift(_movement.expand_dims)
+flatten = lift(_movement.flatten)
+flip = lift(_movement.flip)
+matrix_transpose = lift(_movement.matrix_transpose)
+moveaxis = lift(_movement.moveaxis)
+permute_dims = lift(_movement.permute_dims)
+reshape = lift(_movement.reshape)
+squeeze = lift(_movement.squeeze)
+stack = lift(_movement.stack)
+swapaxes = lift(_movement.swapaxes)
+unstack = lift(_movement.unstack)
+
+# --- matrix products ------------------------------------------------------------------------------------------------
+
+cross = lift(_contract.cross)
+diagonal = lift(_contract.diagonal)
+einsum = lift(_contract.einsum, precision="low")
+kron = lift(_contract.kron)
+linear = lift(_contract.linear, precision="low")
+matmul = lift(_linalg.matmul)
+outer = lift(_contract.outer)
+tensordot = lift(_contract.tensordot, precision="same")
+trace = lift(_contract.trace)
+vecdot = lift(_contract.vecdot, precision="low")
+
+# --- creation and dtypes --------------------------------------------------------------------------------------------
+
+arange = _lift_creation(_creation.arange)
+broadcast_arrays = lift(_creation.broadcast_arrays)
+empty = _lift_creation(_creation.empty)
+empty_like = _lift_creation(_creation.empty_like)
+eye = _lift_creation(_creation.eye)
+full = _lift_creation(_creation.full)
+full_like = _lift_creation(_creation.full_like)
+lerp = lift(_creation.lerp)
+linspace = _lift_creation(_creation.linspace)
+meshgrid = lift(_creation.meshgrid)
+ones = _lift_creation(_creation.ones)
+ones_like = _lift_creation(_creation.ones_like)
+tri = _lift_creation(_creation.tri)
+tril = lift(_creation.tril)
+triu = lift(_creation.triu)
+zeros = _lift_creation(_creation.zeros)
+zeros_like = _lift_creation(_creation.zeros_like)
+
+# --- activations and special functions ------------------------------------------------------------------------------
+
+celu = lift(_activation.celu, precision="same")
+digamma = lift_unary(_special.digamma)
+elu = lift(_activation.elu, precision="same")
+erf = lift_unary(_special.erf)
+erfc = lift_unary(_special.erfc)
+erfinv = lift_unary(_special.erfinv)
+gelu = lift(_activation.gelu)
+glu = lift(_activation.glu)
+hardsigmoid = lift(_activation.hardsigmoid)
+hardswish = lift(_activation.hardswish)
+hardtanh = lift(_activation.hardtanh)
+leaky_relu = lift(_activation.leaky_relu)
+lgamma = lift_unary(_special.lgamma)
+log_softmax = lift(_activation.log_softmax, precision="full")
+logsigmoid = lift(_activation.logsigmoid)
+mish = lift(_activation.mish)
+polygamma = lift(_special.polygamma)
+relu = lift(_activation.relu)
+relu6 = lift(_activation.relu6)
+selu = lift(_activation.selu, precision="same")
+silu = lift(_activation.silu)
+softmax = lift(_activation.softmax, precision="full")
+softplus = lift(_activation.softplus, precision="full")
+softsign = lift(_activation.softsign)
+tanhshrink = lift(_activation.tanhshrink)
+
+# --- indexing, sorting, sets, running sums --------------------------------------------------------------------------
+
+argsort = lift(_sorting.argsort)
+chunk = lift(_rearrange.chunk)
+cummax = lift(_running.cummax)
+cummin = lift(_running.cummin)
+cumprod = lift(_running.cumprod, precision="full")
+cumsum = lift(_running.cumsum, precision="full")
+cumulative_prod = lift(_running.cumulative_prod, precision="full")
+cumulative_sum = lift(_running.cumulative_sum, precision="full")
+diff = lift(_running.diff)
+gather = lift(_gather.gather)
+index_add = lift(_gather.index_add)
+index_put = lift(_gather.index_put)
+index_select = lift(_gather.index_select)
+kthvalue = lift(_sorting.kthvalue)
+logcumsumexp = lift(_running.logcumsumexp)
+masked_fill = lift(_gather.masked_fill)
+masked_select = _datadependent.masked_select
+median = lift(_sorting.median)
+nonzero = _datadependent.nonzero
+one_hot = lift(_gather.one_hot)
+put_along_axis = lift(_gather.put_along_axis)
+quantile = lift(_sorting.quantile)
+repeat = _datadependent.repeat
+roll = lift(_rearrange.roll)
+rot90 = lift(_rearrange.rot90)
+scatter = lift(_gather.scatter)
+scatter_add = lift(_gather.scatter_add)
+searchsorted = lift(_sorting.searchsorted)
+sort = lift(_sorting.sort)
+split = lift(_rearrange.split)
+take = lift(_gather.take)
+take_along_axis = lift(_gather.take_along_axis)
+tile = lift(_rearrange.tile)
+topk = lift(_sorting.topk)
+unique = _datadependent.unique
+unique_all = _datadependent.unique_all
+unique_counts = _datadependent.unique_counts
+unique_inverse = _datadependent.unique_inverse
+unique_values = _datadependent.unique_values
+
+# --- convolution, pooling, padding ----------------------------------------------------------------------------------
+
+adaptive_avg_pool1d = lift(_pool.adaptive_avg_pool1d, precision="same")
+adaptive_avg_pool2d = lift(_pool.adaptive_avg_pool2d, precision="same")
+adaptive_max_pool1d = lift(_pool.adaptive_max_pool1d)
+adaptive_max_pool2d = lift(_pool.adaptive_max_pool2d)
+avg_pool1d = lift(_pool.avg_pool1d)
+avg_pool2d = lift(_pool.avg_pool2d)
+conv1d = lift(_conv.conv1d, precision="low")
+conv2d = lift(_conv.conv2d, precision="low")
+conv3d = lift(_conv.conv3d, precision="low")
+conv_transpose1d = lift(_conv.conv_transpose1d, precision="low")
+conv_transpose2d = lift(_conv.conv_transpose2d, precision="low")
+conv_transpose3d = lift(_conv.conv_transpose3d, precision="low")
+fold = lift(_pool.fold)
+interpolate = lift(_resize.interpolate, precision="full")
+max_pool1d = lift(_pool.max_pool1d)
+max_pool2d = lift(_pool.max_pool2d)
+pad = lift(_pad.pad)
+pixel_shuffle = lift(_resize.pixel_shuffle)
+pixel_unshuffle = lift(_resize.pixel_unshuffle)
+unfold = lift(_pool.unfold)
+
+# --- normalisation, dropout, attention, losses ----------------------------------------------------------------------
+
+alpha_dropout = _stateful.alpha_dropout
+batch_norm = _stateful.batch_norm
+binary_cross_entropy = lift(_loss.binary_cross_entropy, precision="full")
+binary_cross_entropy_with_logits = lift(_loss.binary_cross_entropy_with_logits, precision="full")
+cosine_embedding_loss = lift(_loss.cosine_embedding_loss, precision="full")
+cosine_similarity = lift(_normalize.cosine_similarity, precision="full")
+cross_entropy = lift(_cross_entropy.cross_entropy, precision="full")
+dropout = _stateful.dropout
+dropout1d = _stateful.dropout1d
+dropout2d = _stateful.dropout2d
+dropout3d = _stateful.dropout3d
+embedding = lift(_attention.embedding)
+gaussian_nll_loss = lift(_loss.gaussian_nll_loss, precision="full")
+group_norm = lift(_normalize.group_norm, precision="full")
+hinge_embedding_loss = lift(_loss.hinge_embedding_loss, precision="full")
+huber_loss = lift(_loss.huber_loss, precision="full")
+instance_norm = _stateful.instance_norm
+kl_div = lift(_loss.kl_div, precision="full")
+l1_loss = lift(_loss.l1_loss, precision="full")
+layer_norm = lift(_normalize.layer_norm, precision="full")
+local_response_norm = lift(_normalize.local_response_norm, precision="full")
+margin_ranking_loss = lift(_loss.margin_ranking_loss, precision="full")
+mse_loss = lift(_loss.mse_loss, precision="full")
+nll_loss = lift(_cross_entropy.nll_loss, precision="full")
+normalize = lift(_normalize.normalize, precision="full")
+poisson_nll_loss = lift(_loss.poisson_nll_loss, precision="full")
+rms_norm = lift(_normalize.rms_norm, precision="full")
+scaled_dot_product_attention = lift(_attention.scaled_dot_product_attention, precision="low")
+smooth_l1_loss = lift(_loss.smooth_l1_loss, precision="full")
+triplet_margin_loss = lift(_loss.triplet_margin_loss, precision="full")
+
+# --- methods --------------------------------------------------------------------------------------------------------
+
+METHODS = (  # noqa: SIM905
+    "erf lerp log_softmax relu softmax tril triu "
+    "argsort chunk cummax cummin cumprod cumsum diff gather index_add index_select kthvalue logcumsumexp "
+    "masked_fill masked_select median nonzero quantile repeat roll scatter scatter_add sort split take "
+    "take_along_axis tile topk unique "
+    "abs all any argmax argmin ceil clip cos exp expand_dims flatten flip floor isfinite isinf isnan log log1p "
+    "log2 log10 logsumexp matmul max maximum mean min minimum moveaxis norm pow prod reciprocal round sigmoid "
+    "sign sin sqrt square squeeze std sum swapaxes tan tanh trunc unstack var"
+).split()
+
+for _name in METHODS:
+    setattr(Tensor, _name, globals()[_name])
+
+_OTHERS = {"annotations", "lift", "lift_binary", "lift_unary", "Tensor", "METHODS"}
+__all__ = sorted(_name for _name in globals() if not _name.startswith("_") and _name not in _OTHERS)
+_habits.functions = __all__

@@ -1,0 +1,222 @@
+"""NumPy and DLPack: `np.sin(t)` and `np.concatenate([t, u])` record, arrays go out and in without a copy if possible.
+
+A NumPy function called with a Tensor is looked up by name in `wengert.api.functions`; one that is not there raises and
+says how to get at the array.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from wengert.api import creation, functions
+from wengert.core.devices import named
+from wengert.core.dtypes import bfloat16
+from wengert.core.errors import DTypeError
+from wengert.core.graph import Node, now
+from wengert.ops.core import data
+from wengert.runtime.dynamic.realize import value
+from wengert.tensor import Tensor, engine
+
+# NumPy's names for what the Array API standard calls otherwise.
+NUMPY_NAMES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "amax": "max",
+    "amin": "min",
+    "bitwise_not": "bitwise_invert",
+    "concatenate": "concat",
+    "conjugate": "conj",
+    "float_power": "pow",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "mod": "remainder",
+    "power": "pow",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+    "true_divide": "divide",
+}
+
+
+# What has another meaning under the same name here, and what to write instead.
+OTHER_MEANINGS = {
+    "pad": "wg.pad takes the padding in PyTorch's order, from the last axis on",
+    "split": "wg.split takes the parts' sizes; np.split(t, n) is wg.chunk(t, n)",
+}
+
+# Questions about values, whose answers are no tensors: NumPy answers them.
+QUESTIONS = {"allclose", "array_equal", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
+
+
+def _transpose(x: Tensor, axes: Any = None) -> Tensor:
+    return functions.permute_dims(x, tuple(reversed(range(x.ndim))) if axes is None else axes)
+
+
+def _norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """np.linalg.norm: of a matrix or of vectors, as the arguments have it."""
+    from wengert.api import linalg
+
+    of_matrix = ord is not None and (x.ndim == 2 if axis is None else isinstance(axis, tuple) and len(axis) == 2)
+    if not of_matrix:
+        return linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if ord is None else ord)
+    rest = x if axis is None else functions.moveaxis(x, axis, (-2, -1))
+    result = linalg.matrix_norm(rest, keepdims=keepdims, ord=ord)
+    return functions.moveaxis(result, (-2, -1), axis) if keepdims and axis is not None else result
+
+
+ADAPTED = {"transpose": _transpose, "norm": _norm}
+
+
+def _function(name: str) -> Any:
+    if name in OTHER_MEANINGS:
+        raise DTypeError(f"np.{name} of a tensor: {OTHER_MEANINGS[name]}")
+    return ADAPTED.get(name) or getattr(functions, NUMPY_NAMES.get(name, name), None)
+
+
+def _missing(name: str) -> DTypeError:
+    return DTypeError(f"np.{name} has no counterpart here; call it on t.numpy(), outside what is differentiated")
+
+
+def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """`np.sin(t)`, `np.add(array, t)`: the function of that name here."""
+    function = _function(ufunc.__name__)
+    if method != "__call__" or function is None or kwargs.get("out") is not None:
+        raise _missing(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+    return function(*inputs, **{key: value for key, value in kwargs.items() if key != "out"})
+
+
+def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """`np.concatenate([t, u])`, `np.sum(t, axis=0)`: the function of that name here."""
+    if func.__name__ in QUESTIONS:
+        args = [value.numpy() if isinstance(value, Tensor) else value for value in args]
+        return func(*args, **kwargs)
+    module = func.__module__.removeprefix("numpy").strip(".")
+    if module in ("linalg", "fft"):
+        from wengert.api import fft, linalg
+
+        function = getattr({"linalg": linalg, "fft": fft}[module], func.__name__, None) or _function(func.__name__)
+    else:
+        function = _function(func.__name__)
+    if function is None:
+        raise _missing(f"{module}.{func.__name__}".strip("."))
+    return function(*args, **kwargs)
+
+
+def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    """The value as a NumPy array: read-only and without a copy, unless one is asked for."""
+    value = self.numpy()
+    if copy:
+        return np.array(value, dtype)
+    if copy is False and dtype is not None and value.dtype != dtype:
+        raise ValueError(f"a {value.dtype} tensor cannot become a {np.dtype(dtype)} array without a copy")
+    return value if dtype is None else value.astype(dtype, copy=False)
+
+
+def dlpack(self: Tensor, **options: Any) -> Any:
+    """The value for another library, without a copy unless that asks for one. Neither side may write to it then."""
+    now()
+    if self.device != "cpu":
+        return _dlpack_on_gpu(self, **options)
+    if self.dtype is bfloat16:
+        raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")
+    array = engine.value(self.node)
+    if min(array.strides, default=0) < 0:  # a flipped view: PyTorch would end the process
+        array = array.copy()
+    return array.__dlpack__(**options)
+
+
+def _dlpack_on_gpu(
+    tensor: Tensor, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
+    from wengert.backends.cuda.dlpack import to_dlpack
+
+    if dl_device not in (None, dlpack_device(tensor)):
+        if copy is False or dl_device != (1, 0):
+            raise BufferError(f"a tensor on {tensor.device} cannot be handed to device {dl_device} without a copy")
+        return dlpack(tensor.to("cpu"))
+    array = value(tensor.node)
+    return to_dlpack(array.copy() if copy else array, stream)
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """The device, in DLPack's numbers."""
+    kind, _, index = self.device.partition(":")
+    return (1, 0) if kind == "cpu" else (2, int(index))
+
+
+@property  # type: ignore[misc]
+def cuda_array_interface(self: Tensor) -> dict[str, Any]:
+    """Where the value is on a GPU, for other libraries. Neither side may write to it from then on."""
+    if self.device == "cpu":
+        raise AttributeError("__cuda_array_interface__: this tensor is on the CPU")
+    from wengert.backends.cuda.dlpack import interface
+
+    now()
+    return interface(value(self.node), self)
+
+
+def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor on another library's memory, through DLPack; without a copy unless one is asked for.
+
+    >>> import numpy as np, wengert as wg
+    >>> wg.from_dlpack(np.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    made = Tensor(_taken(x, bool(copy)))
+    return made if device is None else made.to(device)
+
+
+def _taken(x: Any, copy: bool) -> Node:
+    kind = x.__dlpack_device__()[0] if hasattr(x, "__dlpack_device__") else 1
+    if kind == 2:
+        return borrowed(x, copy)
+    if kind not in (1, 3):
+        raise DTypeError(f"from_dlpack: the array is on device {x.__dlpack_device__()}, which is not known here")
+    try:
+        value = np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError, AttributeError) as error:
+        raise DTypeError(f"from_dlpack: {error}") from None
+    return data(np.array(value) if copy else value)
+
+
+def borrowed(x: Any, copy: bool) -> Node:
+    """The node of an array of another library's on a GPU: in the same memory, or in a copy of it there."""
+    from wengert.backends.cuda import dlpack
+
+    named("cuda", "from_dlpack")  # which says what is missing
+    try:
+        array = dlpack.from_dlpack(x) if hasattr(x, "__dlpack__") else dlpack.from_interface(x)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise DTypeError(f"cannot make a tensor of this {type(x).__name__} on a GPU: {error}") from None
+    return data(array.copy() if copy else array, array.device)  # type: ignore[arg-type]
+
+
+def array_namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:
+    """The module: it is an Array API namespace."""
+    return sys.modules["wengert"]
+
+
+def connect() -> None:
+    """Give Tensor NumPy's and DLPack's protocols, and let it take what other libraries have on a GPU."""
+    creation.borrow = borrowed
+    for name, method in {
+        "__array__": array,
+        "__array_ufunc__": array_ufunc,
+        "__array_function__": array_function,
+        "__array_namespace__": array_namespace,
+        "__dlpack__": dlpack,
+        "__dlpack_device__": dlpack_device,
+        "__cuda_array_interface__": cuda_array_interface,
+    }.items():
+        setattr(Tensor, name, method)
+
+
+connect()

@@ -1,0 +1,99 @@
+"""Lifting: a function over nodes becomes one over Tensors.
+
+`ops` is written over nodes; what users call takes Tensors, arrays and numbers and gives Tensors. `lift` does that for
+any function, `lift_unary` and `lift_binary` for the elementwise ones, where every tenth of a microsecond is felt.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+from wengert.core.errors import DTypeError
+from wengert.ops.autocast import WholePrecision, as_a_whole
+from wengert.ops.core import Argument, as_node
+from wengert.ops.recorders import Binary, Unary
+from wengert.tensor import Tensor, unwrap, wrap
+
+P = ParamSpec("P")
+
+# PyTorch's names for arguments that have the Array API's here. They work wherever the function does not have its own.
+TORCH_NAMES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}
+
+
+def lift(function: Callable[P, Any], precision: WholePrecision = None) -> Callable[P, Any]:
+    """The function over Tensors that a function over nodes is.
+
+    With a `precision` autocast treats it as one op; without, the ops that it records decide for themselves.
+    """
+    compute = function if precision is None else as_a_whole(function, precision)
+
+    @functools.wraps(function)
+    def lifted(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = {key: unwrap(value) for key, value in kwargs.items()}
+            if not TORCH_NAMES.keys().isdisjoint(kwargs):
+                kwargs = _spelled_here(function, kwargs)
+        return wrap(compute(*[unwrap(arg) for arg in args], **kwargs))
+
+    return lifted
+
+
+def _spelled_here(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    code = (function if hasattr(function, "__code__") else type(function).__call__).__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return {key if key in own else TORCH_NAMES.get(key, key): value for key, value in kwargs.items()}
+
+
+def lift_creation(function: Callable[P, Any]) -> Callable[..., Tensor]:
+    """The function that makes a Tensor as `function` makes a node; with `requires_grad`, one to differentiate by."""
+    make = lift(function)
+
+    @functools.wraps(function)
+    def lifted(*args: Any, requires_grad: bool = False, **kwargs: Any) -> Tensor:
+        made = make(*args, **kwargs)
+        if requires_grad:
+            made.requires_grad = True
+        return made
+
+    return lifted
+
+
+def lift_unary(op: Unary) -> Callable[[Any], Tensor]:
+    """The function of one Tensor that an elementwise op is."""
+
+    record = op.record
+
+    def lifted(x: Any, /) -> Tensor:
+        return Tensor(record(x.node if type(x) is Tensor else _operand(x)))
+
+    return _named(lifted, op)
+
+
+def lift_binary(op: Binary) -> Callable[[Any, Any], Tensor]:
+    """The function of two Tensors (or a Tensor and a number) that an elementwise op is."""
+
+    record = op.record
+
+    def lifted(x1: Any, x2: Any, /) -> Tensor:
+        a = x1.node if type(x1) is Tensor else Argument(x1) if type(x1) is float else _operand(x1)
+        b = x2.node if type(x2) is Tensor else Argument(x2) if type(x2) is float else _operand(x2)
+        return Tensor(record(a, b))
+
+    return _named(lifted, op)
+
+
+def _operand(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        raise DTypeError(
+            f"expected a tensor, an array or a number, not a {type(x).__name__}: make it one with wg.tensor"
+        )
+    return x if isinstance(x, (int, float, complex)) else as_node(x)
+
+
+def _named(lifted: Any, op: Unary | Binary) -> Any:
+    lifted.__name__ = lifted.__qualname__ = op.name
+    lifted.__doc__ = op.__doc__
+    lifted.op = op
+    return lifted

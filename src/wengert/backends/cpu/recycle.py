@@ -1,0 +1,163 @@
+"""Memory for large results, used again. Fresh memory is mapped page by page as it is written to, which takes longer
+than most kernels take to write it.
+
+`recycler.empty` gives arrays. When nothing refers to such an array any more, no view of it either, its memory comes
+back and serves the next array of its size. What waits so never makes all of it more than was in use at once before, and
+what nobody asks for is let go after a while.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from sys import getrefcount
+from typing import Any, NamedTuple
+from weakref import finalize
+
+import numpy as np
+
+from wengert.core.graph import Shape
+
+LARGE = 1 << 17  # bytes: from here on the C library maps fresh memory for an array, and unmaps it at its end
+HUGE = 1 << 21  # bytes: from here on the system may map so much at once instead of 4 KiB
+FORGOTTEN_AFTER = 256  # requests
+
+Array = np.ndarray[Any, Any]
+
+
+class Memory(mmap.mmap):
+    """What one array at a time lies on. Views of that array refer to the array: its base is no array."""
+
+
+class _Waiting(NamedTuple):
+    memory: Memory
+    since: int  # the number of the request before which it came back
+
+
+class Recycler:
+    """Memory that arrays lie on, and such that waits for the next one.
+
+    >>> recycler = Recycler()
+    >>> first = recycler.empty((512, 512), np.dtype("float32"))
+    >>> place, view = first.ctypes.data, first[1:]
+    >>> del first
+    >>> recycler.empty((512, 512), np.dtype("float32")).ctypes.data == place  # the view is still there
+    False
+    >>> del view
+    >>> recycler.empty((1024, 256), np.dtype("float32")).ctypes.data == place
+    True
+    """
+
+    def __init__(self) -> None:
+        self.lent = 0  # bytes in use
+        self.most = 0  # bytes that were in use at once
+        self.kept = 0  # bytes that wait
+        self._waiting: list[_Waiting] = []  # those that wait for longest first
+        self._returned: deque[Memory] = deque()  # finalizers run at any time, in any thread: they only append here
+        self._requests = 0
+        self._is_stale = False  # whether what waits is to be let go
+        self._lock = threading.Lock()
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """An array without content, like `np.empty`."""
+        return self.maker(shape, dtype)()
+
+    def maker(self, shape: Shape, dtype: np.dtype[Any]) -> Callable[[], Array]:
+        """What makes such arrays, without looking at their size each time."""
+        size = math.prod(shape) * dtype.itemsize
+        if size < LARGE:
+            return partial(np.empty, shape, dtype)
+        return partial(self._large, shape, dtype, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+
+    def _large(self, shape: Shape, dtype: np.dtype[Any], size: int) -> Array:
+        memory = self._take(size)
+        array = np.ndarray(shape, dtype, memory)
+        finalize(array, self._returned.append, memory).atexit = False
+        return array
+
+    def copy(self, array: Array) -> Array:
+        """A copy of an array."""
+        copy = self.empty(array.shape, array.dtype)
+        copy[...] = array
+        return copy
+
+    def clear(self) -> None:
+        """Let go of what waits; during a request, when a garbage collection may ask for it, at the next one."""
+        self._is_stale = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._renew()
+            finally:
+                self._lock.release()
+
+    def _renew(self) -> None:
+        self._is_stale = False
+        self._collect()
+        self._waiting.clear()
+        self.kept = 0
+        self.most = self.lent
+
+    def _take(self, size: int) -> Memory:
+        with self._lock:
+            if self._is_stale:
+                self._renew()
+            self._collect()
+            self._requests += 1
+            self.lent += size
+            self.most = max(self.most, self.lent)
+            latest = next((w for w in reversed(self._waiting) if len(w.memory) == size), None)
+            if latest is not None:
+                self._waiting.remove(latest)
+                self.kept -= size
+            self._shrink()
+        return _mapped(size) if latest is None else latest.memory
+
+    def _collect(self) -> None:
+        """What came back waits from now on."""
+        while self._returned:
+            memory = self._returned.popleft()
+            self._waiting.append(_Waiting(memory, self._requests))
+            self.lent -= len(memory)
+            self.kept += len(memory)
+
+    def _shrink(self) -> None:
+        """Let go of what is too much, and of what nobody asks for."""
+        while self._waiting and (
+            self.lent + self.kept > self.most or self._requests - self._waiting[0].since > FORGOTTEN_AFTER
+        ):
+            self.kept -= len(self._waiting.pop(0).memory)
+
+
+def _mapped(size: int) -> Memory:
+    memory = Memory(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+recycler = Recycler()
+"""What the results of all programs lie on."""
+
+
+def give_back() -> None:
+    """Let the C library return to the system what was freed: small arrays it keeps, as much as were in use at once."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
+
+
+def is_sole_base(array: Array) -> bool:
+    """Whether whatever looks at an array's memory refers to this very array: its references tell who does.
+
+    A view of a view refers to the array below both, so that must be this one, or one that only this one refers to.
+    """
+    base = array.base
+    if type(base) is np.ndarray and getrefcount(base) == 3:  # this array's, the name's, and that of asking
+        base = base.base
+    return base is None or type(base) is Memory

@@ -1,0 +1,183 @@
+"""Repeats: a program called again on the memory of its last call, but for some inputs and with some outputs afresh."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from wengert.backends.cuda.driver import current
+from wengert.backends.cuda.memory import DeviceArray, unchecked
+from wengert.backends.cuda.segment import Stretch
+from wengert.core.devices import keepers
+from wengert.core.graph import Shape
+
+if TYPE_CHECKING:
+    from wengert.backends.cuda.program import Program
+
+
+SMALL = 1 << 12  # bytes
+MANY, MANY_LARGE = 4, 2  # small and large arrays that are kept for an output: the last result, and the next
+LEFT, ASIDE = 4, 3  # addresses that are remembered, graphs that are kept besides the program's
+Pointers = tuple[int, ...]
+Staged = list[tuple[int, ref[Any]]]  # inputs by number, with their arrays on the host
+
+
+class Repeat:
+    """A call of a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
+
+    Addresses that come back, as those of results do that are held until the next call, get a graph each. Whoever calls
+    this sees to it that nobody else has called the program since.
+    """
+
+    def __init__(self, program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self.program, self.inputs, self.outputs = program, inputs, outputs
+        first = len(program.external) + len(program.constants)
+        made = {k: (first + i, shape, dtype) for i, (k, shape, dtype) in enumerate(program.fresh)}
+        program.kept |= {k: Fresh(*made[k][1:], program.device) for k in outputs if k not in program.kept}
+        self.makers = [program.kept[k].take for k in outputs]
+        self.slots = [*(program.slots[program.graph.inputs[i]] for i in inputs), *(made[k][0] for k in outputs)]
+        self.pointers = tuple([program.last[slot] for slot in self.slots])  # those that the program has
+        self.left: deque[Pointers] = deque(maxlen=LEFT)  # those that it had before
+        self.graphs: dict[Pointers, list[Any]] = {}  # by their addresses: the program's, and others that were kept
+        self.staged: Staged = [(i, array) for i, array in program.from_host.items() if i not in inputs]
+        self.staged_anew = [(i, array) for i, array in self.staged if i in program.counts or _is_shared(array)]
+        self.counters = [(program.from_host[i], count) for i, count in program.counts.items()]
+        self.noted: dict[str, None] = {}  # where the checks of this program were noted last
+
+    @staticmethod
+    def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
+        """The repeat, or None for a program in which more happens than launches at these addresses."""
+        if not program.captures or not all(isinstance(piece, Stretch) for piece in program.pieces):
+            return None
+        if len(program.counts) < len(program.hosted) or not program.counts.keys() <= program.from_host.keys():
+            return None  # the host does more than count
+        if any(array.nbytes > SMALL for i, (array, _) in program.staging.items() if i not in inputs):
+            return None  # what lies on the host comes up at every call
+        changed = {program.numbers[k] for k, *_ in program.changed}
+        if not {k for k, *_ in program.fresh}.issuperset(outputs) or changed & {*outputs}:
+            return None
+        return Repeat(program, inputs, outputs)
+
+    def refresh(self) -> None:
+        """Bring up what lies on the host and was overwritten there since."""
+        self._bring_up(self.staged)
+
+    def _bring_up(self, staged: Staged) -> bool:
+        """Bring up arrays that differ from what came up last; whether all are still there."""
+        program = self.program
+        for i, reference in staged:
+            array: Any = reference()
+            if array is None:  # another thread has just given its slot another
+                return False
+            if array.tobytes() != program.staging[i][1]:
+                program.staged(i, array)
+        return True
+
+    def _count(self) -> None:
+        """Do on the host what the program does to counters that lie there."""
+        for reference, count in self.counters:
+            counter: Any = reference()
+            if counter is not None:
+                np.add(counter, count, out=counter)
+
+    def run(self, arrays: Sequence[Any], made: Sequence[DeviceArray]) -> bool:
+        """Compute the fresh outputs from arrays for the inputs that may move; not if what it reads anew is gone."""
+        program = self.program
+        driver = program.driver
+        driver.lock.acquire()  # a third of the time of a with statement
+        try:
+            if current.driver is not driver:  # which it would ask itself: a call less
+                driver.make_current()
+            if self.staged_anew and not self._bring_up(self.staged_anew):
+                return False
+            table = [*arrays, *made]
+            try:
+                pointers = tuple([array.pointer for array in table])
+            except AttributeError:  # some are on the host
+                table = [*map(program.staged, self.inputs, arrays), *made]
+                pointers = tuple([array.pointer for array in table])
+            if program.checks and self.noted is not unchecked.get(program.device):
+                self._note_checks()
+            graphs = self.graphs.get(pointers)
+            if graphs is None:
+                self._run(table, pointers)
+            else:
+                for graph in graphs:
+                    graph.replay()
+            if self.counters:
+                self._count()
+        finally:
+            driver.lock.release()
+        return True
+
+    def _note_checks(self) -> None:
+        """Note the ops with indices: somebody has looked for errors since they were noted last."""
+        self.noted = unchecked.setdefault(self.program.device, {})
+        self.noted.update(self.program.checks)
+
+    def _run(self, table: Sequence[DeviceArray], pointers: Pointers) -> None:
+        """Run the program where there is no graph with these addresses, and keep the one that comes of it."""
+        program = self.program
+        if pointers != self.pointers:
+            self._move(table, pointers)
+        program.copy_in()
+        for piece in program.pieces:
+            piece.run(True)
+        program.copy_out()
+        graphs = [piece.recording for piece in program.pieces]
+        if None not in graphs and not program.fixed:
+            self.graphs[pointers] = graphs
+
+    def _move(self, table: Sequence[DeviceArray], pointers: Pointers) -> None:
+        """Have the program use other addresses; if it did so before, in a new graph, and the one it has is kept."""
+        program = self.program
+        if pointers in self.left and len(self.graphs) <= ASIDE and not program.fixed:
+            for piece in program.pieces:
+                piece.recording = None
+        else:
+            self.graphs.pop(self.pointers, None)
+        self.left.append(self.pointers)
+        self.pointers = ()  # until all are moved: there may be no memory for that
+        for slot, array in zip(self.slots, table):
+            if array.pointer != program.last[slot]:
+                program.move(slot, array)
+        self.pointers = pointers
+
+
+def _is_shared(reference: ref[Any]) -> bool:
+    """Whether others than the node whose value it is refer to an array: they may write to it unseen."""
+    array: Any = reference()
+    return getrefcount(array) > 3 or array.base is not None  # the node's, the name's, and that of asking
+
+
+class Fresh:
+    """Arrays for an output. One that was given out before and that nobody refers to any more is given again: whoever
+    read it did so earlier in the stream. No more of them are kept than were in use at once.
+    """
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str) -> None:
+        self.given: list[DeviceArray] = []
+        self.make = partial(DeviceArray, shape, dtype, device)
+        self.most = MANY if math.prod(shape) * dtype.itemsize <= SMALL else MANY_LARGE
+        keepers.add(self)
+
+    def take(self) -> DeviceArray:
+        """An array."""
+        for array in self.given:
+            if getrefcount(array) == 3:  # the list's, the name's, and that of asking
+                return array
+        array = self.make()
+        if len(self.given) < self.most:
+            self.given.append(array)
+        return array
+
+    def let_go(self) -> None:
+        """Keep nothing: memory is short."""
+        self.given.clear()

@@ -1,0 +1,181 @@
+"""Other forms of a convolution, for `layout`: folded, or a matrix product. Values here have their channels last.
+
+A convolution over few channels, as of an image, is folded: it becomes one over as many as tensor cores take at once.
+Under a stride of 2 every 2 x 2 neighbours count as channels of one place: a kernel of 7 x 7 over 3 channels is one of
+4 x 4 over 12, at stride 1. What is left of the last 16 bytes is filled up with zeros. All of it is movement, which the
+kernel that casts the image takes in. A convolution with a kernel of one element is a product of places by channels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from wengert.core.dtypes import HALF
+from wengert.core.graph import Node, Shape
+from wengert.ops.channels_last import last_order, turned
+from wengert.ops.convolve import CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
+from wengert.ops.linalg import MATMUL
+from wengert.ops.movement import flip, permute_dims, place, reshape, take_slice
+
+CHUNK = 16  # bytes that are read at once
+MOST = 16  # channels that folding makes, unless the kernel is then of one element: patches of an image
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How a convolution is folded: `factor` neighbours along each axis count as one place."""
+
+    channels: int
+    filled: int  # channels of a place, with those that are zeros
+    factor: Shape
+    ahead: Shape  # zeros before the kernel's first element
+    given: Shape  # the kernel as it was
+    kernel: Shape
+    stride: Shape
+    padding: Pairs
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """The attributes of the folded convolution."""
+        ones = (1,) * len(self.kernel)
+        return {"stride": self.stride, "padding": self.padding, "dilation": ones, "groups": 1}
+
+    def values(self, x: Node) -> Node:
+        """The convolution's input, folded."""
+        return self._filled(self._folded(x))
+
+    def weight(self, weight: Node) -> Node:
+        """Its weight, folded."""
+        whole = tuple(k * s for k, s in zip(self.kernel, self.factor))
+        laid = place(weight, (weight.shape[0], *whole, self.channels), (0, *self.ahead, 0), (1,) * weight.ndim)
+        return self._filled(self._folded(laid))
+
+    def unfolded(self, weight: Node) -> Node:
+        """A folded weight, or its gradient, as it was."""
+        n, outs = len(self.kernel), weight.shape[0]
+        own = take_slice(weight, (0,) * (n + 2), (1,) * (n + 2), (*weight.shape[:-1], self._own))
+        apart = reshape(own, (outs, *self.kernel, *self.factor, self.channels))
+        order = [0, *(axis for i in range(n) for axis in (1 + i, 1 + n + i)), 1 + 2 * n]
+        whole = reshape(
+            permute_dims(apart, order), (outs, *(k * s for k, s in zip(self.kernel, self.factor)), self.channels)
+        )
+        return take_slice(whole, (0, *self.ahead, 0), (1,) * (n + 2), (outs, *self.given, self.channels))
+
+    @property
+    def _own(self) -> int:
+        return self.channels * math.prod(self.factor)
+
+    def _folded(self, x: Node) -> Node:
+        n, sizes = len(self.kernel), tuple(m // s for m, s in zip(x.shape[1:], self.factor))
+        pairs = (number for pair in zip(sizes, self.factor) for number in pair)
+        apart = reshape(x, (x.shape[0], *pairs, self.channels))
+        order = (0, *range(1, 2 * n, 2), *range(2, 2 * n + 1, 2), 2 * n + 1)
+        return reshape(permute_dims(apart, order), (x.shape[0], *sizes, self._own))
+
+    def _filled(self, x: Node) -> Node:
+        return place(x, (*x.shape[:-1], self.filled), (0,) * x.ndim, (1,) * x.ndim)
+
+
+def folding(node: Node) -> Folding | None:
+    """How a convolution, or the gradient by its weight, is folded; None where it has channels enough."""
+    if node.op is CONVOLVE_INPUT:
+        return None
+    x, a = node.sources[0], node.attrs
+    weight, y = (node, node.sources[1]) if node.op is CONVOLVE_WEIGHT else (node.sources[1], node)
+    channels, chunk = x.shape[1], CHUNK // x.dtype.itemsize
+    if channels >= chunk or any(d != 1 for d in a["dilation"]):
+        return None
+    return _by(a["stride"], x, weight, y, a, chunk) or _by((1,) * len(a["stride"]), x, weight, y, a, chunk)
+
+
+def _by(factor: Shape, x: Node, weight: Node, y: Node, a: dict[str, Any], chunk: int) -> Folding | None:
+    """The folding by a factor; None where it does not fit the sizes, or makes too many channels."""
+    sizes, given = x.shape[2:], weight.shape[2:]
+    own = x.shape[1] * math.prod(factor)
+    lows = [low for low, _ in a["padding"]]
+    ahead = tuple(-low % s for low, s in zip(lows, factor))
+    kernel = tuple(-(-(k + e) // s) for k, e, s in zip(given, ahead, factor))
+    if any(n % s for n, s in zip(sizes, factor)) or (own > MOST and max(kernel) > 1):
+        return None
+    stride = tuple(t // s for t, s in zip(a["stride"], factor))
+    first = [(low + e) // s for low, e, s in zip(lows, ahead, factor)]
+    reach = [(n - 1) * t + k for n, t, k in zip(y.shape[2:], stride, kernel)]
+    padding = tuple((low, r - n // s - low) for low, r, n, s in zip(first, reach, sizes, factor))
+    if any(number < 0 for pair in padding for number in pair):
+        return None
+    return Folding(x.shape[1], -(-own // chunk) * chunk, factor, ahead, given, kernel, stride, padding)
+
+
+# --- gradients by an input ------------------------------------------------------------------------------------------
+
+NARROW = 64  # channels up to which libraries are faster at the convolution than at its gradient
+
+
+def is_convolution_of_gradient(node: Node) -> bool:
+    """Whether a convolution by its input is better done as one of the cotangent, by the weight turned round.
+
+    Measured on an H200 with cuDNN 9.19 in bfloat16: 89 us instead of 106 over 512 x 32 x 32 places of 64 channels, as
+    much over more channels.
+    """
+    a = node.attrs
+    is_plain = set(a["stride"]) == set(a["dilation"]) == {1}
+    fits = all(n < k for k, pair in zip(node.sources[1].shape[2:], a["padding"]) for n in pair)
+    return node.op is CONVOLVE_INPUT and is_plain and fits and node.shape[1] <= NARROW and node.dtype in HALF
+
+
+def weight_round(weight: Node) -> Node:
+    """A weight as it was recorded, for the convolution of the cotangent: outs for ins, and every axis backwards."""
+    order = (1, *range(2, weight.ndim), 0)
+    return flip(permute_dims(weight, order), tuple(range(1, weight.ndim - 1)))
+
+
+def form_round(node: Node) -> dict[str, Any]:
+    """The attributes of that convolution."""
+    sizes = zip(node.sources[1].shape[2:], node.attrs["padding"])
+    padding = tuple((k - 1 - low, k - 1 - high) for k, (low, high) in sizes)
+    return {"padding": padding, **{name: node.attrs[name] for name in ("stride", "dilation", "groups")}}
+
+
+# --- products -------------------------------------------------------------------------------------------------------
+
+
+def is_product(node: Node) -> bool:
+    """Whether a convolution, or one by its input or its weight, is a matrix product, of sizes that suit one."""
+    weight = node if node.op is CONVOLVE_WEIGHT else node.sources[1]
+    chunk = CHUNK // node.dtype.itemsize
+    padded = any(number for pair in node.attrs["padding"] for number in pair)
+    return set(weight.shape[2:]) == {1} and not padded and not any(n % chunk for n in weight.shape[:2])
+
+
+def steps_over(node: Node) -> Shape:
+    """The steps that such a convolution takes over its input, along every axis of a value with its channels last."""
+    return (1, *node.attrs["stride"], 1)
+
+
+def taken(x: Node, y: Shape, steps: Shape) -> Node:
+    """The places of an input that such a convolution takes; `y` is the shape of what it makes."""
+    return take_slice(x, (0,) * x.ndim, steps, (*y[:-1], x.shape[-1]))
+
+
+def product(value: Node, weight: Node) -> Node:
+    """Such a convolution of the places it takes, and of its weight as it was recorded."""
+    matrix = permute_dims(reshape(weight, weight.shape[:2]), (1, 0))
+    return reshape(MATMUL(_rows(value), matrix), (*value.shape[:-1], weight.shape[0]))
+
+
+def product_by_input(node: Node, g: Node, weight: Node) -> Node:
+    """Such a convolution by its input."""
+    made = MATMUL(_rows(g), reshape(weight, weight.shape[:2]))
+    shape = turned(node.shape, last_order(node.ndim))
+    return place(reshape(made, (*g.shape[:-1], shape[-1])), shape, (0,) * node.ndim, steps_over(node))
+
+
+def product_by_weight(node: Node, value: Node, g: Node) -> Node:
+    """Such a convolution by its weight, as it was recorded: a sum over all places."""
+    return reshape(MATMUL(permute_dims(_rows(g), (1, 0)), _rows(value)), node.shape)
+
+
+def _rows(x: Node) -> Node:
+    return reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))

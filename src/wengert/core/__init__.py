@@ -1,0 +1,1 @@
+"""The ground that everything stands on: graph and nodes, dtypes, devices, errors, nested containers, evaluation."""

@@ -1,0 +1,84 @@
+"""What users see when things go wrong: exceptions that say what happened, where, and what to do.
+
+Each exception takes its message and adds the user's own line. A mistake found while recording is on that line already;
+one that surfaces later (a value that could not be computed) is given the location of the op that failed.
+"""
+
+from __future__ import annotations
+
+from wengert.core.location import Location, describe, here, source_line
+
+
+class WengertError(Exception):
+    """The base of Wengert's errors; also a ValueError, TypeError, ... where Python has the fitting kind."""
+
+    def __init__(self, message: str, location: Location = None) -> None:
+        location = location or here()
+        line = source_line(location)
+        where = f"\n  at {describe(location)}" + (f":  {line}" if line else "")
+        super().__init__(message + (where if location else ""))
+        self.message = message
+        self.location = location
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ShapeError(WengertError, ValueError):
+    """Shapes or axes that do not fit."""
+
+
+class DTypeError(WengertError, TypeError):
+    """A dtype, or a kind of argument, that an op does not take."""
+
+
+class DeviceError(WengertError, ValueError):
+    """Values on devices that cannot work together, or a device that is not there."""
+
+
+class CudaError(WengertError, RuntimeError):
+    """The CUDA driver reports an error."""
+
+
+class OutOfMemoryError(WengertError, MemoryError):
+    """A device has not enough memory left."""
+
+
+class ArgumentError(WengertError, ValueError):
+    """An argument whose value makes no sense."""
+
+
+class OutOfRangeError(WengertError, IndexError):
+    """An index outside its axis."""
+
+
+class GradientError(WengertError, RuntimeError):
+    """A derivative that cannot be taken: no graph, no rule, a graph already let go."""
+
+
+class AbstractValueError(WengertError, TypeError):
+    """A value was asked for while recording with abstract inputs, where there is none."""
+
+
+class AssignmentError(WengertError, RuntimeError):
+    """A slot cannot be given this value."""
+
+
+class RecordingError(WengertError, RuntimeError):
+    """A compiled function gives another graph each time it is recorded."""
+
+
+class ComputationError(WengertError, RuntimeError):
+    """An op failed when its value was computed; raised whenever that value is looked at."""
+
+
+class NaNError(WengertError, FloatingPointError):
+    """`debug_nans` found the first op that made a NaN."""
+
+
+class FileError(WengertError, ValueError):
+    """A file that cannot be read as what it should be: damaged, of another kind, or of a later version."""
+
+
+class CompilerError(WengertError, RuntimeError):
+    """The compiler made something of a graph that it must not: a mistake in Wengert, named by pass, node and line."""

@@ -1,0 +1,120 @@
+"""A node's reference applied to arrays: what every way of running a graph comes down to, and how it fails.
+
+In: a node and the arrays of its sources. Out: its array. What goes wrong names the op and the user's line; inside
+`debug_nans` so does the first NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from wengert.core.errors import ComputationError, NaNError
+
+if TYPE_CHECKING:
+    from wengert.core.graph import Node
+
+
+class Observer(Protocol):
+    """What looks on while programs run: `wg.profile`. Times are those of `time.perf_counter`."""
+
+    def ran_op(self, node: Node, result: Any, start: float, stop: float) -> None:
+        """An op was computed by its reference."""
+        ...
+
+    def calls_of(self, program: Any) -> Sequence[Callable[..., None]]:
+        """What a program on the CPU calls in place of its own calls."""
+        ...
+
+    def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
+        """Steps of a program were given to a GPU: by number, with marks of their beginning and end."""
+        ...
+
+    def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
+        """A copy of so many bytes was given to a GPU, with marks of its beginning and end."""
+        ...
+
+    def built(self, start: float, stop: float) -> None:
+        """A program was built."""
+        ...
+
+
+class Watch:
+    """Who looks on, and for what; usually nobody does."""
+
+    observer: Observer | None = None
+    checks_nans = False  # inside `debug_nans`
+    node: Node | None = None  # that a program of one op runs for
+
+
+watch = Watch()
+
+
+def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
+    """The reference of a node's op on arrays, into `out` if it is given; checked and timed where that is asked for."""
+    observer = watch.observer
+    start = 0.0 if observer is None else perf_counter()
+    result = node.op.run(arrays, node) if out is None else node.op.numpy(*arrays, out=out)
+    if observer is not None:
+        observer.ran_op(node, result, start, perf_counter())
+    if watch.checks_nans:
+        check_nans(node, arrays, result)
+    return result
+
+
+def apply_here(node: Node, arrays: Sequence[Any]) -> Any:
+    """As `apply`; what goes wrong raises with the op's name and the user's line."""
+    try:
+        return apply(node, arrays)
+    except (NaNError, ComputationError):  # the latter from inside a body: of a scan, a branch
+        raise
+    except Exception as error:
+        raise ComputationError(f"{node.op.name} failed: {error}", node.location) from error
+
+
+# --- debug_nans -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def debug_nans() -> Iterator[None]:
+    """Inside, the first op that makes a NaN raises, naming its line and the ranges of its inputs.
+
+    >>> import wengert as wg
+    >>> with wg.debug_nans():
+    ...     wg.log(wg.tensor([-1.0])).numpy()
+    Traceback (most recent call last):
+    wengert.core.errors.NaNError: log made 1 NaN of 1 element from inputs in [-1, -1]
+      at ...
+    """
+    before, watch.checks_nans = watch.checks_nans, True
+    try:
+        yield
+    finally:
+        watch.checks_nans = before
+
+
+def check_nans(node: Node, arrays: Sequence[Any], result: Any) -> None:
+    """Raise if a node's result has a NaN that the arrays it was made from do not have."""
+    parts = result if type(result) is tuple else (result,)
+    nans = sum(int(np.isnan(p).sum()) for p in parts if p.dtype.kind in "fcV")
+    if not nans or any(_has_nan(array) for array in arrays):
+        return
+    size = sum(p.size for p in parts)
+    ranges = " and ".join(_range(array) for array in arrays) or "no inputs"
+    elements = "1 element" if size == 1 else f"{size} elements"
+    raise NaNError(f"{node.op.name} made {nans} NaN of {elements} from inputs in {ranges}", node.location)
+
+
+def _has_nan(array: Any) -> bool:
+    parts = array if type(array) is tuple else (array,)
+    return any(p.dtype.kind in "fcV" and bool(np.isnan(p).any()) for p in parts)
+
+
+def _range(array: Any) -> str:
+    if type(array) is tuple or not array.size:
+        return "[]"
+    return f"[{array.min():g}, {array.max():g}]"

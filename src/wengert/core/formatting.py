@@ -1,0 +1,92 @@
+"""How a Tensor looks: as text in the terminal, as a table in a notebook. Long values are summarised."""
+
+from __future__ import annotations
+
+import html as markup
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wengert.core.errors import AbstractValueError, WengertError
+from wengert.core.graph import Graph, ancestors, as_python, describe_type
+
+if TYPE_CHECKING:
+    from wengert.tensor import Tensor
+
+_EDGE = 3  # elements shown at each end of a long axis
+_LONG_GRAPH = 60  # nodes: a longer history is not shown
+_LONG = 1000  # elements: more are summarised
+
+
+def text(tensor: Tensor) -> str:
+    """`Tensor([1., 2.], shape=(2,), dtype=float32, device=cpu, requires_grad=True)`; looks at the value."""
+    facts = f"shape={tensor.shape}, dtype={tensor.dtype.name}, device={tensor.device}"
+    tracked = ", requires_grad=True" if tensor.requires_grad else ""
+    try:
+        values = _values(tensor.numpy(), prefix="Tensor(")
+    except AbstractValueError:
+        values = "abstract"
+    except WengertError as error:
+        values = f"failed: {error.message}"
+    return f"Tensor({values}, {facts}{tracked})"
+
+
+def _values(array: np.ndarray[Any, Any], prefix: str) -> str:
+    if array.dtype.kind == "V":  # bfloat16: NumPy prints it number by number
+        array = array.astype(np.float32)
+    return np.array2string(
+        array, separator=", ", prefix=prefix, threshold=_LONG, edgeitems=_EDGE, precision=5, suppress_small=False
+    )
+
+
+def html(tensor: Tensor) -> str:
+    """The value as an HTML table of at most a few rows and columns, with what it is and how it was recorded below."""
+    recorded = _recorded(tensor)  # before looking at the value, after which an untracked one has no history
+    return _table(tensor) + recorded
+
+
+def _recorded(tensor: Tensor) -> str:
+    """The graph behind a Tensor, as Python, to be folded out; nothing where there is none, or a very long one."""
+    node = tensor.node
+    nodes = ancestors([node])
+    if not node.sources or node.op.name == "variable" or len(nodes) > _LONG_GRAPH:
+        return ""
+    given = [each for each in nodes if each.op.name == "variable" or not (each.sources or each.op.name == "literal")]
+    graph = Graph(given, [node])
+    ops = f"{len(graph.nodes)} op{'s' * (len(graph.nodes) != 1)}"
+    return f"<details><summary>recorded: {ops}</summary><pre>{markup.escape(as_python(graph))}</pre></details>"
+
+
+def _table(tensor: Tensor) -> str:
+    caption = f"Tensor {describe_type(tensor.node)} on {tensor.device}" + (", tracked" if tensor.requires_grad else "")
+    try:
+        array = tensor.numpy()
+    except WengertError as error:
+        return f"<pre>{markup.escape(error.message)}</pre><small>{markup.escape(caption)}</small>"
+    if array.ndim > 2 or array.size == 0:
+        return f"<pre>{markup.escape(_values(array, ''))}</pre><small>{markup.escape(caption)}</small>"
+    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in _summary(np.atleast_2d(array)))
+    return f"<table>{rows}</table><small>{markup.escape(caption)}</small>"
+
+
+def _cell(value: Any) -> str:
+    shown = (
+        value if isinstance(value, str) else f"{value:.5g}" if np.issubdtype(type(value), np.inexact) else str(value)
+    )
+    return f"<td style='text-align:right'>{markup.escape(str(shown))}</td>"
+
+
+def _summary(array: np.ndarray[Any, Any]) -> list[list[Any]]:
+    """Rows and columns, with an ellipsis in place of what does not fit."""
+    rows = _ends(list(range(array.shape[0])), 5)
+    columns = _ends(list(range(array.shape[1])), 5)
+    return [
+        ["⋮" if i is None else "…" if j is None else array[i, j] for j in columns]
+        if i is not None
+        else ["⋮"] * len(columns)
+        for i in rows
+    ]
+
+
+def _ends(indices: list[int], edge: int) -> list[int | None]:
+    return list(indices) if len(indices) <= 2 * edge else [*indices[:edge], None, *indices[-edge:]]

@@ -1,0 +1,73 @@
+"""Where in the user's program something was recorded.
+
+A location is the code object and the instruction of the first frame outside Wengert. Taking one costs about a quarter
+of a microsecond; turning it into a file, a line and its text happens only when it is shown.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType
+from typing import NamedTuple, TypeAlias
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Backward(NamedTuple):
+    """The location of a gradient's node: the forward op it is the backward of, and where that was recorded."""
+
+    op: str
+    forward: Location
+
+
+Location: TypeAlias = "tuple[CodeType, int] | Backward | None"
+
+
+def _own_files() -> frozenset[str]:
+    """The names of Wengert's source files, as their code objects spell them."""
+    return frozenset(os.path.join(folder, name) for folder, _, names in os.walk(PACKAGE) for name in names)
+
+
+_inside = _own_files()
+_frame = sys._getframe
+
+
+def here() -> Location:
+    """The location of the innermost frame outside Wengert."""
+    frame = _frame(2)
+    code = frame.f_code
+    while code.co_filename in _inside:
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+        code = frame.f_code
+    return code, frame.f_lasti
+
+
+def line_number(location: tuple[CodeType, int]) -> int:
+    """The line of an instruction in its code object."""
+    code, instruction = location
+    for start, stop, line in code.co_lines():
+        if start <= instruction < stop and line is not None:
+            return line
+    return code.co_firstlineno
+
+
+def describe(location: Location) -> str:
+    """`file.py:12`, or `backward of exp at file.py:12`."""
+    if location is None:
+        return "an unknown line"
+    if isinstance(location, Backward):
+        return f"backward of {location.op} at {describe(location.forward)}"
+    return f"{os.path.basename(location[0].co_filename)}:{line_number(location)}"
+
+
+def source_line(location: Location) -> str:
+    """The text of the user's line, or an empty string where there is no file to read."""
+    while isinstance(location, Backward):
+        location = location.forward
+    if location is None:
+        return ""
+    return linecache.getline(location[0].co_filename, line_number(location)).strip()

@@ -1,0 +1,209 @@
+"""Nested containers: dicts, lists, tuples, named tuples and dataclasses of values, taken apart and put together again.
+
+`flatten` gives the leaves in order and the structure; `unflatten` is its inverse. None is an empty container.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
+
+from wengert.core.errors import ArgumentError
+
+
+class Structure(NamedTuple):
+    """A nested container's shape: its type, what names its parts, and the parts' structures. A leaf has type Leaf."""
+
+    type: type
+    keys: tuple[Any, ...]
+    parts: tuple[Structure, ...]
+
+    def __str__(self) -> str:
+        if self.type is Leaf:
+            return "*"
+        inner = ", ".join(f"{key}: {part}" if self.keys else str(part) for key, part in zip(self._labels(), self.parts))
+        return f"{self.type.__name__}({inner})"
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all parts are leaves."""
+        return all(part.type is Leaf for part in self.parts)
+
+    def _labels(self) -> Iterable[Any]:
+        return self.keys or range(len(self.parts))
+
+
+class Leaf:
+    """Marks the place of a leaf in a Structure."""
+
+
+LEAF = Structure(Leaf, (), ())
+NONE = Structure(type(None), (), ())
+_leaf_types: set[type] = set()  # types seen to be no containers: asking what a dataclass is takes its time
+_MANY_TYPES = 1000
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a nested container, in order, and its structure.
+
+    >>> flatten({"b": 1, "a": (2, [3])})[0]
+    [1, 2, 3]
+    """
+    leaves: list[Any] = []
+    return leaves, _take_apart(tree, leaves)
+
+
+def are_leaves(values: Iterable[Any]) -> bool:
+    """Whether all values are of types that were seen to be no containers."""
+    return _leaf_types.issuperset([type(value) for value in values])
+
+
+def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
+    kind = type(tree)
+    if kind in _leaf_types:
+        leaves.append(tree)
+        return LEAF
+    if tree is None:
+        return NONE
+    if isinstance(tree, dict):
+        return _structure(kind, tuple(tree), tuple([_take_apart(value, leaves) for value in tree.values()]))
+    if isinstance(tree, (list, tuple)):
+        return _structure(kind, (), tuple([_take_apart(value, leaves) for value in tree]))
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = tuple(field.name for field in dataclasses.fields(tree))
+        return _structure(kind, names, tuple([_take_apart(getattr(tree, name), leaves) for name in names]))
+    if len(_leaf_types) < _MANY_TYPES:
+        _leaf_types.add(kind)
+    leaves.append(tree)
+    return LEAF
+
+
+def _structure(*fields: Any) -> Structure:
+    return tuple.__new__(Structure, fields)  # half the time of calling the named tuple, at every compiled call
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """The nested container with this structure and these leaves."""
+    return _put_together(structure, iter(leaves))
+
+
+def _put_together(structure: Structure, leaves: Any) -> Any:
+    kind = structure.type
+    if kind is Leaf:
+        return next(leaves)
+    if kind is type(None):
+        return None
+    parts = [_put_together(part, leaves) for part in structure.parts]
+    if issubclass(kind, dict):
+        return kind(zip(structure.keys, parts))
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return kind(*parts)
+    if issubclass(kind, (list, tuple)):
+        return kind(parts)
+    return _dataclass(kind, dict(zip(structure.keys, parts)))
+
+
+def builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:
+    """What puts containers of one structure together, each from its leaves: `unflatten` again and again, quicker.
+
+    >>> builder(flatten(("a", ["b", None, "c"]))[1])([1, 2, 3])
+    (1, [2, None, 3])
+    """
+    text = _expression(structure, count())
+    return partial(unflatten, structure) if text is None else eval(f"lambda leaves: {text}")
+
+
+def _expression(structure: Structure, places: Iterator[int]) -> str | None:
+    """The container as Python over `leaves`, for tuples, lists and None inside each other; else None."""
+    kind = structure.type
+    if kind is Leaf:
+        return f"leaves[{next(places)}]"
+    parts = [_expression(part, places) for part in structure.parts]
+    if kind not in (tuple, list, type(None)) or None in parts:
+        return None
+    inner = "".join(f"{part}, " for part in parts)
+    return "None" if kind is type(None) else f"({inner})" if kind is tuple else f"[{inner}]"
+
+
+def taker(structure: Structure) -> Callable[[Any], list[Any] | None]:
+    """What takes containers of one structure apart, quicker than `flatten`: the leaves, or None for another structure.
+
+    What stands in the place of a leaf is not looked at. Containers other than tuples, lists and dicts give None.
+
+    >>> take = taker(flatten(({"a": 1, "b": 2}, 3))[1])
+    >>> take(({"a": 4, "b": 5}, 6)), take(({"a": 4}, 6))
+    ([4, 5, 6], None)
+    """
+    keys: list[list[Any]] = []
+    conditions: list[str] = []
+    leaves = _taken(structure, "tree", keys, conditions)
+    if leaves is None:
+        return lambda tree: None
+    found: Callable[[Any], list[Any] | None] = eval(
+        f"lambda tree: [{leaves}] if {' and '.join(conditions) or True} else None", {"keys": keys}
+    )
+    return found
+
+
+def _taken(structure: Structure, place: str, keys: list[list[Any]], conditions: list[str]) -> str | None:
+    """The leaves of the container at a place, as Python; conditions that it is one are added."""
+    kind, parts = structure.type, structure.parts
+    if kind is Leaf:
+        return f"{place}, "
+    if kind is type(None):
+        conditions.append(f"{place} is None")
+        return ""
+    if kind not in (tuple, list, dict):
+        return None
+    conditions.append(f"type({place}) is {kind.__name__}")
+    if kind is dict:
+        conditions.append(f"[*{place}] == keys[{len(keys)}]")
+        places = [f"{place}[keys[{len(keys)}][{i}]]" for i in range(len(parts))]
+        keys.append([*structure.keys])
+    else:
+        conditions.append(f"len({place}) == {len(parts)}")
+        places = [f"{place}[{i}]" for i in range(len(parts))]
+    if structure.is_flat:
+        return f"*{place}{'.values()' if kind is dict else ''}, "
+    taken = [_taken(part, inner, keys, conditions) for part, inner in zip(parts, places)]
+    return None if None in taken else "".join(filter(None, taken))
+
+
+def _dataclass(kind: type, fields: dict[str, Any]) -> Any:
+    """A dataclass with these fields, made without running its `__init__` (which may check or convert real values)."""
+    instance: Any = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """The container whose leaves are `function` of the leaves of `tree` and of the others at the same place.
+
+    >>> map(lambda a, b: a + b, {"x": 1}, {"x": 2})
+    {'x': 3}
+    """
+    leaves, structure = flatten(tree)
+    columns = [leaves]
+    for other in others:
+        more, same = flatten(other)
+        if same != structure:
+            raise ArgumentError(f"two nested containers differ: {structure} and {same}")
+        columns.append(more)
+    return unflatten(structure, [function(*row) for row in zip(*columns)])
+
+
+def spread(prefix: Any, tree: Any, what: str) -> list[Any]:
+    """One item of `prefix` for each leaf of `tree`: an item that stands for a whole container is repeated within it."""
+    if isinstance(prefix, (list, tuple)) and isinstance(tree, (list, tuple)):
+        if len(prefix) != len(tree):
+            raise ArgumentError(f"{what} has {len(prefix)} items for {len(tree)} values")
+        return [item for part, values in zip(prefix, tree) for item in spread(part, values, what)]
+    if isinstance(prefix, dict) and isinstance(tree, dict):
+        if prefix.keys() != tree.keys():
+            raise ArgumentError(f"{what} has the keys {sorted(prefix)}, the values have {sorted(tree)}")
+        return [item for key, values in tree.items() for item in spread(prefix[key], values, what)]
+    return [prefix] * len(flatten(tree)[0])

@@ -1,0 +1,193 @@
+"""Statements as C, indented and named for readers: what every shape of work writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from wengert.core.dtypes import bool_, float32, float64
+from wengert.kernels.expressions import guard_text, let_text, scalar_type
+from wengert.kernels.expressions import load as widened
+from wengert.kernels.expressions import store as narrowed
+from wengert.kernels.ir.index import Loop
+from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
+from wengert.kernels.ir.transforms import statements_of
+
+WORTH_THREADS = (
+    600_000  # statements executed (about 20 us): below, waking the other threads may cost more than it saves
+)
+START = {"sum": "0", "prod": "1", "all": "1", "any": "0"}
+
+
+class Writer:
+    """The lines of a kernel's body, and what all shapes of work say."""
+
+    def __init__(self, kernel: Kernel, names: dict[str, str]) -> None:
+        self.kernel, self.names = kernel, names | {row: row for row in kernel.scratch}
+        self.lines: list[str] = []
+        self.depth = 1
+        self.widths = {a.total: self._total_type(a) for a in self._accumulated()}
+        self.summed: set[str] = set()  # the totals that the innermost loop sums on the side
+        self.scalar = _mixes_widths_under_guards(kernel)
+
+    def line(self, text: str) -> None:
+        """Add a line."""
+        self.lines.append("    " * self.depth + text)
+
+    def _open(self, loop: Loop, pragma: str = "") -> None:
+        if pragma:
+            self.line(pragma)
+        self.line(f"for (long {loop.name} = 0; {loop.name} < {loop.extent}; {loop.name}++) {{")
+        self.depth += 1
+
+    def _close(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.depth -= 1
+            self.line("}")
+
+    # --- accumulating ---------------------------------------------------------------------------------------------
+
+    def _accumulated(self) -> list[Accumulate]:
+        return [total for stage in self.kernel.stages for total in totals_in(stage)]
+
+    def _total_type(self, total: Accumulate) -> str:
+        """Long sums of floats go on in double: the error does not grow with the length.
+
+        Only from block to block: gcc 12 makes wrong code of AVX-512 loops that add floats to doubles under a mask.
+        """
+        length = math.prod(loop.extent for loop in self.kernel.inner)
+        wide = total.kind in ("sum", "prod") and total.dtype == float32 and length > 1 << 12
+        return "double" if wide else self._scalar_type(total)
+
+    def _scalar_type(self, total: Accumulate) -> str:
+        return scalar_type(total.dtype)
+
+    def _start(self, total: Accumulate) -> str:
+        if total.kind in START:
+            return START[total.kind]
+        biggest = total.kind in ("min", "argmin")
+        if total.dtype in (float32, float64):
+            return "INFINITY" if biggest else "-INFINITY"
+        if total.dtype == bool_:
+            return "1" if biggest else "0"
+        bits = 8 * total.dtype.itemsize
+        if total.dtype.kind == "u":
+            return f"UINT{bits}_MAX" if biggest else "0"
+        return f"INT{bits}_MAX" if biggest else f"INT{bits}_MIN"
+
+    def _checks_nan(self, total: Accumulate) -> bool:
+        return total.kind in ("max", "min") and total.dtype in (float32, float64)
+
+    def _begin(self, total: Accumulate, lane: str) -> None:
+        for name, (kind, start) in self._held(total).items():
+            self.line(f"{kind} {name} = {start};")
+
+    def _finish(self, total: Accumulate, lane: str) -> None:
+        if self._checks_nan(total):
+            self.line(f"if ({total.total}_nan) {total.total} = NAN;")
+
+    def _held(self, total: Accumulate) -> dict[str, tuple[str, str]]:
+        """What a pass keeps of a reduction, by name: the type and what it starts from."""
+        name, kind, start = total.total, self.widths[total.total], self._start(total)
+        if is_position(total):
+            return {f"{name}_best": (kind, start), name: ("int64_t", "0")}
+        flag = f"int{8 * total.dtype.itemsize}_t"  # as wide as the values: flags of one byte would be repacked
+        return {name: (kind, start)} | ({f"{name}_nan": (flag, "0")} if self._checks_nan(total) else {})
+
+    def _inside_name(self, total: Accumulate) -> str:
+        """What the innermost loop calls a total."""
+        return f"{total.total}_sum" if total.total in self.summed else total.total
+
+    # --- statements -----------------------------------------------------------------------------------------------
+
+    def _write(self, statements: Sequence[Statement], lane: str = "") -> None:
+        if self.scalar and statements:
+            self.line('__asm__ volatile("");  // keeps the loop from being vectorised')
+        for statement in statements:
+            for text in self._lines_of(statement, lane):
+                self.line(text)
+
+    def _lines_of(self, statement: Statement, lane: str) -> list[str]:
+        if isinstance(statement, Load):
+            return [f"{self._type(statement)} {statement.name} = {self._loaded(statement)};"]
+        if isinstance(statement, Let):
+            return [f"{self._type(statement)} {statement.name} = {let_text(statement)};"]
+        if isinstance(statement, Position):
+            return [f"{self._type(statement)} {statement.name} = ({self._type(statement)})({statement.index});"]
+        if isinstance(statement, Store):
+            target = f"{self.names[statement.buffer]}[{statement.index}]"
+            return [f"{target} = {narrowed(statement.dtype, statement.name)};"]
+        return self._accumulation(statement, lane)
+
+    def _accumulation(self, total: Accumulate, lane: str) -> list[str]:
+        name, value = total.total, total.name
+        held = {key: f"{key}_lanes{lane}" if lane else key for key in self._held(total)}
+        if is_position(total):
+            best, at = held[f"{name}_best"], held[name]
+            better = f"{value} {'>' if total.kind == 'argmax' else '<'} {best}"
+            if total.dtype in (float32, float64):
+                better = f"({better} || {value} != {value}) && {best} == {best}"
+            first = f"({total.position}) == 0"
+            return [f"if ({first} || ({better})) {{ {best} = {value}; {at} = {total.position}; }}"]
+        target = held[name] if lane else self._inside_name(total)
+        lines = [f"{self._combine(target, total.kind, value)};"]
+        if self._checks_nan(total):
+            lines.append(f"{held[f'{name}_nan']} |= ({value} != {value});")
+        return lines
+
+    def _combine(self, target: str, kind: str, value: str) -> str:
+        """The statement that takes a value into a total."""
+        if kind in ("sum", "prod"):
+            return f"{target} {'+' if kind == 'sum' else '*'}= {value}"
+        if kind in ("all", "any"):
+            return f"{target} {'&' if kind == 'all' else '|'}= ({value} != 0)"
+        return f"{target} = {value} {'>' if kind == 'max' else '<'} {target} ? {value} : {target}"
+
+    def _type(self, statement: Load | Let | Position) -> str:
+        return scalar_type(statement.dtype)
+
+    def _loaded(self, load: Load) -> str:
+        text = widened(load.dtype, f"{self.names[load.buffer]}[{load.index}]")
+        return f"({' && '.join(map(guard_text, load.guards))}) ? {text} : 0" if load.guards else text
+
+    # --- choices --------------------------------------------------------------------------------------------------
+
+    def _work(self) -> int:
+        loops = math.prod(loop.extent for loop in (*self.kernel.outer, *self.kernel.inner))
+        return loops * max(1, sum(_effort(s) for stage in self.kernel.stages for s in stage.inside))
+
+    def _threads(self) -> bool:
+        return self._work() > WORTH_THREADS
+
+    def _collapse(self, loops: int) -> str:
+        return f" collapse({loops})" if loops > 1 else ""
+
+
+def _mixes_widths_under_guards(kernel: Kernel) -> bool:
+    """Whether float64 and narrower numbers meet where guards hold: gcc 12 makes wrong vector code of such loops."""
+    statements = list(statements_of(kernel))
+    guarded = any(isinstance(s, Load | Let) and s.guards for s in statements)
+    doubles = any(s.dtype is float64 for s in statements)
+    return guarded and doubles and any(s.dtype.itemsize < 8 for s in statements)
+
+
+def _effort(statement: Statement) -> int:
+    """What a statement costs; an addition is 1, a call of a mathematical function 8."""
+    return 8 if isinstance(statement, Let) and "wg_" in statement.text else 1
+
+
+def totals_in(stage: Stage) -> list[Accumulate]:
+    """The reductions that a pass accumulates."""
+    return [s for s in stage.inside if isinstance(s, Accumulate)]
+
+
+def is_position(total: Accumulate) -> bool:
+    """Whether it is where the extreme lies, not the extreme."""
+    return total.kind in ("argmax", "argmin")
+
+
+def names_in(statement: Statement) -> str:
+    """A text with the names that a statement reads."""
+    if isinstance(statement, Let):
+        return statement.text
+    return statement.name if isinstance(statement, (Store, Accumulate)) else ""

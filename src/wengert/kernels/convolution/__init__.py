@@ -1,0 +1,1 @@
+"""Convolutions: direct, sliding and implicit-GEMM kernels."""

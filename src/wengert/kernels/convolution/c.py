@@ -1,0 +1,187 @@
+"""Calls of the C convolutions: the shape as a C struct, how the batch is cut, and the scratch memory that takes.
+
+Sizes are planned for the widest vectors there are, 16 floats; processors with narrower ones need less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from wengert.core.dtypes import float32, float64
+from wengert.core.graph import Node
+from wengert.kernels.c_call import Call, Pointer, braces
+from wengert.kernels.expressions import suffix
+from wengert.kernels.threads import thread_count
+
+_VECTOR, _TALL, _PANEL, _WHOLE, _DEEP, _PAIRS, _OUTS = 16, 8, 48, 1536, 512, 12, 32  # as in conv_shape.h
+_POSITIONS = (
+    2048  # of a piece, by the weight: their cotangent, 32 channels wide, is a quarter of the second-level cache
+)
+_TILES = 16  # at least as many are worked on side by side, by the weight
+_FEW = 4  # channels of a group below which planes are added up directly
+_MANY_TILES = 256  # tiles of 2 x 2 outputs from which they are transformed
+_WORTH, _WORTH_BY_WEIGHT = (
+    (16, 1.6),
+    (64, 1.2),
+)  # if there are so many channels, and so little more is made than asked for
+_CHUNK, _CHUNK_ELEMENTS = 64, 400_000  # as in winograd.h
+
+
+class _Shape:
+    """A convolution's sizes, filled up to three axes."""
+
+    def __init__(self, node: Node, x: Sequence[int], weight: Sequence[int], y: Sequence[int]) -> None:
+        a, axes = node.attrs, len(x) - 2
+        self.groups: int = a["groups"]
+        self.batch, self.ins, self.outs = x[0], weight[1], weight[0] // self.groups
+        ones, zeros = (1,) * (3 - axes), (0,) * (3 - axes)
+        self.size, self.kernel, self.count = (*ones, *x[2:]), (*ones, *weight[2:]), (*ones, *y[2:])
+        self.stride, self.dilation = (*ones, *a["stride"]), (*ones, *a["dilation"])
+        self.low = (*zeros, *(low for low, _ in a["padding"]))
+        self.together, self.images, self.lines, self.parts = 1, 1, 1, 1
+
+    @property
+    def direct(self) -> bool:
+        """Whether the groups are too small for a matrix product."""
+        return self.groups > 1 and min(self.ins, self.outs) < _FEW
+
+    def in_tiles(self, name: str) -> bool:
+        """Whether it is an image's 3 x 3 kernel, with channels and tiles of 2 x 2 elements enough to transform them."""
+        plain = (self.kernel, self.stride, self.dilation, self.groups) == ((1, 3, 3), (1,) * 3, (1,) * 3, 1)
+        made = self.size if name == "convolve_input" else self.count
+        tiles = self.batch * -(-made[1] // 2) * -(-made[2] // 2)
+        fits = self.size[0] == 1 and self.low[0] == 0 and all(0 <= low <= 2 for low in self.low[1:])
+        many, waste = _WORTH_BY_WEIGHT if name == "convolve_weight" else _WORTH
+        worth = min(self.ins, self.outs) >= many and tiles >= _MANY_TILES
+        return plain and fits and worth and 4 * tiles <= waste * self.batch * math.prod(made)
+
+    def text(self) -> str:
+        """The struct."""
+        names = [
+            "batch",
+            "groups",
+            "ins",
+            "outs",
+            "size",
+            "kernel",
+            "count",
+            "stride",
+            "low",
+            "dilation",
+            "together",
+            "images",
+            "lines",
+            "parts",
+        ]
+        values = [getattr(self, name) for name in names]
+        parts = [f".{n} = {braces(v) if isinstance(v, tuple) else v}" for n, v in zip(names, values)]
+        return f"&(wg_convolution){{{', '.join(parts)}}}"
+
+
+def _up(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+def _images_together(columns: int, batch: int) -> int:
+    """How many images share the panels of an output row: those that leave the fewest vectors part empty or alone."""
+
+    def effort(images: int) -> float:
+        positions = images * columns
+        whole, rest = divmod(positions, _PANEL)
+        return (
+            3 * whole + (0, 1.5, 2.2, 3)[-(-rest // _VECTOR)]
+        ) / positions  # one vector alone takes half as long as 3
+
+    choices = [n for n in range(1, min(batch, 24) + 1) if n == 1 or n * columns <= 6 * _PANEL]
+    return min(choices, key=effort)
+
+
+def _product_scratch(rows: int, channels: int, kernel: tuple[int, ...]) -> int:
+    """The packed weight, and for each thread a panel and the sums of it."""
+    depth, tall = channels * math.prod(kernel), _up(rows, _TALL)
+    panel = min(depth, max(_WHOLE, channels * kernel[2], _DEEP)) * _PANEL
+    return tall * depth + thread_count() * (panel + tall * _PANEL + 2 * _VECTOR) + 2 * _VECTOR
+
+
+def _cut(shape: _Shape) -> None:
+    """How the batch is cut by the weight's derivative: into pieces of images, or of rows of one image."""
+    positions, columns = math.prod(shape.count), shape.count[2]
+    shape.images = min(shape.batch, max(1, _POSITIONS // positions))
+    shape.lines = shape.count[1]
+    if positions > 2 * _POSITIONS and shape.count[0] == 1:
+        shape.lines = max(1, _POSITIONS // columns)
+    pieces = -(-shape.batch // shape.images) * -(-shape.count[1] // shape.lines)
+    tiles = -(-shape.ins * math.prod(shape.kernel) // _PAIRS) * -(-shape.outs // _OUTS)
+    shape.parts = min(pieces, max(1, _TILES // tiles))
+
+
+def _weight_scratch(shape: _Shape) -> int:
+    """The sums of every part, and a padded and a transposed piece for each."""
+    sums = _up(shape.ins * math.prod(shape.kernel), _PAIRS) * _up(shape.outs, _OUTS)
+    covered = (shape.count[0], shape.lines, shape.count[2])
+    pad = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(covered, shape.stride, shape.kernel, shape.dilation)]
+    images = _up(shape.images * shape.ins * math.prod(pad), _VECTOR)
+    cotangents = _up(shape.outs, _OUTS) * shape.images * math.prod(covered)
+    return shape.parts * (sums + images + cotangents) + 2 * _VECTOR
+
+
+def convolve(node: Node, pointer: Pointer) -> Call | None:
+    """The call of convolve, convolve_input or convolve_weight."""
+    if node.dtype not in (float32, float64) or len(node.shape) > 5:
+        return None
+    first, second = node.sources
+    name = node.op.name
+    x = node.shape if name == "convolve_input" else first.shape
+    weight = node.shape if name == "convolve_weight" else second.shape
+    y = {"convolve": node, "convolve_input": first, "convolve_weight": second}[name].shape
+    shape = _Shape(node, x, weight, y)
+    if not (math.prod(x) and math.prod(weight) and math.prod(y)):
+        return Call(f"memset({pointer(node)}, 0, {node.size * node.dtype.itemsize}L);")
+    arguments = f"{pointer(first)}, {pointer(second)}, {pointer(node)}"
+    if shape.direct:
+        return Call(f"wg_{name}_direct_{suffix(node.dtype)}({arguments}, {shape.text()});")
+    if shape.in_tiles(name):
+        return _winograd(node, shape, arguments)
+    scratch = _plan(name, shape)
+    text = f"wg_{name}_{suffix(node.dtype)}({arguments}, (void *)(arena + scratch), {shape.text()});"
+    return Call(text, scratch * node.dtype.itemsize)
+
+
+def _winograd(node: Node, shape: _Shape, arguments: str) -> Call:
+    """The call of a convolution in tiles; by the input it is one with the kernel turned round."""
+    taps = math.prod(shape.kernel)
+    by_input, by_weight = node.op.name == "convolve_input", node.op.name == "convolve_weight"
+    rows, channels = (shape.ins, shape.outs) if by_input else (shape.outs, shape.ins)
+    row_step, channel_step = (taps, shape.ins * taps) if by_input else (shape.ins * taps, taps)
+    size, count = (shape.count, shape.size) if by_input else (shape.size, shape.count)
+    low = [2 - n if by_input else n for n in shape.low[1:]]
+    numbers = f"{shape.batch}, {channels}, {rows}, {row_step}, {channel_step}"
+    sizes = ", ".join(map(braces, (size[1:], count[1:], low)))
+    struct = f"&(wg_image_shape){{{numbers}, {sizes}, {int(by_input)}}}"
+    name = f"wg_winograd{'_weight_gradient' if by_weight else ''}_{suffix(node.dtype)}"
+    scratch = _tile_sums(rows, channels) if by_weight else _tile_panels(rows, channels)
+    return Call(f"{name}({arguments}, (void *)(arena + scratch), {struct});", scratch * node.dtype.itemsize)
+
+
+def _tile_panels(rows: int, channels: int) -> int:
+    """The transformed weight, and for each thread a panel and its sums."""
+    return 16 * _up(rows, _TALL) * channels + thread_count() * (16 * (channels + _CHUNK) * _PANEL + _VECTOR)
+
+
+def _tile_sums(rows: int, channels: int) -> int:
+    """The sums over tiles, and a chunk of transformed ones."""
+    ins, outs = _up(channels, _VECTOR), _up(rows, _VECTOR)
+    return 16 * rows * ins + max(16 * 64 * (ins + outs), _CHUNK_ELEMENTS)
+
+
+def _plan(name: str, shape: _Shape) -> int:
+    """Settle how the work is cut; the elements of scratch memory that takes."""
+    if name == "convolve_weight":
+        _cut(shape)
+        return _weight_scratch(shape)
+    if name == "convolve":
+        shape.together = _images_together(shape.count[2], shape.batch)
+        return _product_scratch(shape.outs, shape.ins, shape.kernel)
+    shape.together = _images_together(-(-shape.size[2] // shape.stride[2]), shape.batch)
+    return _product_scratch(shape.ins, shape.outs, shape.kernel)

@@ -1,0 +1,155 @@
+"""What a convolution asks of a CUDA device: its sizes, dtypes and layouts, as values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from wengert.core.dtypes import float32, float64
+from wengert.core.graph import Node, Shape
+from wengert.kernels.matmul.product import FLOATS, DType
+from wengert.ops.channels_last import first_order, turned
+
+Sizes = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A convolution's sizes along three axes (1 where there are fewer), and the channels of one group."""
+
+    batch: int
+    groups: int
+    ins: int
+    outs: int
+    size: Sizes
+    kernel: Sizes
+    count: Sizes
+    stride: Sizes
+    low: Sizes
+    gap: Sizes
+
+    @property
+    def places(self) -> int:
+        """Those of x, in all images."""
+        return self.batch * math.prod(self.size)
+
+    @property
+    def positions(self) -> int:
+        """Those of y, in all images."""
+        return self.batch * math.prod(self.count)
+
+    @property
+    def taps(self) -> int:
+        """Elements of the kernel."""
+        return math.prod(self.kernel)
+
+    @property
+    def classes(self) -> int:
+        """Kinds of places of x that meet different taps."""
+        return math.prod(self.stride)
+
+    @property
+    def period(self) -> int:
+        """Rows of y from one image to the next, where rows of x before, between and after the images are shared zeros.
+
+        So many that what is seen beyond the last row of an image is not yet the first one of the next.
+        """
+        stride, low, count = self.stride[1], self.low[1], self.count[1]
+        last = (count - 1) * stride + self.kernel[1]  # rows that are seen, from the first zeros on
+        return max(count, -(-max(min(last, self.size[1] + low), last - low) // stride))
+
+    @property
+    def mirrored(self) -> Form:
+        """The convolution of y by the turned weight that its gradient by x is; for strides of 1."""
+        low = tuple(k - 1 - n for k, n in zip(self.kernel, self.low))
+        return replace(
+            self, ins=self.outs, outs=self.ins, size=self.count, count=self.size, low=(low[0], low[1], low[2])
+        )
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.positions * self.taps * self.ins * self.outs * self.groups
+
+    def text(self) -> str:
+        """The sizes as constants for conv.cuh."""
+        names = ("size", "kernel", "count", "stride", "low", "gap")
+        numbers = {f"{name}{axis}": getattr(self, name)[axis] for name in names for axis in range(3)}
+        numbers |= {"ins": self.ins, "outs": self.outs, "groups": self.groups}
+        lines = "".join(f"    static const int {name} = {value};\n" for name, value in numbers.items())
+        return f"struct wg_shape {{\n{lines}}};\n"
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One of the primitives: which, its form, dtypes, and whether channels come last in all values."""
+
+    name: str  # convolve, convolve_input or convolve_weight
+    form: Form
+    dtype: DType
+    result: DType
+    last: bool = False
+    tf32: bool = False
+
+    @property
+    def direct(self) -> bool:
+        """Whether it is computed as it is written down: its groups are too small for matrix products."""
+        chunk = 16 // self.dtype.itemsize
+        return self.dtype == float64 or (self.form.groups > 1 and bool(self.form.ins % chunk or self.form.outs % chunk))
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether kernels can do it that keep rows of images: in tf32, over two axes, without groups or gaps."""
+        f = self.form
+        plain = f.size[0] == f.kernel[0] == f.count[0] == f.groups == 1 and set(f.gap) == {1} and min(f.low) >= 0
+        whole = f.outs % 4 == 0 and f.ins % 4 == 0 and f.positions > 0 and f.places > 0
+        return self.tf32 and self.last and self.dtype == self.result == float32 and plain and whole
+
+
+CONVOLUTIONS = ("convolve", "convolve_input", "convolve_weight")
+
+
+def is_convolution(node: Node) -> bool:
+    """Whether a node is one of the three, whichever way its channels lie."""
+    return node.op.name.removesuffix("_last") in CONVOLUTIONS
+
+
+def shapes_of(node: Node) -> tuple[str, bool, Shape, Shape, Shape]:
+    """Which of the three a node is, whether channels come last, and the shapes of x, weight and y, channels first."""
+    name = node.op.name.removesuffix("_last")
+    last = name != node.op.name
+    first, second, made = (turned(n.shape, first_order(n.ndim)) if last else n.shape for n in (*node.sources, node))
+    x, weight, y = {
+        "convolve": (first, second, made),
+        "convolve_input": (made, second, first),
+        "convolve_weight": (first, made, second),
+    }[name]
+    return name, last, x, weight, y
+
+
+def convolution(node: Node, tf32: bool = False) -> Convolution | None:
+    """What a node asks for; None where it has more than three axes or its dtype is not floating."""
+    name, last, x, weight, y = shapes_of(node)
+    a, dtype = node.attrs, node.sources[0].dtype
+    if len(x) > 5 or dtype not in FLOATS:
+        return None
+
+    def three(values: Iterable[int], fill: int) -> Sizes:
+        found = tuple(values)
+        a, b, c = (*(fill,) * (3 - len(found)), *found)
+        return a, b, c
+
+    form = Form(
+        x[0],
+        a["groups"],
+        weight[1],
+        weight[0] // a["groups"],
+        size=three(x[2:], 1),
+        kernel=three(weight[2:], 1),
+        count=three(y[2:], 1),
+        stride=three(a["stride"], 1),
+        low=three((low for low, _ in a["padding"]), 0),
+        gap=three(a["dilation"], 1),
+    )
+    return Convolution(name, form, dtype, node.dtype, last, tf32)

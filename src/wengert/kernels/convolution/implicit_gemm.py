@@ -1,0 +1,327 @@
+"""Convolutions as implicit matrix products on the tiles of `gemm`, over channels-last images.
+
+Values that come channels first, and channels that do not fill chunks of 16 bytes, are rearranged into temporaries
+before, and back after. Few channels under a stride of 2 along the last axis are folded: two neighbouring columns count
+as one with twice the channels, so that a kernel of 7x7 over 3 channels becomes one of 7x4 over 8, and chunks stay
+whole. Those of one image have small tiles, and what follows in the same kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from wengert.core.dtypes import float32
+from wengert.kernels.convolution.form import Convolution
+from wengert.kernels.convolution.rearrange import Arrangement, swap
+from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.matmul.gemm import candidates, expected
+from wengert.kernels.matmul.gemm_source import Result, add_up, taken, wgmma
+from wengert.kernels.matmul.product import HALVES, DType, Epilogue, Matrix, Product, Tile, device_type
+
+_LITTLE = 3.2e6  # floating-point operations for each SM
+_SMALL_TILES = ((32, 64, 16, 32), (32, 32, 16, 16))
+
+
+def _small_tiles(product: Product, device: Device) -> list[Tile]:
+    """Small tiles whose depth is cut in as many parts as there is room for, the better first."""
+    found = [Tile("mma", high, wide, 64, tall, broad, 6) for high, wide, tall, broad in _SMALL_TILES]
+    return [_shared_by_clusters(tile, product, device) for tile in found]
+
+
+def _shared_by_clusters(tile: Tile, product: Product, device: Device) -> Tile:
+    blocks, deepest = math.prod(tile.tiles(product)), product.depth // tile.depth
+    split = max([1, *(n for n in (2, 4, 8) if blocks * n <= 2 * device.sms and n <= deepest)])
+    return replace(tile, split=split, joined=split > 1)
+
+
+def _up(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+class Plan:
+    """How one convolution is rearranged and multiplied."""
+
+    def __init__(self, c: Convolution, device: Device) -> None:
+        self.c, self.device, self.given = c, device, c.form
+        tensor_cores = c.dtype in HALVES or (c.dtype == float32 and c.tf32)
+        self.rungs: tuple[str, ...] = ("mma",) if tensor_cores and int(device.arch.rstrip("a")) >= 80 else ("fma",)
+        if c.dtype in HALVES and device.arch == "90a":
+            self.rungs = ("wgmma", "mma")
+        self.kind = device_type(c.dtype)
+        f, chunk = c.form, 16 // c.dtype.itemsize
+        folds = c.name != "convolve_input" and f.groups == 1 and f.ins <= chunk // 2 and f.gap[2] == 1
+        self.fold = 2 if folds and f.stride[2] % 2 == 0 and f.size[2] % 2 == 0 else 1
+        self.pitch = chunk // 2 if self.fold == 2 else _up(f.ins, chunk)  # channels of a place of x, as it is laid out
+        ahead = _up(f.low[2], 2)
+        self.shift = ahead - f.low[2] if self.fold == 2 else 0
+        self.form = replace(f, ins=self.pitch * self.fold, outs=_up(f.outs, chunk))
+        if self.fold == 2:
+            self.form = replace(
+                self.form,
+                size=(*f.size[:2], f.size[2] // 2),
+                kernel=(*f.kernel[:2], -(-(f.kernel[2] + self.shift) // 2)),
+                stride=(*f.stride[:2], f.stride[2] // 2),
+                low=(*f.low[:2], ahead // 2),
+            )
+
+    # --- tiles ------------------------------------------------------------------------------------------------------
+
+    def product(self) -> Product:
+        """The matrix product of the same sizes, by which tiles are chosen."""
+        f, dtype = self.form, self.c.dtype
+        rows, columns, depth, batch = {
+            "convolve": (f.positions, self.given.outs, f.taps * f.ins, f.groups),
+            "convolve_input": (
+                max(1, f.places // f.classes),
+                self.given.ins,
+                max(1, f.taps * f.outs // f.classes),
+                f.groups * f.classes,
+            ),
+            "convolve_weight": (self.given.outs, f.taps * f.ins, f.positions, f.groups),
+        }[self.c.name]
+        left, right, result = (Matrix("", dtype, step, 1) for step in (depth, columns, columns))
+        return Product(rows, columns, depth, left, right, result, (batch,), None, self.c.tf32)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is as small as those of one image, which large tiles would leave most SMs idle with.
+
+        Then small tiles do it, the blocks of a cluster take a part of the depth each, and an epilogue takes the sums.
+        On an H200 those of a ResNet-18 take 5 to 8 us so, with all that follows up to the next; cuDNN and a kernel 8 to
+        16.
+        """
+        c, device = self.c, self.device
+        if device.arch != "90a" or c.name != "convolve" or c.dtype not in HALVES or not c.last or c.form.groups > 1:
+            return False
+        product = self.product()
+        blocks = math.prod(Tile("mma", *_SMALL_TILES[0][:2], 64).tiles(product))
+        return product.flops <= _LITTLE * device.sms and blocks <= 3 * device.sms
+
+    def tiles(self) -> list[Tile]:
+        """Those that can be used, the one expected to be fastest first."""
+        product = self.product()
+        found = [tile for tile in candidates(product, self.device) if tile.rung in self.rungs]
+        if self.c.name != "convolve_weight":
+            found = [tile for tile in found if tile.split == 1]
+        found.sort(key=lambda tile: expected(product, tile, self.device))
+        return [*_small_tiles(product, self.device), *found] if self.is_small else found
+
+    # --- launches ---------------------------------------------------------------------------------------------------
+
+    def work(self, tile: Tile, first: str, second: str, result: str, epilogue: Epilogue | None = None) -> Work:
+        """Rearrange what needs it, multiply, rearrange back."""
+        steps = _Steps(self)
+        g, c = self.given, self.c
+        if c.name == "convolve_weight":
+            x, y = steps.x(first), steps.y(second)
+            to = steps.temporary("weight_last", self.weights, float32)
+            parts = steps.temporary("partial_sums", tile.split * self.weights, float32) if tile.split > 1 else to
+            steps.launches += self.over_positions(tile, x, y, parts, to)
+            steps.launches.append(self.arrangement.back(to, result, float32, c.result))
+            return Work(tuple(steps.launches), steps.workspace)
+        forward = c.name == "convolve"
+        values, weight = steps.x(first) if forward else steps.y(first), steps.weight(second)
+        channels, places = (g.outs, math.prod(g.count)) if forward else (g.ins, math.prod(g.size))
+        to = steps.result(result, "y_last" if forward else "x_last", channels * g.groups, places)
+        steps.launches.append(self.over_channels(tile, values, weight, to, epilogue))
+        steps.finish(to, result, channels * g.groups, places)
+        return Work(tuple(steps.launches), steps.workspace)
+
+    @property
+    def weights(self) -> int:
+        """Elements of the weight as it is arranged."""
+        return self.form.outs * self.form.groups * self.form.taps * self.form.ins
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """How the weight is arranged."""
+        g, f = self.given, self.form
+        return Arrangement(
+            f.outs * f.groups,
+            g.outs * g.groups,
+            g.ins,
+            lines=g.kernel[0] * g.kernel[1],
+            columns=g.kernel[2],
+            wide=f.kernel[2],
+            fold=self.fold,
+            pitch=self.pitch,
+            shift=self.shift,
+            last=int(self.c.last),
+        )
+
+    def over_channels(self, tile: Tile, first: str, weight: str, to: str, epilogue: Epilogue | None) -> Launch:
+        """Forward or by the input, into (places, channels)."""
+        f, forward = self.form, self.c.name == "convolve"
+        own = self.given.outs if forward else self.given.ins  # columns that exist
+        result = device_type(self.c.result)
+        widest = 4 if tile.rung == "fma" or tile.joined else 16 // self.c.result.itemsize
+        plain = f"wg_plain<{result}, {widest if own % widest == 0 else 1}>"
+        made = f"{plain} out = {{to + group * {own}, {own} * s::groups, rows, {own}}};"
+        out = taken(epilogue, self.c.dtype) if epilogue else Result("", [f"{result} *to"], [to], made)
+        classes = 1 if forward else f.classes
+        rows = f.positions if forward else f.batch * math.prod(-(-n // s) for n, s in zip(f.size, f.stride))
+        high, wide = -(-rows // tile.high), -(-own // tile.wide)
+        if forward:
+            body = f"""    wg_unfolded_rows<{self.kind}> left = {{{{first + group * s::ins, rows, s::depth}}}};
+    wg_matrix<{self.kind}, true, false> right = {{weight + group * s::outs * s::depth, s::depth, {own}, s::depth}};
+    int depth = s::depth, m = rows, n = {own}, z = 0;
+    {out.made}"""
+        else:
+            body = f"""    wg_class c = wg_class::of(blockIdx.z % {classes});
+    rows = images * c.places();
+    int depth = c.taps() * s::outs;
+    wg_seen<{self.kind}> left = {{first + group * s::outs, c, rows, depth}};
+    wg_seen_weight<{self.kind}> right = {{weight + (long long)group * s::outs * s::depth, c, {own}, depth}};
+    wg_spread<{plain}> out = {{{{to + group * {own}, {own} * s::groups, images * s::places, {own}}}, c, rows}};"""
+        operands = ("wg_unfolded_rows", "wg_matrix") if forward else ("wg_seen", "wg_seen_weight")
+        types = [f"{operands[0]}<{self.kind}>", f"{operands[1]}<{self.kind}{', true, false' if forward else ''}>"]
+        share = tile.share(f.taps * f.ins) if forward else "depth"
+        cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.joined else ""
+        source = f"""{self._head(tile, (False, not forward))}
+{out.before}
+extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.name}(
+    const {self.kind} *first, const {self.kind} *weight, {", ".join(out.parameters)}, int images, int rows)
+{{
+    typedef wg_sizes s;
+    int group = blockIdx.z / {classes};
+{body}
+    int high = (rows + {tile.high - 1}) / {tile.high}, share = {share}, parts = {tile.split};
+{self._tail(tile, types, wide, "")}
+}}
+"""
+        count = high * wide * tile.split
+        return Launch(
+            source,
+            self.c.name,
+            (min(count, self.device.sms) if tile.rung == "wgmma" else count, 1, f.groups * classes),
+            (tile.threads, 1, 1),
+            (first, weight, *out.buffers, np.int32(f.batch), np.int32(rows)),
+            tile.shared(self.c.dtype),
+            f"{rows} places x {own} channels over {f.taps} taps by {tile}",
+        )
+
+    def _head(self, tile: Tile, turned: tuple[bool, bool]) -> str:
+        """The sizes and headers; `turned` says which operands are contiguous across the depth."""
+        multiply = wgmma(tile.wide, self.c.dtype, turned) if tile.rung == "wgmma" else ""
+        return f'{self.form.text()}{multiply}#include "conv.cuh"\n#include "gemm_{tile.rung}.cuh"'
+
+    def _tail(self, tile: Tile, types: Sequence[str], wide: int, apart: str) -> str:
+        """The product of `left` and `right`, high x wide tiles in `parts` of the depth; `apart` moves `out` to one."""
+        if tile.rung == "wgmma":
+            return f"""    wg_work work = {{high, {wide}, high * {wide}, 1, 1, depth, share}};
+    wg_by_threads<{", ".join(types)}, {tile.high}, {tile.wide}> threads = {{left, right}};
+    auto hand = [&](int z, int part) {{
+        auto to = out;
+        {apart.replace("out", "to")}
+        return to;
+    }};
+    wg_gemm_wgmma{tile.constants}(threads, work, high * {wide} * parts, hand);"""
+        if tile.joined:
+            constants = f"{tile.constants[:-1]}, {tile.split}>"
+            return f"""    int row, column, part = blockIdx.x % parts;
+    wg_tile_at(blockIdx.x / parts, high, {wide}, 8, row, column);
+    int start = part * share, last = start + share < depth ? start + share : depth;
+    wg_gemm_joined{constants}(left, right, out, row * {tile.high}, column * {tile.wide}, start, last, part);"""
+        return f"""    if (!high) return;
+    int row, column, part = blockIdx.x / (high * {wide});
+    if (part >= parts) return;
+    wg_tile_at(blockIdx.x % (high * {wide}), high, {wide}, 8, row, column);
+    {apart}
+    int start = part * share, last = start + share < depth ? start + share : depth;
+    wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, start, last);"""
+
+    def over_positions(self, tile: Tile, x: str, y: str, parts: str, to: str) -> list[Launch]:
+        """By the weight, into float32 (outs, taps, channels): sums over parts of the positions, added up in order."""
+        f, outs = self.form, self.given.outs
+        high, wide = -(-outs // tile.high), -(-f.taps * f.ins // tile.wide)
+        share = tile.share(f.positions)
+        size = outs * f.groups * f.taps * f.ins
+        types = [f"wg_matrix<{self.kind}, false, false>", f"wg_unfolded_columns<{self.kind}>"]
+        apart = f"out.data += (long long)part * s::groups * {outs} * s::depth;"
+        source = f"""{self._head(tile, (True, True))}
+extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
+    const {self.kind} *x, const {self.kind} *y, float *to, int depth, int share, int parts)
+{{
+    typedef wg_sizes s;
+    int group = blockIdx.z, high = {high};
+    {types[0]} left = {{y + group * s::outs, s::outs * s::groups, {outs}, depth}};
+    {types[1]} right = {{{{x + group * s::ins, s::depth, depth}}}};
+    wg_plain<float, 4> out = {{to + (long long)group * {outs} * s::depth, s::depth, {outs}, s::depth}};
+{self._tail(tile, types, wide, apart)}
+}}
+"""
+        count = high * wide * tile.split
+        launch = Launch(
+            source,
+            self.c.name,
+            (min(count, self.device.sms) if tile.rung == "wgmma" else count, 1, f.groups),
+            (tile.threads, 1, 1),
+            (x, y, parts, np.int32(f.positions), np.int32(share), np.int32(tile.split)),
+            tile.shared(self.c.dtype),
+            f"{outs} x {f.taps * f.ins} sums over {f.positions} positions by {tile}",
+        )
+        if tile.split == 1:
+            return [launch]
+        flat = Matrix("", float32, size, 1)
+        whole = Product(1, size, 1, flat, flat, replace(flat, buffer=to))
+        return [launch, add_up(whole, tile.split, replace(flat, buffer=parts))]
+
+
+class _Steps:
+    """The launches of a work as they are added, and its temporaries."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.launches, self.workspace = plan, list[Launch](), dict[str, int]()
+
+    def temporary(self, name: str, elements: int, dtype: DType) -> str:
+        """A temporary of so many elements."""
+        self.workspace[name] = elements * dtype.itemsize
+        return name
+
+    def x(self, buffer: str) -> str:
+        """x, channels last and filled up."""
+        g, plan = self.plan.given, self.plan
+        pitch = plan.pitch if g.groups == 1 else g.ins * g.groups
+        return self._last(buffer, "x_last", g.ins * g.groups, pitch, math.prod(g.size))
+
+    def y(self, buffer: str) -> str:
+        """y, channels last and filled up."""
+        g, f = self.plan.given, self.plan.form
+        return self._last(buffer, "y_last", g.outs * g.groups, f.outs * f.groups, math.prod(g.count))
+
+    def _last(self, buffer: str, name: str, channels: int, pitch: int, places: int) -> str:
+        last = self.plan.c.last
+        if last and pitch == channels:
+            return buffer
+        batch, dtype = self.plan.given.batch, self.plan.c.dtype
+        to = self.temporary(name, batch * places * pitch, dtype)
+        if last:
+            wider = Arrangement(batch * places, batch * places, channels, 1, 1, wide=1, fold=1, pitch=pitch, shift=0)
+            self.launches.append(wider.into(buffer, to, dtype))
+        else:
+            self.launches.append(swap("channels_last", buffer, to, batch, channels, places, pitch, dtype))
+        return to
+
+    def weight(self, buffer: str) -> str:
+        """The weight, arranged."""
+        if self.plan.arrangement.changes_nothing:
+            return buffer
+        to = self.temporary("weight_last", self.plan.weights, self.plan.c.dtype)
+        self.launches.append(self.plan.arrangement.into(buffer, to, self.plan.c.dtype))
+        return to
+
+    def result(self, buffer: str, name: str, channels: int, places: int) -> str:
+        """Where a result goes that is made channels last: into `buffer`, if it is wanted so."""
+        if self.plan.c.last:
+            return buffer
+        return self.temporary(name, self.plan.given.batch * places * channels, self.plan.c.result)
+
+    def finish(self, made: str, buffer: str, channels: int, places: int) -> None:
+        """A result that is wanted channels first, swapped."""
+        if made != buffer:
+            batch, dtype = self.plan.given.batch, self.plan.c.result
+            self.launches.append(swap("channels_first", made, buffer, batch, places, channels, places, dtype))

@@ -1,0 +1,1 @@
+"""Copies, concatenation and slices."""

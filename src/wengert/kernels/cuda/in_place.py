@@ -1,0 +1,43 @@
+"""Results in the place of operands: whether a kernel has read each element before it writes over it.
+
+In a pass one thread has an element, and loads all that it needs of it before it stores. The passes before are over
+then: their threads have the same elements, or the block has put their totals together, or they were launches of their
+own. So a result may lie over an operand that is read at the same element, in the same pass or in earlier ones. What is
+read once for a row may be read late, by any thread, and what a later pass reads would be gone.
+"""
+
+from __future__ import annotations
+
+from wengert.kernels.cuda.reductions import totals_in
+from wengert.kernels.cuda.shapes import Elements, Rows, Shape
+from wengert.kernels.ir.loops import Kernel, Let, Load, Statement, Store
+from wengert.kernels.ir.transforms import statements_of
+
+
+def reads_first(kernel: Kernel, shape: Shape, buffer: str) -> bool:
+    """Whether a kernel, as it is written down, reads all that it needs of a buffer's elements before it writes them."""
+    passes = [[s for s in stage.inside if _touches(s, buffer)] for stage in kernel.stages]
+    inside = [s for one in passes for s in one]
+    once = [s for stage in kernel.stages for s in stage.before] + kernel.after
+    if not inside or any(_touches(s, buffer) for s in once):
+        return False
+    *loads, store = inside
+    if not isinstance(store, Store) or any(not isinstance(s, Load) or s.index != store.index for s in loads):
+        return False
+    writing = next(number for number, one in enumerate(passes) if store in one)
+    waits = all(totals_in(stage.inside) for stage in kernel.stages[:writing])
+    return waits and (_is_exact(shape) or not _checks(kernel))
+
+
+def _touches(statement: Statement, buffer: str) -> bool:
+    return isinstance(statement, Load | Store) and statement.buffer == buffer
+
+
+def _is_exact(shape: Shape) -> bool:
+    """Whether no thread reads along with those that have the last row and may have overwritten it."""
+    return isinstance(shape, Elements) or (isinstance(shape, Rows) and shape.rows == 1)
+
+
+def _checks(kernel: Kernel) -> bool:
+    """Whether an index is checked: it must not be made of what was overwritten."""
+    return any(isinstance(s, Let) and "wg_checked_index(" in s.text for s in statements_of(kernel))

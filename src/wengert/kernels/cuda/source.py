@@ -1,0 +1,369 @@
+"""Statements as CUDA C++: accesses of several neighbouring elements, the rest of a pass an element at a time.
+
+A pass works on V neighbouring elements along one loop, the *vector loop*. What lies side by side in memory is loaded
+and stored by one access of all V; what does not depend on that loop is loaded once; all else is computed element by
+element in a loop over `j` that the compiler unrolls. Buffers must begin on 16 bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from wengert.core.dtypes import HALF
+from wengert.kernels.cuda.reductions import accumulated
+from wengert.kernels.expressions import guard_text, let_text, scalar_type, stored_type
+from wengert.kernels.expressions import load as widened
+from wengert.kernels.expressions import store as narrowed
+from wengert.kernels.ir.index import Index, Loop, substitute, variable
+from wengert.kernels.ir.index_map import Guard
+from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Position, Statement, Store
+from wengert.kernels.ir.transforms import indices_of, statements_of
+from wengert.kernels.launch import Extent, Launch
+
+_HEAD = '#include "block.cuh"\n\n'
+ERROR = "wg_error"  # the buffer of the flag that a kernel sets which met an index out of range
+
+
+class Page:
+    """Lines of text, indented."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 1
+
+    def line(self, text: str) -> None:
+        """Add a line."""
+        self.lines.append("    " * self.depth + text)
+
+    def open(self, text: str = "") -> None:
+        """Begin a block."""
+        self.line(f"{text} {{" if text else "{")
+        self.depth += 1
+
+    def unrolled(self, variable: str, count: int) -> None:
+        """Begin a loop that the compiler unrolls."""
+        self.line("#pragma unroll")
+        self.open(f"for (int {variable} = 0; {variable} < {count}; {variable}++)")
+
+    def close(self) -> None:
+        """End a block."""
+        self.depth -= 1
+        self.line("}")
+
+
+class Names:
+    """What a kernel's buffers and numbers are called, and which type its indices have."""
+
+    def __init__(self, kernel: Kernel, workspace: Mapping[str, str] | None = None) -> None:
+        self.kernel = kernel
+        self.workspace = dict(workspace or {})  # temporaries: the C type of their elements, by name
+        self.buffers = {buffer: f"b{i}" for i, buffer in enumerate(kernel.buffers)}
+        self.buffers |= {row: row for row in kernel.scratch}
+        self.table: tuple[str, ...] = ()  # buffers whose addresses come as one argument
+        self.declared: set[str] = set()  # buffers that the text itself declares
+        self.index = "int" if _largest(kernel) < (1 << 31) - (1 << 20) else "long long"
+
+    def launch(self, page: Page, grid: int, block: int, shared: int = 0, why: str = "", resident: int = 0) -> Launch:
+        """The launch of a page's text; of so many registers at most that `resident` blocks fit on an SM."""
+        body = "\n".join(page.lines) + "\n"
+        used = set(re.findall(r"\w+", body))
+        parameters: list[str] = []
+        arguments: list[str | tuple[str, ...]] = []
+        for buffer, (dtype, written) in self.kernel.buffers.items():
+            name = self.buffers[buffer]
+            if buffer not in self.declared and name in used:
+                parameters.append(f"{'' if written else 'const '}{stored_type(dtype)} *__restrict__ {name}")
+                arguments.append(buffer)
+        for name, kind in self.workspace.items():
+            if name in used:
+                parameters.append(f"{kind} *__restrict__ {name}")
+                arguments.append(name)
+        if self.table:
+            parameters.append(f"const __grid_constant__ wg_table<{len(self.table)}> table")
+            arguments.append(self.table)
+        if "wg_checked_index(" in body:
+            parameters.append(f"int *{ERROR}")
+            arguments.append(ERROR)
+        what = re.sub(r"\W+", "_", self.kernel.comment)[:40].strip("_") or "kernel"
+        head = f"__launch_bounds__({block}, {resident})" if resident else f"__launch_bounds__({block})"
+        text = f"// {self.kernel.comment}\n"
+        digest = hashlib.sha256((head + ", ".join(parameters) + body).encode()).hexdigest()[:10]
+        entry = f"wg_{what}_{digest}"
+        text += f'extern "C" __global__ void {head}\n{entry}({", ".join(parameters)})\n{{\n{body}}}\n'
+        extent: Extent = (grid, 1, 1)
+        return Launch(_HEAD + text, entry, extent, (block, 1, 1), tuple(arguments), shared, why)
+
+
+def following(launch: Launch) -> Launch | None:
+    """A launch of a text of ours that waits itself for the kernel before it; None for one of another kind."""
+    head, opening, body = launch.source.partition("\n{\n")
+    if not head.startswith(_HEAD) or not all(isinstance(argument, str) for argument in launch.arguments):
+        return None
+    why = f"{launch.why}; its blocks are there when the kernel before it ends"
+    return replace(launch, source=f"{head}{opening}    wg_follow();\n{body}", why=why, follows=True)
+
+
+def _largest(kernel: Kernel) -> int:
+    """The largest number that an index or a count of steps comes to."""
+    steps = math.prod(loop.extent for loop in (*kernel.outer, *kernel.inner))
+    bounds = [index.bounds() for statement in statements_of(kernel) for index in indices_of(statement)]
+    return max([steps, *[max(abs(low), abs(high)) for low, high in bounds]])
+
+
+def unravel(page: Page, at: str, loops: Sequence[Loop], names: Names, vector: int = 1) -> None:
+    """Declare the variables of loops from a flat position; the last loop goes in steps of `vector`."""
+    unsigned = "unsigned" if names.index == "int" else "unsigned long long"
+    step, texts = 1, []
+    for k, loop in reversed(list(enumerate(loops))):
+        last = k == len(loops) - 1
+        extent = loop.extent // vector if last else loop.extent
+        text = at if step == 1 else f"({unsigned}){at} / {step}"
+        if k > 0:
+            text = f"{text} % {extent}" if step > 1 else f"({unsigned}){text} % {extent}"
+        text = text if text == at else f"({names.index})({text})"
+        scaled = f" * {vector}" if vector > 1 and last else ""
+        name = base_name(loop, vector) if last else loop.name
+        texts.append(f"const {names.index} {name} = {text}{scaled};")
+        step *= extent
+    for line in reversed(texts):
+        page.line(line)
+
+
+def base_name(loop: Loop, vector: int) -> str:
+    """What the first of the elements side by side is called."""
+    return loop.name if vector == 1 else f"{loop.name}_0"
+
+
+class Pass:
+    """The text of some statements over V elements along a loop.
+
+    `kept` maps loads to the arrays that hold them already; `slot` is the subscript of this step in arrays that hold
+    several steps' vectors, "" where a step has variables of its own.
+    """
+
+    def __init__(self, statements: Sequence[Statement], loop: Loop | None, vector: int, names: Names) -> None:
+        self.statements, self.loop, self.vector, self.names = statements, loop, vector, names
+        self.slot = ""
+        self.kept: dict[Access, str] = {}
+        self.per_lane: dict[str, str] = {}  # numbers that each of the V elements has its own of: their C types
+        self.states: dict[str, str] = {}  # what accumulates, by total
+        self.in_registers: set[str] = set()  # rows kept between passes that are arrays of vectors
+        self.stores_if = ""  # what must hold for a thread to store
+        self.where_used: set[Access] = set()  # vectors that are loaded where they are used, not all before
+        self.tiles: dict[Access, str] = {}  # loads that are found in shared memory: the text of an element
+        self.rounded = _rounded(statements)
+
+    # --- what is loaded before the elements are computed ---------------------------------------------------------
+
+    def declare(self, page: Page, count: int) -> None:
+        """Arrays for the vectors of `count` steps."""
+        for load in self.vectors():
+            page.line(f"{self.held_type(load.dtype)} {self.held_in(load)}[{count}];")
+
+    def vectors(self) -> list[Load]:
+        """The loads of vectors that are to be held."""
+        return [load for load in self._new_vectors() if access(load) not in self.where_used]
+
+    def _new_vectors(self) -> list[Load]:
+        """The loads of vectors that nothing holds yet."""
+        loads = [s for s in self.statements if isinstance(s, Load) and self.is_vector(s)]
+        loads = [s for s in loads if access(s) not in self.kept and access(s) not in self.tiles]
+        loads = [s for s in loads if s.buffer not in self.in_registers]
+        return list({access(load): load for load in loads}.values())
+
+    def load(self, page: Page) -> None:
+        """Load the vectors of a step."""
+        for load in self.vectors():
+            target = f"{self.held_in(load)}{self.slot}"
+            page.line(f"{target} = {self.vector_text(load)};" if self.slot else self._declared(load, target))
+
+    def _declared(self, load: Load, target: str) -> str:
+        return f"const {self.held_type(load.dtype)} {target} = {self.vector_text(load)};"
+
+    def held_in(self, load: Load) -> str:
+        """The variable that holds a load's vectors."""
+        found = self.kept.get(access(load))
+        if found is not None:
+            return found
+        first = next(s for s in self.statements if isinstance(s, Load) and access(s) == access(load))
+        return f"l{first.name[1:]}"
+
+    def _vector_of(self, load: Load) -> str:
+        """A load's vector in this step."""
+        return self.held_in(load) + ("" if access(load) in self.where_used else self.slot)
+
+    def vector_text(self, load: Load) -> str:
+        """What loads V elements, or 0 where a guard does not hold."""
+        index = self._at_base(load.index)
+        name = self.names.buffers[load.buffer]
+        text = f"{name}[{index}]" if self.vector == 1 else f"wg_load<{self.vector}>(&{name}[{index}])"
+        if not load.guards:
+            return text
+        zero = "0" if self.vector == 1 else f"{self.held_type(load.dtype)}{{}}"
+        return f"({self._guards(load.guards)}) ? {text} : {zero}"
+
+    def address(self, load: Load) -> str:
+        """Where the V elements of a load begin."""
+        return f"&{self.names.buffers[load.buffer]}[{self._at_base(load.index)}]"
+
+    def held_type(self, dtype: DType) -> str:
+        """The C type of the elements that lie side by side."""
+        return stored_type(dtype) if self.vector == 1 else f"wg_vector<{stored_type(dtype)}, {self.vector}>"
+
+    def _at_base(self, index: Index) -> Index:
+        if self.loop is None or self.vector == 1:
+            return index
+        return substitute(index, self.loop, variable(Loop(base_name(self.loop, self.vector), self.loop.extent)))
+
+    def _guards(self, guards: Iterable[Guard]) -> str:
+        return " && ".join(guard_text(Guard(self._at_base(g.index), g.low, g.high, g.step)) for g in guards)
+
+    # --- the elements ---------------------------------------------------------------------------------------------
+
+    def compute(self, page: Page, then: Sequence[str] = ()) -> None:
+        """Compute and store the elements of a step; `then` has lines to add for each, with `$` for its number."""
+        stores = [s for s in self.statements if isinstance(s, Store) and self.is_vector(s)] if self.vector > 1 else []
+        stores = [s for s in stores if s.buffer not in self.in_registers]
+        once = [s for s in self.statements if isinstance(s, Load) and self._is_once(s)] if self.vector > 1 else []
+        for load in self._new_vectors():
+            if access(load) in self.where_used:
+                page.line(self._declared(load, self.held_in(load)))
+        for load in once:
+            guards = f"({self._guards(load.guards)}) ? " if load.guards else ""
+            text = widened(load.dtype, f"{self.names.buffers[load.buffer]}[{self._at_base(load.index)}]")
+            page.line(f"const {scalar_type(load.dtype)} {load.name} = {guards}{text}{' : 0' if guards else ''};")
+        for number, store in enumerate(stores):
+            page.line(f"{self.held_type(store.dtype)} s{number};")
+        if self.vector > 1:
+            page.unrolled("j", self.vector)
+            assert self.loop is not None
+            page.line(f"const {self.names.index} {self.loop.name} = {base_name(self.loop, self.vector)} + j;")
+        self._bind(page)
+        for statement in self.statements:
+            if statement not in once:
+                page.line(self._element(statement, stores))
+        for line in then:
+            page.line(line.replace("$", "j" if self.vector > 1 else "0"))
+        if self.vector > 1:
+            page.close()
+        for number, store in enumerate(stores):
+            target = f"{self.names.buffers[store.buffer]}[{self._at_base(store.index)}]"
+            page.line(f"{self._if_stored()}wg_store(&{target}, s{number});")
+
+    def _if_stored(self) -> str:
+        return f"if ({self.stores_if}) " if self.stores_if else ""
+
+    def _bind(self, page: Page) -> None:
+        """The numbers of a row that each lane has its own of."""
+        used = set(re.findall(r"\b[vr]\d+\b", " ".join(map(names_read, self.statements))))
+        for name in sorted(used & self.per_lane.keys(), key=lambda name: (name[0], int(name[1:]))):
+            page.line(f"const {self.per_lane[name]} {name} = {name}_[{'j' if self.vector > 1 else '0'}];")
+
+    def _element(self, statement: Statement, stores: Sequence[Store]) -> str:
+        if isinstance(statement, Store):
+            value = narrowed(statement.dtype, self.rounded.get((statement.name, statement.dtype), statement.name))
+            if statement.buffer in self.in_registers:
+                return f"{self._of_vector(f'{statement.buffer}{self.slot}')} = {value};"
+            if statement in stores:
+                return f"s{stores.index(statement)}.at[j] = {value};"
+            return f"{self._if_stored()}{self.names.buffers[statement.buffer]}[{statement.index}] = {value};"
+        if isinstance(statement, Accumulate):
+            return self._accumulated(statement)
+        kind = scalar_type(statement.dtype)
+        return f"const {kind} {statement.name} = {self._value(statement, kind)};"
+
+    def _value(self, statement: Load | Let | Position, kind: str) -> str:
+        if isinstance(statement, Position):
+            return f"({kind})({statement.index})"
+        if isinstance(statement, Let):
+            return let_text(statement).replace("wg_checked_index(", f"wg_checked_index({ERROR}, ")
+        if access(statement) in self.tiles:
+            return widened(statement.dtype, self.tiles[access(statement)])
+        if statement.buffer in self.in_registers:
+            return widened(statement.dtype, self._of_vector(f"{statement.buffer}{self.slot}"))
+        if self.is_vector(statement):
+            return widened(statement.dtype, self._of_vector(self._vector_of(statement)))
+        text = widened(statement.dtype, f"{self.names.buffers[statement.buffer]}[{statement.index}]")
+        if not statement.guards:
+            return text
+        return f"({' && '.join(map(guard_text, statement.guards))}) ? {text} : 0"
+
+    def _of_vector(self, held: str) -> str:
+        return held if self.vector == 1 else f"{held}.at[j]"
+
+    def _accumulated(self, total: Accumulate) -> str:
+        state = self.states[total.total]
+        return f"{state} = wg_{total.kind}()({state}, {accumulated(total)});"
+
+    # --- where elements lie ---------------------------------------------------------------------------------------
+
+    def is_vector(self, statement: Load | Store) -> bool:
+        """Whether its elements lie side by side, from a multiple of V on (for V = 1: any that the pass loads)."""
+        return is_vector(statement, self.loop, self.vector)
+
+    def _is_once(self, load: Load) -> bool:
+        return self.loop is not None and all(index.factor(self.loop) == 0 for index in indices_of(load))
+
+
+def _rounded(statements: Iterable[Statement]) -> dict[tuple[str, DType], str]:
+    """By name and dtype of what is rounded to a half precision: what it was before, since storing it rounds too."""
+    lets = [s for s in statements if isinstance(s, Let) and s.dtype in HALF]
+    found = [(let, re.fullmatch(r"wg_round_b?f16\((\w+)\)", let.text)) for let in lets]
+    return {(let.name, let.dtype): match[1] for let, match in found if match is not None}
+
+
+Access = tuple[str, Index, tuple[Guard, ...]]
+
+
+def access(load: Load) -> Access:
+    """What a load reads, whatever it is called."""
+    return load.buffer, load.index, load.guards
+
+
+def is_vector(statement: Load | Store, loop: Loop | None, vector: int) -> bool:
+    """Whether V steps of a loop find elements side by side, from a multiple of V on."""
+    if vector == 1:
+        return True
+    if loop is None or not _side_by_side(statement.index, loop, vector):
+        return False
+    guards = statement.guards if isinstance(statement, Load) else ()
+    return all(_holds_for_all(guard, loop, vector) for guard in guards)
+
+
+_WITHIN = Loop("j", 8)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _side_by_side(index: Index, loop: Loop, vector: int) -> bool:
+    """Whether an index takes V steps of 1 from a multiple of V on."""
+    index = _in_vectors(index, loop, vector)
+    within = _WITHIN._replace(extent=vector)
+    rest = [factor for atom, factor in index.terms if atom != within]
+    return index.factor(within) == 1 and all(factor % vector == 0 for factor in (*rest, index.constant))
+
+
+def _in_vectors(index: Index, loop: Loop, vector: int) -> Index:
+    """An index with the loop in steps of V, and a loop `j` over those."""
+    first = Loop(f"{loop.name}_0", loop.extent // vector)
+    within = _WITHIN._replace(extent=vector)
+    return substitute(index, loop, Index(((first, vector), (within, 1))))
+
+
+def _holds_for_all(guard: Guard, loop: Loop, vector: int) -> bool:
+    """Whether a guard holds for all of V elements or for none."""
+    if guard.index.factor(loop) == 0:
+        return True
+    even = guard.step == 1 and guard.low % vector == 0 and guard.high % vector == 0
+    return even and _side_by_side(guard.index, loop, vector)
+
+
+def names_read(statement: Statement) -> str:
+    """A text with the names that a statement reads."""
+    if isinstance(statement, Let):
+        return statement.text
+    return statement.name if isinstance(statement, Store | Accumulate) else ""

@@ -1,0 +1,1 @@
+"""Gather and scatter: indexed reads and writes."""

@@ -1,0 +1,155 @@
+"""Calls of the C kernels for elements named by integers, for replaced slices and for running sums.
+
+An op that writes into zeros does not read them: `reads` leaves them out and the kernel gets NULL.
+"""
+
+from __future__ import annotations
+
+import math
+
+from wengert.core.dtypes import COMPLEX, float32, float64, int32, int64
+from wengert.core.graph import Node
+from wengert.kernels.c_call import Call, Pointer, braces
+from wengert.kernels.expressions import stored_type, suffix
+
+_ADDED = (float32, float64, int32, int64)
+_WRITING = frozenset(("scatter", "scatter_add", "put_along", "add_along"))
+
+
+def is_zero(x: Node) -> bool:
+    """Whether every element is the number 0."""
+    while x.op.name in ("broadcast_to", "reshape"):
+        x = x.sources[0]
+    if x.op.name != "literal":
+        return False
+    value = x.attrs["value"]
+    return value == 0 and not str(value).startswith("-")
+
+
+def reads(node: Node) -> list[Node]:
+    """What an op reads from memory."""
+    if node.op.name in _WRITING and is_zero(node.sources[0]) and _is_in_c(node):
+        return list(node.sources[1:])
+    return list(node.sources)
+
+
+def _is_in_c(node: Node) -> bool:
+    """Whether an op that writes has a kernel for these dtypes and shapes; its reference reads the zeros."""
+    rule = scatter if node.op.name in ("scatter", "scatter_add") else along
+    return rule(node, lambda _: "") is not None
+
+
+def _start(x: Node, pointer: Pointer) -> str:
+    return "NULL" if is_zero(x) else pointer(x)
+
+
+def splits(node: Node, indices: int) -> tuple[int, int, int]:
+    """(outer, size, inner) of the value addressed: the axes in front, those with an index, those behind."""
+    axis, shape = node.attrs["axis"], node.sources[0].shape
+    return math.prod(shape[:axis]), math.prod(shape[axis : axis + indices]), math.prod(shape[axis + indices :])
+
+
+def broadcast_steps(index: Node, places: tuple[int, ...]) -> list[int]:
+    """How far apart the elements of an index array lie along each axis of the places."""
+    steps, step = [], 1
+    for size in reversed(index.shape):
+        steps.append(0 if size == 1 else step)
+        step *= size
+    return [0] * (len(places) - index.ndim) + steps[::-1]
+
+
+def _places(node: Node, indices: list[Node], places: tuple[int, ...], pointer: Pointer) -> str:
+    """The statement that turns index arrays into places, in scratch memory."""
+    sizes = node.sources[0].shape[node.attrs["axis"] :]
+    structs = [
+        f"{{{pointer(index)}, {int(index.dtype == int64)}, {size}, {braces(broadcast_steps(index, places) or [0])}}}"
+        for index, size in zip(indices, sizes)
+    ]
+    shape = braces(places or (1,))
+    return (
+        f"wg_places((void *)(arena + scratch), {math.prod(places)}, {len(places)}, (const long[]){shape}, "
+        f"(const wg_index[]){{{', '.join(structs)}}}, {len(indices)});"
+    )
+
+
+def _fits(node: Node, indices: list[Node], places: tuple[int, ...]) -> bool:
+    return all(index.dtype in (int32, int64) for index in indices) and len(places) <= 8 and node.dtype not in COMPLEX
+
+
+def gather(node: Node, pointer: Pointer) -> Call | None:
+    """Rows that an array for each of some axes names."""
+    x, *indices = node.sources
+    axis = node.attrs["axis"]
+    outer, size, inner = splits(node, len(indices))
+    places = node.shape[axis : node.ndim - (x.ndim - axis - len(indices))]
+    if not _fits(node, indices, places):
+        return None
+    count, bytes_each = math.prod(places), inner * node.dtype.itemsize
+    text = _places(node, indices, places, pointer)
+    rows = f"{outer}, {size}, {count}, {bytes_each}"
+    return Call(
+        f"{text}\n    wg_gather_rows({pointer(x)}, {pointer(node)}, (void *)(arena + scratch), {rows});", 8 * count
+    )
+
+
+def scatter(node: Node, pointer: Pointer) -> Call | None:
+    """Rows replaced or added to."""
+    x, values, *indices = node.sources
+    axis = node.attrs["axis"]
+    outer, size, inner = splits(node, len(indices))
+    places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
+    adds = node.op.name == "scatter_add"
+    if not _fits(node, indices, places) or (adds and node.dtype not in _ADDED):
+        return None
+    count = math.prod(places)
+    name = f"wg_scatter_add_{suffix(node.dtype)}" if adds else "wg_scatter_rows"
+    width = inner if adds else inner * node.dtype.itemsize
+    arguments = f"{_start(x, pointer)}, {pointer(values)}, {pointer(node)}, (void *)(arena + scratch)"
+    text = _places(node, indices, places, pointer)
+    return Call(f"{text}\n    {name}({arguments}, {outer}, {size}, {count}, {width});", 8 * count)
+
+
+def along(node: Node, pointer: Pointer) -> Call | None:
+    """Elements that an index for each names, along an axis."""
+    name, axis = node.op.name, node.attrs["axis"]
+    x, index = node.sources[0], node.sources[-1]
+    same = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :]) == index.shape
+    if not same or not _fits(node, [index], ()) or (name == "add_along" and node.dtype not in _ADDED):
+        return None
+    outer, size, inner = splits(node, 1)
+    rows = f"{outer}, {size}, {index.shape[axis]}, {inner}"
+    numbers = f"{pointer(index)}, {int(index.dtype == int64)}, {pointer(node)}, {rows}"
+    if name == "take_along":
+        return Call(f"wg_take_along({pointer(x)}, {numbers}, {node.dtype.itemsize});")
+    start = f"{_start(x, pointer)}, {pointer(node.sources[1])}"
+    if name == "put_along":
+        return Call(f"wg_put_along({start}, {numbers}, {node.dtype.itemsize});")
+    return Call(f"wg_add_along_{suffix(node.dtype)}({start}, {numbers});")
+
+
+def cumsum(node: Node, pointer: Pointer) -> Call | None:
+    """The running sum along an axis."""
+    if node.dtype not in _ADDED:
+        return None
+    outer, size, inner = splits(node, 1)
+    numbers = f"{outer}, {size}, {inner}, {int(node.attrs['backwards'])}"
+    return Call(f"wg_cumsum_{suffix(node.dtype)}({pointer(node.sources[0])}, {pointer(node)}, {numbers});")
+
+
+def put_slice(node: Node, pointer: Pointer) -> Call | None:
+    """A value with a slice of it replaced: copied, then written over in nested loops."""
+    if node.dtype in COMPLEX:
+        return None
+    x, values = node.sources
+    kind, starts, steps = stored_type(node.dtype), node.attrs["starts"], node.attrs["steps"]
+    loops, to, source = [], [], []
+    step_to = step_from = 1
+    for axis in reversed(range(node.ndim)):
+        to.append(f"({starts[axis]} + i{axis} * {steps[axis]}) * {step_to}L")
+        source.append(f"i{axis} * {step_from}L")
+        loops.append(f"for (long i{axis} = 0; i{axis} < {values.shape[axis]}; i{axis}++)")
+        step_to, step_from = step_to * node.shape[axis], step_from * values.shape[axis]
+    written, read = " + ".join(to) or "0", " + ".join(source) or "0"
+    store = f"(({kind} *){pointer(node)})[{written}] = (({kind} *){pointer(values)})[{read}];"
+    copy = f"memcpy({pointer(node)}, {pointer(x)}, {node.size * node.dtype.itemsize}L);"
+    return Call(f"{copy}\n    {' '.join(reversed(loops))} {store}")

@@ -1,0 +1,330 @@
+"""Work on a GPU for elements named by integers.
+
+Texts name the sizes that indices are worked out from: as constants, for compiled programs, or as arguments, for single
+ops of any shape. Rows are added to one place in the order of their indices, whatever the launch: places get a list of
+their rows each, as they come; the smaller ones in its list are counted for each, which orders the lists; and one thread
+adds a list up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wengert.core.dtypes import COMPLEX, int32, int64
+from wengert.core.graph import Node
+from wengert.kernels.copy.cuda import MOVED, filled, moved
+from wengert.kernels.expressions import load, scalar_type, store, stored_type
+from wengert.kernels.gather_scatter.c import broadcast_steps, is_zero, splits
+from wengert.kernels.launch import Argument, Device, Named, Work
+from wengert.kernels.sizes import Sizes
+from wengert.kernels.space import Access, space
+
+ERROR = "wg_error"
+RANKED = 1 << 16  # rows whose order is worked out together: the comparisons are up to the square of it
+
+
+def fits(node: Node, indices: Sequence[Node]) -> bool:
+    """Whether elements of this dtype and indices of theirs can be dealt with here."""
+    return all(index.dtype in (int32, int64) for index in indices) and node.dtype not in COMPLEX
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+class _Places(NamedTuple):
+    """How a text finds the place that the i-th set of indices names."""
+
+    parameters: str  # the arrays of indices
+    sizes: dict[str, int]
+    lines: str  # of the function
+
+    def function(self, sizes: Sizes) -> str:
+        """The function `wg_place` of i, the parameters and what sizes add to them."""
+        return (
+            f"static __device__ inline wg_count wg_place(wg_count i, {self.parameters}{sizes.parameters})\n"
+            f"{{\n    wg_count place = 0;\n{self.lines}    return place;\n}}\n"
+        )
+
+
+def _places(node: Node, indices: Sequence[Node], places: Sequence[int]) -> _Places:
+    """The places that arrays of indices name, over axes as few as they can be."""
+    accesses = [Access(tuple(broadcast_steps(index, tuple(places)))) for index in indices]
+    where = space(places, accesses)
+    sizes = {f"extent{axis}": n for axis, n in enumerate(where.extents) if axis}
+    lines = ""
+    for axis in reversed(range(1, len(where.extents))):
+        lines += f"    const wg_count i{axis} = i % extent{axis};\n    i /= extent{axis};\n"
+    lines = lines + "    const wg_count i0 = i;\n"
+    for k, (access, size) in enumerate(zip(where.accesses, node.sources[0].shape[node.attrs["axis"] :])):
+        sizes |= {f"size{k}": size, **{f"step{k}_{axis}": step for axis, step in enumerate(access.steps)}}
+        at = " + ".join(f"i{axis} * step{k}_{axis}" for axis in range(len(access.steps)))
+        lines += f"    place = place * size{k} + wg_in_range(k{k}[{at}], size{k}, wg_error);\n"
+    arrays = [f"const {stored_type(index.dtype)} *k{k}" for k, index in enumerate(indices)]
+    return _Places(", ".join([*arrays, "int *wg_error"]), sizes, lines)
+
+
+def _passed(indices: Sequence[Node], sizes: Sizes) -> str:
+    return ", ".join([*(f"k{k}" for k in range(len(indices))), "wg_error"]) + sizes.passed
+
+
+def gather(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+    """Rows that an array for each of some axes names; `general`: by a text for all sizes."""
+    x, *indices = node.sources
+    if not fits(node, indices):
+        return None
+    axis = node.attrs["axis"]
+    outer, size, inner = splits(node, len(indices))
+    places = node.shape[axis : node.ndim - (x.ndim - axis - len(indices))]
+    kind, width = moved(max(inner * node.dtype.itemsize, 1))
+    found, count = _places(node, indices, places), math.prod(places)
+    total = outer * count * width
+    if not node.size or not x.size:
+        return Work(())
+    sizes = Sizes(general, total=total, width=width, count=count, size=size, **found.sizes)
+    text = f"""{found.function(sizes)}
+extern "C" __global__ void wg_gather(const {kind} *x, {kind} *y, {found.parameters}{sizes.parameters})
+{{
+    WG_EACH(at, total) {{
+        wg_count row = at / width, j = at % width, i = row % count, o = row / count;
+        y[at] = x[(o * size + wg_place(i, {_passed(indices, sizes)})) * width + j];
+    }}
+}}
+"""
+    arguments = [named(x), named(node), *(named(index) for index in indices), ERROR]
+    return Work((sizes.launch(text, "wg_gather", total, device, arguments),))
+
+
+def scatter(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+    """Rows replaced, by the last index that names a place, or added to; `general`: by texts for all sizes."""
+    x, values, *indices = node.sources
+    if not fits(node, indices):
+        return None
+    if node.op.name == "scatter_add":
+        return _scatter_add(node, named, device, general)
+    axis = node.attrs["axis"]
+    outer, size, inner = splits(node, len(indices))
+    places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
+    count = math.prod(places)
+    kind, width = moved(max(inner * node.dtype.itemsize, 1))
+    if not node.size:
+        return Work(())
+    start = filled(x, node, named, device, general)
+    if not values.size:
+        return Work(start)
+    found = _places(node, indices, places)
+    total = outer * count * width
+    sizes = Sizes(general, total=total, width=width, count=count, size=size, **found.sizes)
+    passed = _passed(indices, sizes)
+    unique = count == 1  # no other index can name the same place
+    given, last, check = (", const int *last", ["last"], "if (last[place] == i) ") if not unique else ("", [], "")
+    text = f"""{found.function(sizes)}
+extern "C" __global__ void wg_clear(int *last{sizes.parameters})
+{{
+    WG_EACH(i, size) last[i] = -1;
+}}
+
+extern "C" __global__ void wg_find_last(int *last, {found.parameters}{sizes.parameters})
+{{
+    WG_EACH(i, count) atomicMax(last + wg_place(i, {passed}), (int)i);
+}}
+
+extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y{given}, {found.parameters}{sizes.parameters})
+{{
+    WG_EACH(at, total) {{
+        wg_count row = at / width, j = at % width, i = row % count, o = row / count;
+        wg_count place = wg_place(i, {passed});
+        {check}y[(o * size + place) * width + j] = values[at];
+    }}
+}}
+"""
+    numbers = [*(named(index) for index in indices), ERROR]
+    put = sizes.launch(text, "wg_put_rows", total, device, [named(values), named(node), *last, *numbers])
+    if unique:
+        return Work((*start, put))
+    clear = sizes.launch(text, "wg_clear", size, device, last)
+    find = sizes.launch(text, "wg_find_last", count, device, [*last, *numbers])
+    return Work((*start, clear, find, put), {"last": 4 * size})
+
+
+def _scatter_add(node: Node, named: Named, device: Device, general: bool) -> Work:
+    """Rows added to the places that indices name, in the order of the indices."""
+    x, values, *indices = node.sources
+    axis = node.attrs["axis"]
+    outer, size, inner = splits(node, len(indices))
+    places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
+    count = math.prod(places)
+    if not node.size:
+        return Work(())
+    if not values.size:
+        return Work(filled(x, node, named, device, general))
+    from_zeros = is_zero(x)
+    found = _places(node, indices, places)
+    width = math.gcd(inner, max(1, 16 // node.dtype.itemsize))
+    total = outer * size * inner // width
+    sizes = Sizes(general, total=total, count=count, size=size, chunks=inner // width, **found.sizes)
+    kind, scalar = stored_type(node.dtype), scalar_type(node.dtype)
+    text = f"""{found.function(sizes)}
+extern "C" __global__ void wg_zero(int *counts{sizes.parameters})
+{{
+    WG_EACH(i, size + 1) counts[i] = 0;
+}}
+
+// The place that each index names, and how many named it before: in any order, as threads come.
+extern "C" __global__ void wg_name_places(int *places, int *turns, int *counts, wg_long first, wg_long n,
+                                          {found.parameters}{sizes.parameters})
+{{
+    WG_EACH(i, n) {{
+        int place = (int)wg_place(first + i, {_passed(indices, sizes)});
+        places[i] = place;
+        turns[i] = atomicAdd(counts + place, 1);
+    }}
+}}
+
+// Where the list of each place begins. Lists may lie in any order; behind the counts is how far they go, which a block
+// moves on once for all of its lists: a place at a time, thousands of threads wait for one address.
+extern "C" __global__ void wg_begin(int *counts, int *begins{sizes.parameters})
+{{
+    __shared__ int length, start;
+    for (wg_count base = blockIdx.x * (wg_count)blockDim.x; base < size; base += (wg_count)gridDim.x * blockDim.x) {{
+        const wg_count i = base + threadIdx.x;
+        const int n = i < size ? counts[i] : 0;
+        if (threadIdx.x == 0) length = 0;
+        __syncthreads();
+        const int at = atomicAdd(&length, n);
+        __syncthreads();
+        if (threadIdx.x == 0) start = atomicAdd(counts + size, length);
+        __syncthreads();
+        if (n) begins[i] = start + at;
+    }}
+}}
+
+extern "C" __global__ void wg_list(const int *places, const int *turns, const int *begins, int *unordered,
+                                   int n{sizes.parameters})
+{{
+    WG_EACH(i, n) unordered[begins[places[i]] + turns[i]] = (int)i;
+}}
+
+// The lists in order: an index stands behind the smaller ones of its list, which a warp counts. Equal indices alone are
+// the worst case, n * n comparisons, and still little beside adding up the rows of their place one after the other.
+extern "C" __global__ void wg_rank(const int *places, const int *counts, const int *begins, const int *unordered,
+                                   int *lists, int n{sizes.parameters})
+{{
+    const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    for (int i = blockIdx.x * warps + threadIdx.x / 32; i < n; i += gridDim.x * warps) {{
+        const int place = places[i], begin = begins[place], length = counts[place];
+        int rank = 0;
+#pragma unroll 8
+        for (int k = lane; k < length; k += 32) rank += unordered[begin + k] < i;
+#pragma unroll
+        for (int by = 16; by; by /= 2) rank += __shfl_xor_sync(0xffffffff, rank, by);
+        if (lane == 0) lists[begin + rank] = i;
+    }}
+}}
+
+struct alignas({width * node.dtype.itemsize}) wg_chunk {{ {kind} of[{width}]; }};
+
+// `fresh`: into zeros that nobody has written yet.
+extern "C" __global__ void wg_add_rows(wg_chunk *y, const wg_chunk *values, const int *counts, const int *begins,
+                                       const int *lists, wg_long first, int fresh{sizes.parameters})
+{{
+    WG_EACH(at, total) {{
+        wg_count row = at / chunks, j = at % chunks, place = row % size, o = row / size;
+        int n = counts[place];
+        if (n == 0 && !fresh) continue;
+        wg_chunk sums = {{}};
+        if (!fresh) sums = y[at];
+        {scalar} sum[{width}];
+#pragma unroll
+        for (int w = 0; w < {width}; w++) sum[w] = {load(node.dtype, "sums.of[w]")};
+        const int *list = lists + (n ? begins[place] : 0);
+        for (int k = 0; k < n; k++) {{
+            wg_chunk value = values[(o * count + first + list[k]) * chunks + j];
+#pragma unroll
+            for (int w = 0; w < {width}; w++) sum[w] += {load(node.dtype, "value.of[w]")};
+        }}
+#pragma unroll
+        for (int w = 0; w < {width}; w++) sums.of[w] = {store(node.dtype, "sum[w]")};
+        y[at] = sums;
+    }}
+}}
+"""
+    numbers = [*(named(index) for index in indices), ERROR]
+    launches = [] if from_zeros else [*filled(x, node, named, device, general)]
+    for first in range(0, count, RANKED):
+        n = min(RANKED, count - first)
+        fresh = np.int32(from_zeros and first == 0)
+        some: list[Argument] = [np.int64(first), np.int64(n)]
+        ranked: list[Argument] = ["places", "counts", "begins", "unordered", "lists", np.int32(n)]
+        rows: list[Argument] = [named(node), named(values), "counts", "begins", "lists", np.int64(first), fresh]
+        launches += [
+            sizes.launch(text, "wg_zero", size + 1, device, ["counts"]),
+            sizes.launch(text, "wg_name_places", n, device, ["places", "turns", "counts", *some, *numbers]),
+            sizes.launch(text, "wg_begin", size, device, ["counts", "begins"]),
+            sizes.launch(text, "wg_list", n, device, ["places", "turns", "begins", "unordered", np.int32(n)]),
+            sizes.launch(text, "wg_rank", n * device.warp, device, ranked),
+            sizes.launch(text, "wg_add_rows", total, device, rows),
+        ]
+    each = 4 * min(RANKED, count)
+    workspace = dict.fromkeys(("places", "turns", "unordered", "lists"), each)
+    return Work(tuple(launches), {**workspace, "counts": 4 * (size + 1), "begins": 4 * size})
+
+
+# --- elements along an axis -----------------------------------------------------------------------------------------
+
+
+def along(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+    """Elements that an index for each names, along an axis; `general`: by texts for all sizes."""
+    name, axis = node.op.name, node.attrs["axis"]
+    x, index = node.sources[0], node.sources[-1]
+    same = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :]) == index.shape
+    if not same or not fits(node, [index]):
+        return None
+    outer, size, inner = splits(node, 1)
+    count = index.shape[axis]
+    total = node.size if name == "take_along" else outer * inner
+    sizes = Sizes(general, total=total, count=count, size=size, inner=inner)
+    number = stored_type(index.dtype)
+    if not node.size:
+        return Work(())
+    if name == "take_along":
+        if not x.size:
+            return None
+        kind = MOVED[node.dtype.itemsize]
+        text = f"""extern "C" __global__ void wg_take_along(const {kind} *x, const {number} *k, {kind} *y,
+                                         int *wg_error{sizes.parameters})
+{{
+    WG_EACH(at, total) {{
+        wg_count j = at % inner, o = at / inner / count;
+        y[at] = x[(o * size + wg_in_range(k[at], size, wg_error)) * inner + j];
+    }}
+}}
+"""
+        arguments = [named(x), named(index), named(node), ERROR]
+        return Work((sizes.launch(text, "wg_take_along", total, device, arguments),))
+    start = filled(x, node, named, device, general)
+    if not index.size:
+        return Work(start)
+    kind = stored_type(node.dtype)
+    put = "y[to] = values[at];"
+    if name == "add_along":
+        added = f"{load(node.dtype, 'y[to]')} + {load(node.dtype, 'values[at]')}"
+        put = f"y[to] = {store(node.dtype, added)};"
+    text = f"""extern "C" __global__ void wg_{name}(const {kind} *values, const {number} *k, {kind} *y,
+                                     int *wg_error{sizes.parameters})
+{{
+    WG_EACH(column, total) {{
+        wg_count j = column % inner, o = column / inner;
+        for (wg_count i = 0; i < count; i++) {{
+            wg_count at = (o * count + i) * inner + j;
+            wg_count to = (o * size + wg_in_range(k[at], size, wg_error)) * inner + j;
+            {put}
+        }}
+    }}
+}}
+"""
+    arguments = [named(node.sources[1]), named(index), named(node), ERROR]
+    return Work((*start, sizes.launch(text, f"wg_{name}", total, device, arguments)))

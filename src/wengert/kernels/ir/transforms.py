@@ -1,0 +1,185 @@
+"""Nests of loops: neighbouring loops that every index treats as one become one, whichever way they are written down.
+
+What goes the other way is for C alone, where a division in an index keeps a loop from being vectorised well: a loop is
+cut where a guard on it changes, and one whose indices are quotients and remainders becomes two.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+from wengert.kernels.ir.index import Index, Loop, add, number, substitute, variable, with_merged
+from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store
+
+MOST_PIECES, LEAST = 4, 16  # of a loop that is cut: pieces, and steps of each
+
+
+def merge_loops(kernel: Kernel) -> Kernel:
+    """Neighbouring loops that every index treats as one become one: longer loops, cheaper indices."""
+    changed = True
+    while changed:
+        changed = False
+        for group in ("outer", "inner"):
+            loops: list[Loop] = getattr(kernel, group)
+            for a, b in pairwise(loops):
+                if _mergeable(kernel, a, b):
+                    kernel = _merged(kernel, group, a, b)
+                    changed = True
+                    break
+    return kernel
+
+
+def statements_of(kernel: Kernel) -> Iterable[Statement]:
+    """All statements, in order."""
+    for stage in kernel.stages:
+        yield from stage.before
+        yield from stage.inside
+    yield from kernel.after
+
+
+def indices_of(statement: Statement) -> list[Index]:
+    """The indices that a statement names."""
+    if isinstance(statement, Load | Let):
+        own = [statement.index] if isinstance(statement, Load) else []
+        return [*own, *[guard.index for guard in statement.guards]]
+    if isinstance(statement, Accumulate):
+        return [] if statement.position is None else [statement.position]
+    return [statement.index]
+
+
+def with_buffers(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
+    """A kernel with other names for its buffers."""
+
+    def renamed(statements: list[Statement]) -> list[Statement]:
+        return [_on(s, names.get(s.buffer, s.buffer)) if isinstance(s, Load | Store) else s for s in statements]
+
+    return replace(
+        kernel,
+        stages=[Stage(renamed(stage.before), renamed(stage.inside)) for stage in kernel.stages],
+        after=renamed(kernel.after),
+        buffers={names[name]: kind for name, kind in kernel.buffers.items()},
+    )
+
+
+def _on(access: Load | Store, buffer: str) -> Load | Store:
+    """An access to another buffer."""
+    if isinstance(access, Load):
+        return Load(access.name, buffer, access.dtype, access.index, access.guards)
+    return Store(buffer, access.dtype, access.index, access.name)
+
+
+def _mergeable(kernel: Kernel, a: Loop, b: Loop) -> bool:
+    for statement in statements_of(kernel):
+        for index in indices_of(statement):
+            slow, fast = index.factor(a), index.factor(b)
+            if slow is None or fast is None or slow != fast * b.extent:
+                return False
+    return True
+
+
+def _merged(kernel: Kernel, group: str, a: Loop, b: Loop) -> Kernel:
+    both = Loop(f"{a.name}_{b.name[1:]}", a.extent * b.extent)
+    loops = [both if loop == a else loop for loop in getattr(kernel, group) if loop != b]
+
+    moved = partial(with_merged, slow=a, fast=b, both=both)
+    return _with_indices(replace(kernel, **{group: loops}), moved)  # type: ignore[arg-type]
+
+
+def _with_indices(kernel: Kernel, moved: Callable[[Index], Index]) -> Kernel:
+    """The kernel with every index as another."""
+
+    def change(statement: Statement) -> Statement:
+        if isinstance(statement, Let) and not statement.guards:
+            return statement
+        if isinstance(statement, Load | Let):
+            guards = [replace(guard, index=moved(guard.index)) for guard in statement.guards]
+            if any(guard.never for guard in guards):
+                return Let(statement.name, statement.dtype, "0")
+            kept = tuple(guard for guard in guards if not guard.always)
+            if isinstance(statement, Let):
+                return replace(statement, guards=kept)
+            return replace(statement, index=moved(statement.index), guards=kept)
+        if isinstance(statement, Accumulate):
+            return statement if statement.position is None else replace(statement, position=moved(statement.position))
+        return replace(statement, index=moved(statement.index))
+
+    stages = [Stage([change(s) for s in st.before], [change(s) for s in st.inside]) for st in kernel.stages]
+    return replace(kernel, stages=stages, after=[change(s) for s in kernel.after])
+
+
+def cut(kernel: Kernel) -> list[Kernel]:
+    """The kernel as some that follow each other, in each of which the guards on its last outer loop hold or do not.
+
+    Few and long ones: the gradient of three values that were slices of one, side by side, is three loops.
+    """
+    loop = kernel.outer[-1] if kernel.outer else Loop("", 0)
+    edges = {0, loop.extent}
+    for guard in (guard for s in statements_of(kernel) if isinstance(s, Load | Let) for guard in s.guards):
+        if guard.step == 1 and guard.index.loops() == {loop} and guard.index.factor(loop) == 1:
+            edges |= {guard.low - guard.index.constant, guard.high - guard.index.constant}
+    pieces = list(pairwise(sorted(edge for edge in edges if 0 <= edge <= loop.extent)))
+    if not 1 < len(pieces) <= MOST_PIECES or min(b - a for a, b in pieces) < LEAST:
+        return [kernel]
+    return [_between(kernel, loop, first, last) for first, last in pieces]
+
+
+def _between(kernel: Kernel, loop: Loop, first: int, last: int) -> Kernel:
+    piece = Loop(loop.name, last - first)
+    outer = [piece if one == loop else one for one in kernel.outer]
+    place = add(variable(piece), number(first))
+    return needed(_with_indices(replace(kernel, outer=outer), lambda index: substitute(index, loop, place)))
+
+
+def needed(kernel: Kernel) -> Kernel:
+    """The kernel without values that nothing is made of."""
+    used: set[str] = set()
+    for statement in reversed(list(statements_of(kernel))):
+        if isinstance(statement, Store | Accumulate) or statement.name in used:
+            used.update(re.findall(r"\w+", statement.text) if isinstance(statement, Let) else [statement.name])
+
+    def kept(statements: Iterable[Statement]) -> list[Statement]:
+        return [s for s in statements if isinstance(s, Store | Accumulate) or s.name in used]
+
+    stages = [Stage(kept(stage.before), kept(stage.inside)) for stage in kernel.stages]
+    return replace(kernel, stages=stages, after=kept(kernel.after))
+
+
+def split(kernel: Kernel) -> Kernel:
+    """The kernel with outer loops that indices divide as two: the quotient's and the remainder's."""
+    for loop in kernel.outer:
+        divisors = {by for s in statements_of(kernel) for index in indices_of(s) for by in _divisors(index, loop)}
+        by = min(divisors, default=0)
+        even = all(other % by == 0 for other in (*divisors, loop.extent)) if by else False
+        if even and LEAST <= by < loop.extent:
+            slow, fast = Loop(f"{loop.name}q", loop.extent // by), Loop(f"{loop.name}r", by)
+            outer = [new for one in kernel.outer for new in ((slow, fast) if one == loop else (one,))]
+            place = Index(((slow, by), (fast, 1)))
+            kernel = _with_indices(replace(kernel, outer=outer), partial(substitute, loop=loop, value=place))
+    return kernel
+
+
+def _divisors(index: Index, loop: Loop) -> set[int]:
+    """What an index divides a loop's variable by."""
+    atoms = [atom for atom, _ in index.terms if not isinstance(atom, Loop) and loop in atom.whole.loops()]
+    return {by for atom in atoms for by in ({atom.by} | _divisors(atom.whole, loop))}
+
+
+def crosses(kernel: Kernel) -> bool:
+    """Whether neighbouring elements in memory belong to different rows.
+
+    Rows that are kept for later passes are worked on one at a time.
+    """
+    if kernel.scratch or not kernel.outer or not kernel.inner:
+        return False
+    across = along = 0
+    for statement in (statement for stage in kernel.stages for statement in stage.inside):
+        if isinstance(statement, Load | Store):
+            elements = math.prod(loop.extent for loop in statement.index.loops())
+            across += elements * (statement.index.step(kernel.outer[-1]) == 1)
+            along += elements * (statement.index.step(kernel.inner[-1]) == 1)
+    return across > along

@@ -1,0 +1,1 @@
+"""Scans: running sums along an axis."""

@@ -1,0 +1,101 @@
+"""`autocast`: mixed precision, by casts that are recorded while ops are.
+
+Every op has a `precision` (see `ops.op`), and inside `autocast` its operands are cast accordingly before it is
+recorded. A public function made of several ops may have one as a whole: then its arguments are cast, and inside it
+autocast is off. The table is PyTorch's for CUDA; docs/mixed-precision.md has it.
+
+The casts are nodes like others. So a parameter in float32 gets its gradient in float32: the gradient of a lowered
+matrix product is computed in the low dtype, added up in float32 within the product, and cast back. On a device that
+cast belongs to the product where its kernel is ours, which then writes its float32 sums without rounding them; a
+library's product rounds them first.
+
+What is recorded from nodes that are there already (derivatives, vmap's lanes, the bodies of scan, cond and checkpoint,
+rewriting) is recorded with autocast off, since its operands have the right dtypes. So it makes no difference whether
+`loss.backward()` stands inside or outside.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import numpy as np
+
+from wengert.core.dtypes import HALF, as_dtype, bfloat16
+from wengert.core.errors import DTypeError
+from wengert.core.graph import Node, recorded_as, recording
+from wengert.ops.op import Precision, at_precision
+
+P = ParamSpec("P")
+T = TypeVar("T")
+WholePrecision = Precision | Literal["same"]
+"""Of a function as a whole: "low", "full" as of an op; "same": as without autocast; None: its ops decide."""
+
+
+def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextManager[None]:
+    """Inside, ops that gain from it (matrix products, convolutions, attention) are computed in `dtype`, and those that
+    need it (exp, log, sums, norms, losses) in float32; the others in the dtype their operands meet in.
+
+    `dtype` is bfloat16 or float16 (which needs `wg.optim.GradScaler`). Parameters stay in float32, and so do their
+    gradients; float64 operands are never lowered. With `enabled=False` autocast is off inside, also within another one.
+    It holds for the thread, and works as a decorator too.
+
+    >>> import wengert as wg
+    >>> w, x = wg.ones((2, 2), requires_grad=True), wg.ones((2, 2))
+    >>> with wg.autocast():
+    ...     y = x @ w
+    ...     loss = (y * y).sum()
+    >>> y.dtype.name, loss.dtype.name
+    ('bfloat16', 'float32')
+    >>> loss.backward()
+    >>> w.grad.dtype.name
+    'float32'
+    """
+    if isinstance(dtype, str) and dtype.split(":")[0] in ("cpu", "cuda"):
+        raise DTypeError(f"autocast: {dtype!r} is a device, and it holds for all of them here; leave it out")
+    low = as_dtype(dtype)
+    if enabled and low not in HALF:
+        raise DTypeError(f"autocast: the dtype to compute in is bfloat16 or float16, not {low}")
+    return _autocast(low if enabled else None)
+
+
+@contextmanager
+def _autocast(low: np.dtype[Any] | None) -> Iterator[None]:
+    outer, recording.autocast = recording.autocast, low
+    try:
+        yield
+    finally:
+        recording.autocast = outer
+
+
+def as_a_whole(function: Callable[P, T], precision: WholePrecision) -> Callable[P, T]:
+    """A function over nodes that has a precision as a whole: its ops are not asked for theirs."""
+
+    @functools.wraps(function)
+    def whole(*args: Any, **kwargs: Any) -> T:
+        if recording.autocast is None:
+            return function(*args, **kwargs)
+        if precision == "low" or precision == "full":
+            nodes = list(_nodes_in([*args, *kwargs.values()]))
+            instead = dict(zip(nodes, at_precision(precision, nodes)))
+            args, kwargs = _replaced(args, instead), {key: _replaced(kwargs[key], instead) for key in kwargs}
+        with recorded_as(recording.location, recording.grad):
+            return function(*args, **kwargs)
+
+    return whole
+
+
+def _nodes_in(values: Any) -> Iterator[Node]:
+    for value in values:
+        if type(value) is Node:
+            yield value
+        elif type(value) in (list, tuple):
+            yield from _nodes_in(value)
+
+
+def _replaced(value: Any, instead: dict[Node, Node]) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)([_replaced(item, instead) for item in value])
+    return instead[value] if type(value) is Node else value

@@ -1,0 +1,1 @@
+"""From an optimised graph to a plan: fused groups, their order, kernels and launches, and the memory they use."""

@@ -1,0 +1,78 @@
+"""Totals of an attention's cotangents, left by the kernels that make these: the gradient of the bias before it.
+
+Where the cotangents of queries, keys and values lie side by side, the step that adds up their columns would read all of
+it again. Instead every block leaves the totals of its own, and that step puts these together in a fixed order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from wengert.core.graph import Node
+from wengert.kernels.attention import cuda as attention_cuda
+from wengert.kernels.cuda import closing, parts_name
+from wengert.kernels.ir.loops import Accumulate, Kernel, Load
+from wengert.kernels.launch import Work
+from wengert.plan.buffers import naming
+from wengert.plan.candidates import Candidates, Step
+from wengert.plan.final_reduction import closing_step, parts_of
+from wengert.plan.horizontal_fusion import Order
+
+
+def with_totals(steps: Sequence[Step], taken: Mapping[Node, Node], candidates: Candidates) -> list[Step]:
+    """The steps, totals of cotangents taken in by those of attentions; `taken`: the input an output is written over."""
+    found, order = list(steps), Order(steps, taken)
+    for number, step in enumerate(steps):
+        if not _is_backward(step):
+            continue
+        for other in order.readers.get(step.writes[0], ()):
+            if other > number and order.can_move(other, number, after=number):
+                joined = _joined(step, steps[other], taken, candidates)
+                if joined is not None:
+                    found[number], found[other] = joined
+                    break
+    return found
+
+
+def _is_backward(step: Step) -> bool:
+    """Whether a step is an attention's backward by our kernels, with cotangents that are joined."""
+    if step.work is None or step.vendor is not None or len(step.writes) != 1 or step.writes[0].op.name != "pick":
+        return False
+    return step.writes[0].sources[0].op.name == "attention_backward"
+
+
+def _joined(step: Step, totals: Step, taken: Mapping[Node, Node], candidates: Candidates) -> tuple[Step, Step] | None:
+    """The step of an attention that leaves parts of totals, and what closes these."""
+    made, kernel, figures = step.writes[0], totals.kernel, candidates.figures
+    node = made.sources[0]
+    left = attention_cuda.parts_of_totals(node, figures)
+    total = None if kernel is None else _only_total(kernel, {k for k, x in totals.buffers.items() if x is made})
+    if left is None or kernel is None or total is None:
+        return None
+    count, columns = left
+    if math.prod(loop.extent for loop in kernel.outer) != columns:
+        return None
+    names = dict(step.buffers)
+    named = naming(names, taken)
+    work = attention_cuda.backward(node, named, figures, {0: made}, candidates.kept.get(node, ()), parts_name(total))
+    assert work is not None
+    rest = closing(kernel, count)
+    parts = parts_of(rest, work.workspace, totals)
+    own = {name: size for name, size in work.workspace.items() if name not in parts}
+    first = Step(Work(work.launches, own), None, {**names, **parts}, step.reads, [made, *parts.values()])
+    return first, closing_step(rest, parts, totals, taken, figures)
+
+
+def _only_total(kernel: Kernel, buffers: set[str]) -> Accumulate | None:
+    """The total of the columns of a buffer (it may have several names), where a kernel adds up nothing else."""
+    if len(kernel.stages) != 1 or kernel.scratch:
+        return None
+    match [*kernel.stages[0].before, *kernel.stages[0].inside]:
+        case [Load() as load, Accumulate(kind="sum") as total]:
+            loops = [*kernel.inner, *kernel.outer]
+            steps = [math.prod(loop.extent for loop in loops[k + 1 :]) for k in range(len(loops))]
+            in_order = all(load.index.factor(loop) == step for loop, step in zip(loops, steps))
+            plain = not load.guards and not load.index.constant and total.name == load.name
+            return total if plain and in_order and load.buffer in buffers else None
+    return None

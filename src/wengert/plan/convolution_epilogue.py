@@ -1,0 +1,169 @@
+"""What follows a convolution, as steps that cuDNN carries out before it stores the result: a pass over it less.
+
+In: a graph. Out: for a convolution the value that is stored at the end of the elementwise ops after it, if nobody else
+reads what lies between: batch norm of a trained model, a residual, relu. All between is float32; the result is rounded
+once. What the ops read besides lies in memory: one number a channel, or a number for each of the convolution's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.compiler.remat import is_relu
+from wengert.compiler.storage import storage
+from wengert.core.dtypes import HALF, float32
+from wengert.core.graph import Graph, Node
+from wengert.ops.reduce import REDUCTIONS
+from wengert.plan.library_epilogue import Finish, How, readers_of
+
+MOST = 48  # nodes that a convolution takes in
+FLOATS = HALF | {float32}
+_NAMES = {"add": "add", "subtract": "sub", "multiply": "mul"}
+_ROUGH = {"sigmoid": "sigmoid", "tanh": "tanh"}  # good to half precision
+
+
+class Step(NamedTuple):
+    """One of cuDNN's elementwise ops, on values by their numbers."""
+
+    op: str
+    operands: tuple[int, ...]
+
+
+class Steps(NamedTuple):
+    """Ops on the values before them: 0 is the convolution's, then come those in memory, then what each step makes.
+
+    Of each in memory is given whether it is one number a channel, and its dtype.
+    """
+
+    given: tuple[tuple[bool, np.dtype[Any]], ...]
+    steps: tuple[Step, ...]
+    result: np.dtype[Any]
+
+    def __str__(self) -> str:
+        given = (f"{'channel' if is_channel else 'whole'}:{dtype}" for is_channel, dtype in self.given)
+        steps = (f"{op}({','.join(map(str, operands))})" for op, operands in self.steps)
+        return f"{' '.join((*given, *steps))} {self.result}"
+
+
+def convolution_finishes(
+    graph: Graph,
+    is_loop: Callable[[Node], bool],
+    operands: Callable[[Node], Iterable[Node]],
+    can: Callable[[Node, How], bool],
+) -> dict[Node, Finish]:
+    """The finishes by their convolutions; `operands` says what an op that is no loop reads from memory, `can` whether
+    cuDNN should take in such steps. Where two convolutions are added, the later one takes in what follows from both.
+    """
+    readers = {
+        value: [reader if reader is not None and is_loop(reader) else None for reader in found]
+        for value, found in readers_of(graph).items()
+    }
+    opaque = [node for node in graph.nodes if not is_loop(node) and node.op.name not in REDUCTIONS]
+    stored = {storage(x) for node in opaque for x in (node, *operands(node))}
+    stored.update(map(storage, (*graph.inputs, *graph.captured(), *graph.outputs)))
+    taken: dict[Node, tuple[Node, Finish]] = {}  # by result
+    for node in (node for node in reversed(opaque) if node.op.name == "convolve_last"):
+        finish = _finish(node, readers, stored)
+        if finish is not None and finish.result not in taken and can(node, finish.how):
+            taken[finish.result] = node, finish
+    return dict(taken.values())
+
+
+def _finish(node: Node, readers: Mapping[Node, Sequence[Node | None]], stored: Container[Node]) -> Finish | None:
+    """What cuDNN can take in after a forward convolution with its channels last; None where that is nothing.
+
+    `readers` are the loops that read each value, None among them for what reads it from memory; `stored` lies there.
+    """
+    inside = {node, *_chain(node, readers)}
+    result = max(inside, key=lambda each: each.serial)
+    is_float = all(x.dtype in FLOATS for x in (*node.sources, node, result))
+    if result is node or storage(result) not in stored or not is_float:
+        return None
+    return _translated(node, result, inside, stored)
+
+
+def _chain(node: Node, readers: Mapping[Node, Sequence[Node | None]]) -> Iterator[Node]:
+    """The loops after a value, up to the last that all readers of what was before lead to."""
+    shape = node.shape
+    for _ in range(MOST):
+        found = [reader for reader in readers.get(node, ()) if reader is not None]
+        if not found or len(found) < len(readers[node]):
+            return
+        *beside, node = sorted(found, key=lambda each: each.serial)  # beside: such as the comparison of relu's
+        if node.shape != shape or any(list(readers[each]) != [node] for each in beside):
+            return
+        yield from found
+
+
+def _translated(node: Node, result: Node, inside: Container[Node], stored: Container[Node]) -> Finish | None:
+    """The ops from a convolution to a result as steps; None where one of them is not cuDNN's."""
+    taken: dict[Node, tuple[str, Sequence[Node]]] = {}
+    leaves: dict[Node, tuple[bool, Node]] = {}
+    agenda = [result]
+    while agenda:
+        each = agenda.pop()
+        if each is node or each in taken or each in leaves:
+            continue
+        leaf = _leaf(each, node, stored) if each not in inside else None
+        if leaf is not None:
+            leaves[each] = leaf
+            continue
+        op = _op(each, result.dtype)
+        if op is None or each.shape != node.shape or len(taken) == MOST:
+            return None
+        taken[each] = op
+        agenda.extend(op[1])
+    return _numbered(node, result, taken, leaves) if any(op for op, _ in taken.values()) else None
+
+
+def _leaf(value: Node, node: Node, stored: Container[Node]) -> tuple[bool, Node] | None:
+    """Whether a value is one number a channel, and where it lies; None where it is computed for each number."""
+    place = _place(value)
+    if place.dtype not in FLOATS:
+        return None
+    if value.shape[-1:] == node.shape[-1:] == (value.size,):
+        return True, place
+    return (False, place) if value.shape == node.shape and place in stored else None
+
+
+def _place(value: Node) -> Node:
+    """Where a value lies that is read in another shape and wider."""
+    while (value := storage(value)).op.name == "cast" and value.dtype is float32 and value.sources[0].dtype in HALF:
+        value = value.sources[0]
+    return value
+
+
+def _op(node: Node, result: np.dtype[Any]) -> tuple[str, Sequence[Node]] | None:
+    """An op in cuDNN's terms, "" where it leaves a value as it is, and what it is applied to; None if it is not one."""
+    if node.op.name == "cast":
+        is_float = node.dtype in (FLOATS if result in HALF else {float32}) and node.sources[0].dtype in FLOATS
+        return ("", node.sources) if is_float else None
+    if is_relu(node):
+        return "relu", node.sources[2:]
+    names = {**_NAMES, **_ROUGH} if result in HALF else _NAMES
+    return (names[node.op.name], node.sources) if node.op.name in names else None
+
+
+def _numbered(
+    node: Node,
+    result: Node,
+    taken: Mapping[Node, tuple[str, Sequence[Node]]],
+    leaves: Mapping[Node, tuple[bool, Node]],
+) -> Finish:
+    """The steps in order, each value by its number."""
+    order = sorted(taken, key=lambda each: each.serial)
+    read = (leaves[operand] for each in order for operand in taken[each][1] if operand in leaves)
+    extras = {place: is_channel for is_channel, place in read}
+    numbers = {place: number for number, place in enumerate(extras, 1)}
+    at = {node: 0, **{leaf: numbers[place] for leaf, (_, place) in leaves.items()}}
+    steps: list[Step] = []
+    for each in order:
+        op, operands = taken[each]
+        if op:
+            steps.append(Step(op, tuple(at[operand] for operand in operands)))
+        at[each] = len(extras) + len(steps) if op else at[operands[0]]
+    given = tuple((is_channel, place.dtype) for place, is_channel in extras.items())
+    return Finish(Steps(given, tuple(steps), result.dtype), result, tuple(extras))

@@ -1,0 +1,372 @@
+"""Fusion: which values are computed together in one kernel.
+
+In: an optimised graph. Out: groups in an order to run them. Most values are never stored: elementwise and movement ops
+are computed where they are read (*inlined*). What must exist in memory, or is too dear to compute twice, is a *root*
+(`stored`) and belongs to a group (`groups`).
+
+Two groups merge when their spaces agree, when each reads the other only where its own loops are, and when no way leads
+out of the pair and back in. What may merge (`may_merge`) and what is worth merging (`worth_merging`) are two questions;
+a refusal has a reason that `explain` can print.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Iterable
+
+from wengert.compiler.materialize import stored_values
+from wengert.compiler.storage import storage
+from wengert.core.graph import Graph, Node, Shape
+from wengert.kernels.ir.index_map import Place, broadcast_place, everywhere, loops_of, moved_place
+from wengert.ops.movement import MOVEMENT
+from wengert.ops.reduce import REDUCTIONS, reduced, reduced_axes
+from wengert.plan.groups import Group, Plan, Read, common_space, fits, root_place
+from wengert.plan.reachability import Needs
+
+
+class _Fusion:
+    """The state of one fusion."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        inlines: Callable[[Node], bool],
+        operands: Callable[[Node], Iterable[Node]],
+        absorbs: Callable[[Node], bool],
+        launches: bool,
+    ) -> None:
+        self.graph = graph
+        self.launches = launches
+        self.absorbs = absorbs
+        self.inlined = {node for node in graph.nodes if inlines(node)}
+        self.operands = operands
+        self.outside = set(graph.inputs)
+        self.refusals: dict[str, None] = {}
+        self.roots = stored_values(graph, self.inlined, operands)
+        self.awaited = {storage(s) for node in graph.nodes if self._is_opaque(node) for s in operands(node)}
+        self.home: dict[Node, Group] = {}
+        self.groups: dict[int, Group] = {}
+        self.needs = Needs(len(self.roots))
+        for number, node in enumerate(node for node in graph.nodes if node in self.roots):
+            self._found(number, node)
+
+    def _is_opaque(self, node: Node) -> bool:
+        return node not in self.inlined and node.op.name not in REDUCTIONS
+
+    def _found(self, number: int, node: Node) -> None:
+        opaque = self._is_opaque(node)
+        if node.op.name in REDUCTIONS and not opaque:
+            group = Group(number, [node], node.sources[0].shape, reduced_axes(node))
+        else:
+            group = Group(number, [node], () if opaque else node.shape, (), opaque)
+        self.home[node] = group
+        self.groups[number] = group
+        if opaque:
+            group.reads = [Read(storage(s), Place(None)) for s in self.operands(node)]
+        else:
+            group.reads = self.reads_of(node, group.space, group.axes)
+        self.needs.add(number, [producer.number for producer in self.producers(group)])
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def reads_of(self, root: Node, space: Shape, axes: tuple[int, ...]) -> list[Read]:
+        """What the kernel of a root reads, with the loops of a space."""
+        found: dict[Read, None] = {}
+        seen: set[tuple[Node, Place]] = set()
+        if root.op.name in REDUCTIONS:
+            stack = [(root.sources[0], everywhere(loops_of(space)))]
+        else:
+            place = root_place(root, space, axes)
+            assert place is not None
+            stack = self._sources(root, place)
+        while stack:
+            node, place = stack.pop()
+            if (node, place) in seen:
+                continue
+            seen.add((node, place))
+            if node in self.inlined and node not in self.roots:
+                stack.extend(self._sources(node, place))
+            else:
+                found[Read(node, place)] = None
+        return list(found)
+
+    def _sources(self, node: Node, place: Place) -> list[tuple[Node, Place]]:
+        if node.op.name in MOVEMENT:
+            return [(node.sources[0], moved_place(node, place))]
+        if node.op.name == "random_bits":
+            return [(storage(source), Place(None)) for source in node.sources]
+        return [(source, broadcast_place(place, node.shape, source.shape)) for source in node.sources]
+
+    def producers(self, group: Group) -> list[Group]:
+        """The other groups whose values a group reads."""
+        found = {}
+        for read in group.reads:
+            home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
+            if home is not None and home is not group:
+                found[home.number] = home
+        return list(found.values())
+
+    # --- merging ------------------------------------------------------------------------------------------------
+
+    def may_merge(self, first: Group, second: Group) -> str | None:
+        """Why two groups cannot be one kernel; None if they can."""
+        if first.opaque or second.opaque:
+            return "an opaque op is a kernel of its own"
+        space, axes = common_space(first, second)
+        if space is None:
+            return f"their spaces differ: {first.space} reducing {first.axes}, {second.space} reducing {second.axes}"
+        for group, other in ((first, second), (second, first)):
+            for root in group.roots:
+                if not fits(root, space, axes):
+                    return f"{root.op.name} does not fit the space {space} reducing {axes}"
+            for read in self._reads_in(group, space, axes):
+                home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
+                if home is other and not self._reads_own_element(read, space, axes):
+                    return f"{group.roots[0].op.name} reads {read.leaf.op.name} at another element than it works on"
+        if self._way_around(first, second):
+            return "another kernel lies between them"
+        return None
+
+    def _reads_in(self, group: Group, space: Shape, axes: tuple[int, ...]) -> list[Read]:
+        if (group.space, group.axes) == (space, axes):
+            return group.reads
+        return [read for root in group.roots for read in self.reads_of(root, space, axes)]
+
+    def _reads_own_element(self, read: Read, space: Shape, axes: tuple[int, ...]) -> bool:
+        leaf = read.leaf
+        if read.place.guards or leaf not in self.home:
+            return False
+        own = root_place(leaf, space, axes)
+        return own is not None and read.place.indices is not None and own.indices == read.place.indices
+
+    def _way_around(self, first: Group, second: Group) -> bool:
+        """Whether a third group needs one of the two and is needed by the other."""
+        for group, other in ((first, second), (second, first)):
+            for producer in self.producers(group):
+                if producer is not other and self.needs(producer.number, other.number):
+                    return True
+        return False
+
+    def merge(self, first: Group, second: Group) -> Group:
+        """Make two groups one; the second takes the first in."""
+        space, axes = common_space(first, second)
+        assert space is not None
+        second.reads = list(
+            dict.fromkeys(read for group in (first, second) for read in self._reads_in(group, space, axes))
+        )
+        second.roots = sorted({*first.roots, *second.roots}, key=lambda node: node.serial)
+        second.space, second.axes = space, axes
+        for root in second.roots:
+            self.home[root] = second
+        self._join(first, second)
+        return second
+
+    def _join(self, first: Group, second: Group) -> None:
+        """The first group is part of the second from now on."""
+        del self.groups[first.number]
+        self.needs.join(first.number, second.number)
+
+    def run(self) -> None:
+        """Merge producers into consumers, then neighbours that read the same.
+
+        Totals come last. Two of them in one kernel wait for what either needs, and what needs one of them for both:
+        the gradient of cross-entropy, which needs how many rows count, would wait for the loss of all the rows.
+        """
+        self._merge_producers([number for number, group in self.groups.items() if not group.is_total])
+        self._merge_producers(list(self.groups))
+        self._merge_neighbours()
+        if self.launches:
+            self._merge_copies()
+        self._absorb_epilogues()
+        if not self.launches:
+            self._absorb_totals()
+
+    def _merge_producers(self, numbers: Iterable[int]) -> None:
+        """Each of these groups takes in what it reads, as far as that may be."""
+        for number in numbers:
+            group = self.groups.get(number)
+            while group is not None and not group.opaque:
+                partner = next((p for p in self.producers(group) if self._merges(p, group)), None)
+                if partner is None:
+                    break
+                group = self.merge(partner, group)
+
+    def _absorb_epilogues(self) -> None:
+        """A matrix product takes in the elementwise group that reads it: bias, activation, an update of its weight."""
+        readers: dict[Node, dict[Group, None]] = {}
+        for reader in self.groups.values():
+            for read in reader.reads:
+                readers.setdefault(read.leaf, {})[reader] = None
+        for group in [group for group in self.groups.values() if group.opaque and self.absorbs(group.roots[0])]:
+            found = readers.get(group.roots[0], {})
+            taken = next((g for g in found if self._is_epilogue(group, g)), None)
+            if taken is not None:
+                self._absorb(group, taken)
+
+    def _is_epilogue(self, group: Group, reader: Group) -> bool:
+        node = group.roots[0]
+        if reader.opaque or reader.reduces or reader.space != node.shape or self._way_around(group, reader):
+            return False
+        own = everywhere(loops_of(reader.space))
+        return all(read.place == own for read in reader.reads if storage(read.leaf) is node)
+
+    def _absorb(self, group: Group, reader: Group) -> None:
+        """Make an elementwise group the epilogue of an opaque one; the pair stands where it stood."""
+        reader.epilogue, reader.opaque = list(reader.roots), True
+        reader.roots = [group.roots[0], *reader.roots]
+        reader.reads = list(dict.fromkeys([*group.reads, *reader.reads]))
+        for root in reader.roots:
+            self.home[root] = reader
+        self._join(group, reader)
+
+    def _absorb_totals(self) -> None:
+        """A group that makes a number a row takes in the total of these: the loss of a batch."""
+        for total in [group for group in self.groups.values() if group.is_total and group.reduces]:
+            rows = next((g for g in self.producers(total) if self._is_of_rows(total, g)), None)
+            if rows is not None:
+                rows.closing = total
+                rows.roots = sorted([*rows.roots, *total.roots], key=lambda node: node.serial)
+                rows.reads = list(dict.fromkeys([*rows.reads, *total.reads]))
+                for root in total.roots:
+                    self.home[root] = rows
+                self._join(total, rows)
+
+    def _is_of_rows(self, total: Group, rows: Group) -> bool:
+        if rows.opaque or rows.closing is not None or not rows.reduces or rows.is_total:
+            return False
+        return total.space == reduced(rows.space, rows.axes, False) and not self._way_around(rows, total)
+
+    def _belongs_to_product(self, group: Group, reader: Group) -> str | None:
+        """Why an elementwise group is better computed by the product before it than by a reduction after it.
+
+        It is stored in either case, and the product's own result is not; and what reads it need not wait for the sum.
+        """
+        if group.opaque or group.reduces or not reader.reduces or self.awaited.isdisjoint(group.roots):
+            return None
+        for producer in self.producers(group):
+            if producer.opaque and self.absorbs(producer.roots[0]) and self._is_epilogue(producer, group):
+                return f"{producer.roots[0].op.name} takes {group.roots[0].op.name} in"
+        return None
+
+    def _merges(self, first: Group, second: Group) -> bool:
+        reason = self.may_merge(first, second) or worth_merging(first, second, self.awaited)
+        reason = reason or self._belongs_to_product(first, second)
+        if reason is not None and not (first.opaque or second.opaque):
+            self.refusals[f"{first} and {second}: {reason}"] = None
+        return reason is None
+
+    def _merge_neighbours(self) -> None:
+        """Groups over the same space that read the same value become one: it is read once."""
+        peers: dict[tuple[Shape, tuple[int, ...], Node], dict[Group, None]] = {}  # by space and by what they read
+        for group in list(self.groups.values()):
+            if group.opaque:
+                continue
+            space = (group.space, group.axes)
+            around = {peer: None for leaf in _large(group) for peer in peers.get((*space, leaf), ())}
+            partner = next((peer for peer in around if self._is_apart(peer, group)), None)
+            if partner is not None:
+                for leaf in _large(partner):
+                    del peers[(*space, leaf)][partner]
+                self.merge(partner, group)
+            for leaf in _large(group):
+                peers.setdefault((*space, leaf), {})[group] = None
+
+    def _merge_copies(self) -> None:
+        """An elementwise group that computes something again becomes part of later loops that read all it needs."""
+        for group in [group for group in self.groups.values() if _is_copy(group)]:
+            partner = next((peer for peer in self.groups.values() if self._takes_along(peer, group)), None)
+            if partner is not None:
+                self.merge(group, partner)
+
+    def _takes_along(self, peer: Group, group: Group) -> bool:
+        """Whether a later group reads all that is large for another, and may be one with it."""
+        if peer.number <= group.number or peer.opaque or peer.space != group.space:
+            return False
+        needed = {storage(leaf) for leaf in _large_beside(group)}
+        read = {storage(leaf) for leaf in _large_beside(peer)}
+        return needed <= read & self.home.keys() and self._is_apart(peer, group)
+
+    def _is_apart(self, peer: Group, group: Group) -> bool:
+        """Whether two groups of which neither needs the other may be one."""
+        needed = self.needs(group.number, peer.number) or self.needs(peer.number, group.number)
+        return not needed and self.may_merge(peer, group) is None
+
+    def ordered(self) -> list[Group]:
+        """The groups, each after those it needs, in the order of the user's program where that leaves a choice."""
+        producers = {number: [p.number for p in self.producers(group)] for number, group in self.groups.items()}
+        order: list[Group] = []
+        done: set[int] = set()
+        waiting = sorted(producers)
+        while waiting:
+            later = []
+            for number in waiting:
+                if done.issuperset(producers[number]):
+                    done.add(number)
+                    order.append(self.groups[number])
+                else:
+                    later.append(number)
+            if len(later) == len(waiting):
+                raise AssertionError("the groups need each other in a circle")
+            waiting = later
+        return order
+
+    def settle_stores(self) -> None:
+        """A root is stored if it is an output or another group reads it; a product also for an epilogue to read."""
+        needed = {storage(node) for node in self.graph.outputs}
+        for group in self.groups.values():
+            for read in group.reads:
+                leaf = read.leaf if read.leaf in self.home else storage(read.leaf)
+                if self.home.get(leaf) is not group:
+                    needed.add(leaf)
+        for group in self.groups.values():
+            inside = set(group.roots[:1] if group.epilogue and not self.launches else [])
+            if group.closing is not None:  # and totals the rows
+                inside.update(read.leaf for read in group.closing.reads)
+            group.stored = [root for root in group.roots if root in needed or root in inside]
+
+
+def _large(group: Group) -> list[Node]:
+    """The values of more than one element that a group reads."""
+    return list(dict.fromkeys(read.leaf for read in group.reads if read.leaf.size > 1))
+
+
+def _large_beside(group: Group) -> list[Node]:
+    """Of what a group reads, that which is about as large as what it works on."""
+    return [leaf for leaf in _large(group) if leaf.size * 4 > math.prod(group.space)]
+
+
+def _is_copy(group: Group) -> bool:
+    """Whether a group is elementwise and computes something again."""
+    large = [] if group.opaque or group.axes else _large_beside(group)
+    return bool(large) and all(leaf.op.name == "again" for leaf in large)
+
+
+def worth_merging(first: Group, second: Group, awaited: Container[Node] = ()) -> str | None:
+    """Why one kernel for a group and what reads it would not pay; None if it would. `awaited` is what opaque ops read.
+
+    A number a row that an opaque op reads comes before the rows: what that op makes may be needed for them.
+    """
+    if len(first.roots) + len(second.roots) > 64:
+        return "the kernel would grow too large to compile well"
+    if not first.reduces and first.space != second.space and any(root in awaited for root in first.roots):
+        return "an opaque op waits for a number a row"
+    return None
+
+
+def fuse(
+    graph: Graph,
+    inlines: Callable[[Node], bool],
+    operands: Callable[[Node], Iterable[Node]],
+    absorbs: Callable[[Node], bool] = lambda node: False,
+    launches: bool = False,
+) -> Plan:
+    """The groups of a graph.
+
+    `inlines` says which ops are expressions in a loop, `operands` what an opaque op reads, `absorbs` whether it takes
+    in an elementwise epilogue. `launches` says that every kernel is launched on a device: then an epilogue takes the
+    result from registers, and totals of rows are kernels of their own, which nothing else waits for.
+    """
+    fusion = _Fusion(graph, inlines, operands, absorbs, launches)
+    fusion.run()
+    fusion.settle_stores()
+    return Plan(fusion.ordered(), fusion.roots, fusion.inlined - fusion.roots, list(fusion.refusals))

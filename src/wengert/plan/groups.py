@@ -1,0 +1,102 @@
+"""Groups: values that one kernel computes together, and the loops it computes them in.
+
+A loop group has an iteration space: the full extent of what it works on, and the axes it reduces. Its *roots* are the
+values it makes; each has an element for every step of the loops, or one for every row of what is reduced. An opaque
+group is one op that is no loops over elements (matmul, convolution, ...), perhaps with an epilogue. `fuse` makes the
+groups of a graph; what follows in the compiler and in the backends reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from wengert.core.graph import Node, Shape
+from wengert.kernels.ir.index import ZERO, variable
+from wengert.kernels.ir.index_map import Place, everywhere, loops_of
+from wengert.ops.reduce import REDUCTIONS, reduced, reduced_axes
+
+
+class Read(NamedTuple):
+    """A value read from memory by a group, and where."""
+
+    leaf: Node
+    place: Place
+
+
+@dataclass(eq=False)
+class Group:
+    """Values computed together. An opaque group is one node that is no loops over elements."""
+
+    number: int
+    roots: list[Node]
+    space: Shape
+    axes: tuple[int, ...]  # the reduced ones
+    opaque: bool = False
+    reads: list[Read] = field(default_factory=list)
+    stored: list[Node] = field(default_factory=list)  # the roots that somebody outside reads
+    epilogue: list[Node] = field(default_factory=list)  # of an opaque op: the elementwise roots on its result
+    closing: Group | None = None  # those roots that are totals of its rows, made after all of them
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it has reductions among its roots."""
+        return any(root.op.name in REDUCTIONS for root in self.roots)
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it makes single numbers, from everything it works on."""
+        return not self.opaque and len(self.axes) == len(self.space)
+
+    def parts(self) -> list[Group]:
+        """The group as loops that follow each other: its rows, and the totals of these."""
+        if self.closing is None:
+            return [self]
+        stored = [root for root in self.stored if root in self.closing.roots]
+        rows = [root for root in self.roots if root not in self.closing.roots]
+        kept = [root for root in self.stored if root in rows]
+        return [replace(self, roots=rows, stored=kept, closing=None), replace(self.closing, stored=stored)]
+
+    def __repr__(self) -> str:
+        names = ", ".join(root.op.name for root in self.roots)
+        return f"<group {self.number}: {names} over {self.space} reducing {self.axes}>"
+
+
+class Plan(NamedTuple):
+    """The groups in the order to run them, the values that belong to one, and those that are computed where read."""
+
+    groups: list[Group]
+    roots: set[Node]
+    inlined: set[Node]
+    refusals: list[str]
+
+
+def common_space(first: Group, second: Group) -> tuple[Shape | None, tuple[int, ...]]:
+    """The iteration space in which both groups can be computed."""
+    if first.reduces and second.reduces:
+        same = (first.space, first.axes) == (second.space, second.axes)
+        return (first.space, first.axes) if same else (None, ())
+    if first.reduces or second.reduces:
+        group = first if first.reduces else second
+        return group.space, group.axes
+    return (first.space, ()) if first.space == second.space else (None, ())
+
+
+def fits(root: Node, space: Shape, axes: tuple[int, ...]) -> bool:
+    """Whether a root has an element for each step of the loops of a space, or one for each row."""
+    if root.op.name in REDUCTIONS:
+        return root.sources[0].shape == space and reduced_axes(root) == axes
+    kept = (reduced(space, axes, False), reduced(space, axes, True)) if axes else ()
+    return root.shape == space or root.shape in kept
+
+
+def root_place(root: Node, space: Shape, axes: tuple[int, ...]) -> Place | None:
+    """Which element of a root the loops of a space are at: an element for each step, or one for each row."""
+    if not fits(root, space, axes):
+        return None
+    loops = loops_of(space)
+    if root.shape == space and root.op.name not in REDUCTIONS:
+        return everywhere(loops)
+    if root.shape == reduced(space, axes, False):
+        return everywhere([loop for axis, loop in enumerate(loops) if axis not in axes])
+    return Place(tuple(ZERO if axis in axes else variable(loop) for axis, loop in enumerate(loops)))

@@ -1,0 +1,1 @@
+"""Looking into what ran: explain, profile, self-checking programs, bisection of a miscompile."""

@@ -1,0 +1,58 @@
+"""Programs under `wg.config.check`: kernels against their references, and the whole against the graph as recorded.
+
+A wrong kernel is named by the program itself (`backends.checked`, `backends.cuda.checked`). A wrong rewrite is not: its
+kernels do what the graph they were made from says. So the outputs are compared with what the references make of the
+recorded graph, and where they differ the rewrite at fault is looked for (`bisect`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.backends.checked import Checked, difference, has_reference, references_of
+from wengert.backends.cpu.program import NOTHING
+from wengert.core.errors import CompilerError
+from wengert.core.graph import Graph, describe_type
+from wengert.runtime.debug.bisect import find_in
+from wengert.runtime.machines import on_host
+
+
+class _Whole:
+    """A program whose outputs are compared with what the recorded graph must give, in every call."""
+
+    def __init__(self, recorded: Graph, *arguments: Any, **options: Any) -> None:
+        self.recorded = recorded
+        super().__init__(*arguments, **options)
+
+    def __call__(
+        self, arrays: Sequence[Any], owned: Container[int] = (), spare: Mapping[int, Any] = NOTHING
+    ) -> list[Any]:
+        """The outputs, or a CompilerError that names what is at fault."""
+        given = [np.array(on_host(array)) for array in arrays]
+        results: list[Any] = super().__call__(arrays, owned, spare)  # type: ignore[misc]
+        if not all(map(has_reference, self.recorded.nodes)):
+            return results
+        for node, found, reference in zip(self.recorded.outputs, results, references_of(self.recorded, given, on_host)):
+            problem = difference(on_host(found), reference)
+            if problem:
+                fault = find_in(self.recorded, given)
+                what = f"check: {node.op.name} {describe_type(node)}, an output, is not what was recorded: {problem}"
+                location = fault.rewrite.location if fault and fault.rewrite else node.location
+                raise CompilerError(f"{what}. {fault.text if fault else 'Run again, it is right'}", location)
+        return results
+
+
+class CheckedProgram(_Whole, Checked):
+    """A compiled graph that is compared, kernel by kernel and as a whole, with its references in every call."""
+
+
+@functools.cache
+def checked_on_gpu() -> type:
+    """The same for a graph on a GPU, whose programs are loaded on first use."""
+    from wengert.backends.cuda import checked
+
+    return type("CheckedCudaProgram", (_Whole, checked.Checked), {})

@@ -1,0 +1,310 @@
+"""What the compiler did to a program: a table of its passes, the graph after each as Python, memory over its steps.
+
+In: a graph as it was recorded, and its compiled program with the reports of the passes. Out: text, made of counts and
+never of guesses: kernels, bytes between memory and kernels, floating-point operations, peak memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wengert.compiler.liveness import Life, live, lives
+from wengert.core.errors import ArgumentError
+from wengert.core.graph import Graph, Node, as_python
+from wengert.core.location import describe, source_line
+from wengert.ops.recorders import Elementwise
+from wengert.runtime.config import config
+
+_FREE = frozenset(("literal", "reshape", "pick", "pack", "variable", "stop_gradient", "alias", "again", "placeholder"))
+
+
+IMPORTS = "import wengert as wg\nfrom wengert.ops import registry as ops\n\n"
+
+
+class Printed(str):
+    """Text that was printed; a prompt that echoes it does not print it once more."""
+
+    def __repr__(self) -> str:
+        return f"<printed, {len(self.splitlines())} lines>"
+
+
+def text_of(graph: Graph, program: Any, name: str | None = None) -> str:
+    """What `explain(name)` shows of a program: the table, the graph after a pass, or why groups were not merged."""
+    if name == "recorded":
+        return IMPORTS + as_python(graph)
+    if not is_compiled(program):
+        return _interpreted(graph, name)
+    return table(graph, program) if name is None else after(program, name)
+
+
+def is_compiled(program: Any) -> bool:
+    """Whether a program was compiled, for the CPU or a GPU, and not interpreted."""
+    return hasattr(program, "plan")
+
+
+def compiled_program(program: Any, asked: str) -> Any:
+    """The program, if it was compiled; an error that says why not otherwise."""
+    if not is_compiled(program):
+        raise ArgumentError(f"{asked}: the program is interpreted, {_why_interpreted()}, so there is none to show")
+    return program
+
+
+def _interpreted(graph: Graph, name: str | None) -> str:
+    if name is not None:
+        why = _why_interpreted()
+        raise ArgumentError(
+            f"explain: the program is interpreted, {why}: of the passes there is recorded, not {name!r}"
+        )
+    return f"interpreted, {_why_interpreted()}: {len(graph.nodes)} nodes, one by one by their NumPy references"
+
+
+def _why_interpreted() -> str:
+    if config.tier == "interpret":
+        return 'as wg.config.tier = "interpret" asks for'
+    return "since there is no C compiler, or the function was recorded too often to build each recording"
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A line of the table."""
+
+    name: str
+    nodes: int
+    kernels: int
+    moved: int
+    flops: int
+    peak: int
+    seconds: float
+
+
+def size_of(node: Node) -> int:
+    """The bytes of a value."""
+    if isinstance(node.dtype, tuple):
+        return sum(math.prod(s) * d.itemsize for s, d in zip(node.shape, node.dtype))
+    return node.size * node.dtype.itemsize
+
+
+def flops(node: Node) -> int:
+    """The floating-point operations of a node; 0 for what only moves."""
+    name = node.op.name
+    if name == "matmul":
+        return 2 * node.size * node.sources[0].shape[-1]
+    if name.startswith("convolve"):
+        first, second = node.sources
+        which = name.removesuffix("_last")
+        y = {"convolve": node, "convolve_input": first}.get(which, second)
+        weight = node if which == "convolve_weight" else second
+        return 2 * y.size * math.prod(weight.shape[1:])
+    if name in _PRODUCTS_OF_ATTENTION:
+        return _PRODUCTS_OF_ATTENTION[name] * _attention_flops(node)
+    if isinstance(node.op, Elementwise):
+        return node.size
+    return node.sources[0].size if name in ("sum", "max", "min", "prod", "argmax", "argmin") else 0
+
+
+_PRODUCTS_OF_ATTENTION = {"attention": 2, "attention_backward": 5}
+"""Matrix products of queries by keys in each: scores and their use; those again, and three gradients."""
+
+
+def _attention_flops(node: Node) -> int:
+    first = 1 if node.op.name == "attention_backward" else 0  # its first operand is the cotangent
+    query, key = node.sources[first].shape, node.sources[first + 1].shape
+    product = 2 * math.prod(query) * key[-2]
+    return product // 2 if node.attrs["causal"] else product
+
+
+def rows(graph: Graph, program: Any) -> list[Row]:
+    """The graph as recorded, the passes, then fusion, memory planning and the C compiler."""
+    found = [
+        Row(name, len(each.nodes), *_counts(each), _peak_unfused(each), seconds)
+        for name, each, seconds in [("recorded", graph, 0.0), *_after_passes(program)]
+    ]
+    nodes, kernels, times = len(program.graph.nodes), len(kernels_of(program)), program.seconds
+    moved = sum(moved_by(step) for step in program.steps)
+    total = sum(flops(node) for node in program.graph.nodes)
+    found.append(Row("fuse", nodes, kernels, moved, total, _peak(program), times["fuse"]))
+    found.append(Row("memory", nodes, kernels, moved, total, program.arena_size, times["memory"]))
+    found.append(Row("build", nodes, kernels, moved, total, program.arena_size, times["build"]))
+    return found
+
+
+def _after_passes(program: Any) -> list[tuple[str, Graph, float]]:
+    """The passes in order, with the graph after each; the second of a name is `simplify 2`."""
+    times: dict[str, int] = {}
+    found = []
+    for report in program.reports:
+        times[report.name] = times.get(report.name, 0) + 1
+        number = f" {times[report.name]}" if times[report.name] > 1 else ""
+        found.append((report.name + number, report.graph, report.seconds))
+    return found
+
+
+def kernels_of(program: Any) -> list[Any]:
+    """The steps that do something: a pick whose value is in its place already does not."""
+    return [step for step in program.steps if not step.does_nothing]
+
+
+def _counts(graph: Graph) -> tuple[int, int, int]:
+    """Kernels, bytes and operations if every op were a kernel of its own."""
+    kernels = [node for node in graph.nodes if node.op.name not in _FREE]
+    moved = sum(size_of(node) + sum(size_of(source) for source in node.sources) for node in kernels)
+    return len(kernels), moved, sum(flops(node) for node in kernels)
+
+
+def _peak_unfused(graph: Graph) -> int:
+    """The most memory that intermediate values take at once if every op stores its own."""
+    own = {node for node in graph.nodes if node.op.name not in _FREE}
+    steps = [([s for s in node.sources if s in own], [node]) for node in graph.nodes if node in own]
+    return max(_live_bytes(steps), default=0)
+
+
+def _peak(program: Any) -> int:
+    return max(_live_bytes(_in_arena(program)), default=0)
+
+
+def _in_arena(program: Any) -> list[tuple[list[Node], list[Node]]]:
+    """What each step reads from and writes to the arena; what takes another's place goes by its name."""
+    own, over = program.offsets, program.over
+
+    def placed(nodes: Sequence[Node]) -> list[Node]:
+        return [over.get(node, node) for node in nodes if node in own]
+
+    return [(placed(step.reads), placed(step.writes)) for step in program.steps]
+
+
+def _live_bytes(steps: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[int]:
+    alive = lives(steps)
+    return live(alive, {node: size_of(node) for node in alive})
+
+
+def moved_by(step: Any) -> int:
+    """The bytes that a step reads and writes, each value counted once."""
+    return sum(size_of(node) for node in (*step.reads, *step.writes))
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes for reading: 1.5 MB."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000  # type: ignore[assignment]
+    return f"{count:.2f} GB"
+
+
+def table(graph: Graph, program: Any) -> str:
+    """The passes as a table. Before `fuse`, kernels, bytes and memory are what an op at a time would take."""
+    lines = ["pass               nodes  kernels  bytes moved      MFLOP  peak memory       time"]
+    for row in rows(graph, program):
+        taken = f"{row.seconds * 1e3:>7.1f} ms" if row.name != "recorded" else ""
+        lines.append(
+            f"{row.name:<17} {row.nodes:>6} {row.kernels:>8} {bytes_text(row.moved):>12} {row.flops / 1e6:>10.2f} "
+            f"{bytes_text(row.peak):>12} {taken}".rstrip()
+        )
+    if hasattr(program, "described"):
+        return "\n".join([*lines, "", program.described()])
+    references = [step.node.op.name for step in program.steps if step.node is not None and step.node.op.name != "pick"]
+    lines.append(f"loop nests in C: {len(program.functions)} (equal kernels are written once)")
+    if references:
+        lines.append(f"without C, run by their references: {', '.join(dict.fromkeys(references))}")
+    return "\n".join(lines)
+
+
+# --- a pass ---------------------------------------------------------------------------------------------------------
+
+
+def after(program: Any, name: str) -> str:
+    """The graph after a pass as runnable Python; after `fuse`, with the kernel that each value is computed in."""
+    graphs = {name: graph for name, graph, _ in _after_passes(program)}
+    if name in graphs:
+        return IMPORTS + as_python(graphs[name])
+    others = {"fuse": fused, "refusals": refusals, "memory": memory_text, "build": lambda program: program.source}
+    if hasattr(program, "tuning"):
+        others["tuning"] = lambda program: program.tuning()
+    if name not in others:
+        known = ", ".join(["recorded", *graphs, *others])
+        raise ArgumentError(f"explain: there is no pass {name!r}; there are {known}")
+    return others[name](program)
+
+
+def fused(program: Any) -> str:
+    """The kernels, and the graph with a note of the kernel each stored value is computed in."""
+    parts = []
+    notes: dict[Node, str] = {}
+    for number, (group, step) in enumerate(zip(program.plan.groups, program.steps)):
+        notes.update((root, f"kernel {number}") for root in group.roots)
+        kind = "a call" if group.opaque else f"over {group.space}" + (f" reducing {group.axes}" if group.axes else "")
+        names = ", ".join(f"{root.op.name} {_shapes(root)}" for root in group.roots)
+        where = "; ".join(dict.fromkeys(describe(root.location) for root in group.roots))
+        parts.append(f"# kernel {number}: {kind}: {names}\n#   stores {len(step.writes)}, from {where}")
+    parts.append("# a value without a kernel is computed where it is read")
+    return "\n".join(parts) + "\n" + IMPORTS + as_python(program.graph, notes=notes)
+
+
+def _shapes(node: Node) -> str:
+    return ", ".join(str(list(s)) for s in node.shape) if isinstance(node.dtype, tuple) else str(list(node.shape))
+
+
+def refusals(program: Any) -> str:
+    """Why groups that read each other were not merged into one kernel, each reason once."""
+    found = list(dict.fromkeys(program.plan.refusals))
+    return "\n".join(found) if found else "no merge of two groups was refused"
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+class Moment(NamedTuple):
+    """What is alive in the arena at a step."""
+
+    step: int
+    live: int
+    values: list[tuple[int, str, str]]  # bytes, op and shape, the user's line
+
+
+class Timeline(list[Moment]):
+    """The moments of a program, printed already."""
+
+    def __repr__(self) -> str:
+        return f"<timeline, {len(self)} steps>"
+
+
+def timeline(program: Any) -> Timeline:
+    """Memory step by step: how much is live, and what it is."""
+    alive = lives(_in_arena(program))
+    return Timeline(_moment(number, alive) for number in range(len(program.steps)))
+
+
+def fullest(program: Any) -> Moment | None:
+    """The step at which most is live; None where there is no step."""
+    held = _live_bytes(_in_arena(program))
+    return _moment(held.index(max(held)), lives(_in_arena(program))) if held else None
+
+
+def _moment(number: int, alive: Mapping[Node, Life]) -> Moment:
+    held = [node for node, life in alive.items() if life.first <= number <= life.last]
+    values = [(size_of(n), f"{n.op.name} {_shapes(n)}", _line(n)) for n in held]
+    return Moment(number, sum(v[0] for v in values), sorted(values, reverse=True))
+
+
+def _line(node: Node) -> str:
+    line = source_line(node.location)
+    return describe(node.location) + (f": {line}" if line else "")
+
+
+def memory_text(program: Any, top: int = 3) -> str:
+    """The timeline as text, with the largest values at its peak."""
+    moments = timeline(program)
+    if not moments:
+        return "nothing is computed"
+    peak = max(moments, key=lambda moment: moment.live)
+    width = max(peak.live, 1)
+    lines = [f"arena {bytes_text(program.arena_size)}, peak {bytes_text(peak.live)} at step {peak.step}"]
+    for moment in moments:
+        bar = "#" * round(40 * moment.live / width)
+        lines.append(f"{moment.step:>4} {bytes_text(moment.live):>10} {bar}".rstrip())
+    lines += [f"  {bytes_text(size):>10}  {what}  {where}" for size, what, where in peak.values[:top]]
+    return "\n".join(lines)

@@ -1,0 +1,154 @@
+"""Where a program's time goes: every step called and timed one by one, on the CPU as a C function of its own.
+
+In: a compiled function and arguments for it. Out: for each kernel its time, what it reads and writes, and for a product
+its operations. The steps are the very text of the program, so what is measured is what runs; only what the steps share
+in caches and the calls from Python (a microsecond each on the CPU) differ.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from wengert.backends.cpu.blas import blas
+from wengert.backends.cpu.program import Program, Step
+from wengert.backends.cpu.toolchain import load
+from wengert.core.evaluation import watch
+from wengert.core.location import describe
+from wengert.kernels.threads import thread_count
+from wengert.plan.groups import Group
+from wengert.runtime.debug.explain import compiled_program, flops, moved_by
+from wengert.runtime.static.compile import Compiled
+
+
+class Timed(NamedTuple):
+    """A kernel with the least time it took."""
+
+    name: str
+    where: str
+    seconds: float
+    moved: int  # bytes
+    flops: int  # of a product; 0 for loops, whose limit is memory
+
+    @property
+    def rate(self) -> str:
+        """How fast it was, in what limits it."""
+        seconds = max(self.seconds, 1e-9)
+        return f"{self.flops / seconds / 1e9:.0f} GFLOP/s" if self.flops else f"{self.moved / seconds / 1e9:.1f} GB/s"
+
+
+def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> list[Timed]:
+    """The kernels that a call of a compiled function runs, each with the least time of `repeats` calls.
+
+    The calls are real ones: parameters are updated by them.
+
+    >>> import wengert as wg
+    >>> f = wg.compile(lambda x: wg.softmax(x @ x, axis=1))
+    >>> x = wg.ones((8, 8))
+    >>> [kernel.name for kernel in profile(f, x)]
+    ['matmul [8, 8] by [8, 8]', 'max, sum, multiply over (8, 8)']
+    """
+    compiled(*args, **kwargs)
+    program = compiled_program(compiled._newest("profile").program, "profile")
+    watcher = watch.observer = _Watcher(program)
+    try:
+        for _ in range(repeats):
+            compiled(*args, **kwargs)
+    finally:
+        watch.observer = None
+    found = zip(program.plan.groups, program.steps, watcher.best)
+    return [_timed(group, step, seconds) for group, step, seconds in found if not step.does_nothing]
+
+
+class _Watcher:
+    """Looks on while a program runs, and keeps the least time of each of its steps."""
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+        self.best = [float("inf")] * len(program.steps)
+        self.calls = None if hasattr(program, "device") else timed_calls(program, self.note)
+
+    def note(self, number: int, start: float, stop: float) -> None:
+        self.best[number] = min(self.best[number], stop - start)
+
+    def calls_of(self, program: Any) -> Any:
+        return self.calls if program is self.program else program.calls
+
+    def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
+        for number, start, stop in steps if program is self.program else ():
+            stop.wait()
+            self.note(number, 0.0, stop.since(start))
+
+    def ran_op(self, node: Any, result: Any, start: float, stop: float) -> None:
+        """References within the program are timed as its steps."""
+
+    def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
+        """Only steps count."""
+
+    def built(self, start: float, stop: float) -> None:
+        """Only steps count."""
+
+
+def timed_calls(program: Program, note: Callable[[int, float, float], None]) -> list[Callable[..., None]]:
+    """What stands in for a program's calls: a call for each step, which notes its number, when it began and ended."""
+    library = load([_text(program)])
+    found = blas()
+    addresses = [ctypes.c_void_p(address) for address in ((found.sgemm, found.dgemm) if found else (None, None))]
+    library.wg_connect(*addresses, thread_count())
+
+    def timed(number: int, step: Step) -> Callable[..., None]:
+        own = getattr(library, f"step{number}") if step.text is not None else None
+        reference = program._reference(step.node) if step.node is not None else None
+
+        def call(pointers: Any, arena: Any, table: Any, results: Any) -> None:
+            start = perf_counter()
+            if own is not None:
+                own(pointers, arena)
+            elif reference is not None:
+                reference(pointers, arena, table, results)
+            note(number, start, perf_counter())
+
+        return call
+
+    return [timed(number, step) for number, step in enumerate(program.steps)]
+
+
+def _text(program: Program) -> str:
+    """The C of the program with a function for each step."""
+    functions = program.source.split("void piece0(")[0]
+    steps = [(number, step.text) for number, step in enumerate(program.steps) if step.text is not None]
+    return functions + "\n".join(
+        f"void step{number}(void **io, char *arena)\n{{\n    {text}\n}}\n" for number, text in steps
+    )
+
+
+def described(group: Group, step: Any) -> str:
+    """A kernel in words: its ops, what they go over, and who carries them out, where that is not a kernel of ours."""
+    names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
+    if not group.opaque:
+        return f"{names} over {group.space}"
+    shapes = [str(list(source.shape)) for source in group.roots[0].sources if not isinstance(source.dtype, tuple)][:2]
+    return f"{names} {' by '.join(shapes)}" + (f" (by {step.carrier})" if step.carrier else "")
+
+
+def _timed(group: Group, step: Step, seconds: float) -> Timed:
+    root = group.roots[0]
+    operations = flops(root) if group.opaque else 0
+    return Timed(described(group, step), describe(root.location), seconds, moved_by(step), operations)
+
+
+def shown(kernels: list[Timed], top: int = 5) -> str:
+    """The kernels that took longest, as lines; equal ones on the same line."""
+    total = sum(kernel.seconds for kernel in kernels) or 1.0
+    together: dict[tuple[str, str], list[Timed]] = {}
+    for kernel in kernels:
+        together.setdefault((kernel.name, kernel.where), []).append(kernel)
+    lines = []
+    for (name, where), same in sorted(together.items(), key=lambda item: -sum(k.seconds for k in item[1]))[:top]:
+        seconds = sum(kernel.seconds for kernel in same)
+        times = f"{len(same)} x " if len(same) > 1 else ""
+        sum_of = Timed(name, where, seconds, sum(k.moved for k in same), sum(k.flops for k in same))
+        lines.append(f"{seconds * 1e3:>9.3f} ms {seconds / total:>5.0%} {sum_of.rate:>14}  {times}{name}  {where}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Dynamic execution: pending graphs are computed when somebody looks."""

@@ -1,0 +1,255 @@
+"""Dynamic execution: a flush computes what somebody looks at, and every pending Tensor that is still alive.
+
+In: the nodes asked for and this thread's pending Tensors. Out: their buffers. Nodes are run one at a time by their
+references, in the order they were recorded. A value is freed after its last use, unless
+
+- a live Tensor names it,
+- or a later backward will want it: it is the output of an expensive op that something tracked is made from. Cheap
+  tracked values are computed again when they are needed.
+
+A computed node that no gradient passes through, because it or all that it is made from is untracked, lets go of its
+sources. One that fails is poisoned: it raises when it is looked at, and the
+rest goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from wengert.autodiff.reverse import raise_released
+from wengert.core.errors import (
+    AbstractValueError,
+    CompilerError,
+    ComputationError,
+    CudaError,
+    NaNError,
+    OutOfMemoryError,
+)
+from wengert.core.evaluation import watch
+from wengert.core.graph import RELEASED, Node, Trace, recording
+from wengert.ops.core import PLACEHOLDER, VARIABLE
+from wengert.runtime.dynamic.parts import Part, parts
+from wengert.runtime.dynamic.tiers import run_compiled
+from wengert.runtime.machines import interpret, moved, on_host, wait_for_gpus
+from wengert.tensor import engine
+
+_lock = threading.RLock()
+
+
+_OURS = (NaNError, AbstractValueError, ComputationError, OutOfMemoryError, CompilerError, CudaError)
+
+
+class Failure:
+    """Stands in the buffer of a node that could not be computed.
+
+    It does not refer to the node, and an error that explains itself is kept without its traceback, which would hold all
+    that was in memory when it was raised.
+    """
+
+    __slots__ = ("error", "location", "op")
+
+    def __init__(self, error: Exception, node: Node) -> None:
+        self.op, self.location = node.op.name, node.location
+        self.error = type(error)(error.message, error.location) if isinstance(error, _OURS) else error
+
+
+def host_value(node: Node) -> np.ndarray[Any, Any]:
+    """The array of a node on the host; it comes down from the device if it is there."""
+    array = value(node)
+    return array if isinstance(array, np.ndarray) else on_host(array)
+
+
+def value(node: Node) -> Any:
+    """The array of a node where it is; computes it, and all else that is pending, if need be."""
+    if recording.trace is not None and recording.trace.static is not None:
+        _require_constant(node, recording.trace.static)
+    if node.buffer is None:
+        flush([node])
+    if type(node.buffer) is Failure:
+        raise_failure(node.buffer)
+    return node.buffer
+
+
+def raise_failure(failure: Failure) -> None:
+    """Raise anew what a failed node raised, naming the op and the line that recorded it."""
+    error = failure.error
+    if isinstance(error, _OURS):
+        raise type(error)(error.message, error.location)
+    raise ComputationError(f"{failure.op} failed: {error}", failure.location) from error
+
+
+def flush(asked: Sequence[Node] = (), upto: int | None = None, released: Container[Node] | None = None) -> None:
+    """Compute these nodes and the pending Tensors (the first `upto` of them) that are alive.
+
+    `released` are the nodes of a graph that a backward pass is about to let go: none is kept for another one.
+    """
+    pending = recording.pending
+    recording.pending = pending[upto:] if upto is not None else []
+    recording.cut = 0
+    alive = (slot() for slot in pending[:upto])
+    targets = [tensor.node for tensor in alive if tensor is not None]
+    with _lock:
+        compute([*asked, *targets], asked, released)
+
+
+def settle(released: Container[Node] | None = None) -> None:
+    """Compute what is pending before it outgrows its bound: up to the last assignment or backward, if there was one."""
+    flush((), recording.cut or None, released)
+
+
+def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[Node] | None = None) -> None:
+    """Give every target its buffer."""
+    order = _unrealized(targets)
+    abstract = _abstract(order)
+    if abstract:
+        for node in asked:
+            if node in abstract:
+                _raise_abstract(node)
+        targets = [node for node in targets if node not in abstract]
+        order = _unrealized(targets)
+    if not order:
+        return
+    keep = set(targets)
+    keep.update(node for node in _wanted_by_backward(order) if released is None or node not in released)
+    keep.update(_behind_variables(order))
+    found = parts(order, keep)
+    for part in found:
+        _run_part(part, is_step=released is not None)
+    for part in found:  # what one part had to keep for another
+        for node in part.keep - keep:
+            node.buffer = None
+    for node in keep:
+        if node.buffer is None or node.sources is RELEASED:
+            continue
+        if not (node.tracked and any(source.tracked for source in node.sources)):
+            node.sources = ()
+
+
+def _run_part(part: Part, is_step: bool) -> None:
+    """Compute the nodes of one device, or move a value."""
+    if part.is_move:
+        _move(part.order[0])
+        return
+    order = [node for node in part.order if node.buffer is None]
+    if watch.checks_nans or not run_compiled(order, part.keep, is_step):
+        interpret(order, part.keep, Failure, part.device)
+
+
+def _move(node: Node) -> None:
+    """Take a value to another device."""
+    array = node.sources[0].buffer
+    if type(array) is not Failure:
+        try:
+            array = moved(array, node.device)
+        except Exception as error:
+            array = Failure(error, node)
+    node.buffer = array
+
+
+def _unrealized(targets: Iterable[Node]) -> list[Node]:
+    """The targets and their ancestors that have no buffer, in order."""
+    found: set[Node] = set()
+    stack = list(targets)
+    while stack:
+        node = stack.pop()
+        if node.buffer is None and node not in found:
+            if node.sources is RELEASED:
+                raise_released(node)
+            found.add(node)
+            stack.extend(node.sources)
+    return sorted(found, key=lambda node: node.serial)
+
+
+def _abstract(order: Sequence[Node]) -> set[Node]:
+    """The nodes that depend on a placeholder."""
+    if not any(node.op is PLACEHOLDER for node in order):
+        return set()
+    abstract: set[Node] = set()
+    for node in order:
+        if node.op is PLACEHOLDER or not abstract.isdisjoint(node.sources):
+            abstract.add(node)
+    return abstract
+
+
+def _raise_abstract(node: Node) -> None:
+    trace = recording.trace
+    if trace is None:
+        raise AbstractValueError(
+            "this tensor is abstract and has no value: it escaped from a function while compile, vmap, scan, cond or "
+            "the like recorded it. Return it from that function, or assign it to a tensor made outside: "
+            "state.assign(value)",
+            node.location,
+        )
+    raise AbstractValueError(
+        f"a value was asked for inside a function that {trace.name} records without values: there is none yet. "
+        "Branch with wg.where or wg.cond, loop with wg.scan or wg.while_loop, or look at it outside"
+    )
+
+
+def _require_constant(node: Node, trace: Trace) -> None:
+    """Raise if a value looked at in a static recording is one that may be another when its program runs again: if it
+    depends on a tensor from outside.
+    """
+    stack, found = [node], {node}
+    while stack:
+        node = stack.pop()
+        if node.serial < trace.start:
+            owner = None if node.owner is None else node.owner()
+            if owner is not None:
+                _raise_abstract(node)
+            continue
+        fresh = [source for source in node.sources if source not in found]
+        found.update(fresh)
+        stack += fresh
+
+
+def _wanted_by_backward(order: Sequence[Node]) -> Iterator[Node]:
+    for node in order:
+        if node.op.expensive and node.tracked:
+            yield node
+        if node.tracked:
+            for source in node.sources:
+                if source.op.expensive:
+                    yield source
+
+
+def _behind_variables(order: Sequence[Node]) -> Iterator[Node]:
+    """The values that variables were given. Computed, they let go of how they were made: else a parameter that is
+    updated in a loop would keep all its former values. They share the variable's array, so keeping them costs nothing.
+    """
+    for node in order:
+        if node.op is VARIABLE and not node.sources[0].tracked:
+            yield node.sources[0]
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Compute every op as it is recorded, for debugging: an error then surfaces on the line that caused it.
+
+    >>> import wengert as wg
+    >>> with wg.eager():
+    ...     y = wg.exp(wg.tensor(0.0))
+    >>> y.node.buffer is not None
+    True
+    """
+    limit = recording.limit
+    recording.limit = 0
+    try:
+        yield
+    finally:
+        recording.limit = limit
+
+
+def synchronize() -> None:
+    """Compute all that is pending in this thread, and wait until the GPUs in use have done all they were asked to."""
+    flush()
+    wait_for_gpus()
+
+
+engine.value = host_value
+engine.settle = settle

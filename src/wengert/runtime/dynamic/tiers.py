@@ -1,0 +1,147 @@
+"""Tiers: a structure runs through the interpreter the first times, and is compiled when it comes back.
+
+In: the nodes of a flush in order, and which of them are to have their values afterwards. What is the same in two
+flushes is their *structure*: ops, attributes, shapes, dtypes, who reads whom; leaves count by position, so a learning
+rate that changes is an argument of one program. The switch is by count, never by the clock.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.backends.cpu.recycle import give_back
+from wengert.core.errors import CompilerError
+from wengert.core.graph import Graph, Node, has_array, now, recorded_as, recording
+from wengert.ops.core import LITERAL, placeholder
+from wengert.ops.movement import RESHAPE, SLICE
+from wengert.runtime.config import config
+from wengert.runtime.program import Interpreter, Program, build, has_compiler
+from wengert.runtime.static.signature import frozen
+
+STEP_AFTER = 2  # a training step (a flush by `backward`) is compiled when it comes for the third time
+LOOK_AFTER = 30  # what is only looked at is small, as a rule, and comes in many forms
+BOUND = 128  # structures remembered; the one not used for longest goes first
+
+
+class Structure:
+    """A structure that was seen: how often, and its program once it has one."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.program: Program | None = None
+
+
+structures: OrderedDict[Hashable, Structure] = OrderedDict()
+
+
+def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
+    """Run the nodes as a compiled program if their structure came back often enough; whether that was done."""
+    if config.tier == "interpret" or not (order[-1].device != "cpu" or has_compiler()):
+        return False
+    order = _with_slices_taken(order)
+    key, leaves, kept = _structure(order, keep)
+    if not all(has_array(leaf) for leaf in leaves):
+        return False  # one that failed, or several results in one
+    structure = structures.get(key)
+    if structure is None:
+        structure = structures[key] = Structure()
+        if len(structures) > BOUND:
+            structures.popitem(last=False)
+    structures.move_to_end(key)
+    structure.seen += 1
+    if structure.seen <= (STEP_AFTER if is_step else LOOK_AFTER) and config.tier != "compile":
+        return False
+    if structure.program is None:
+        give_back()  # what interpreting it took
+        structure.program = build(_apart(Graph(leaves, kept, 0)))
+    if isinstance(structure.program, Interpreter):
+        return False
+    try:
+        arrays = structure.program([leaf.buffer for leaf in leaves])
+    except CompilerError:
+        raise  # `wg.config.check` found a kernel that is wrong
+    except Exception:
+        return False  # the interpreter finds the node that failed, and poisons it alone
+    for node, array in zip(kept, arrays):
+        node.buffer = array
+    return True
+
+
+def _with_slices_taken(order: Sequence[Node]) -> list[Node]:
+    """The nodes without the slices of values that are there: a slice is a view, and where it begins is no structure.
+
+    So the batches of an epoch, `images[i : i + 64]`, are inputs of one program.
+    """
+    rest, taken = [], set()
+    for node in order:
+        source = node.sources[0] if node.sources else None
+        is_slice = node.op is SLICE and has_array(source)  # type: ignore[arg-type]
+        view = _view(node, source.buffer) if is_slice or (node.op is RESHAPE and source in taken) else None  # type: ignore[union-attr]
+        if view is None:
+            rest.append(node)
+        else:
+            node.buffer = view
+            taken.add(node)
+    return rest
+
+
+def _view(node: Node, array: Any) -> Any:
+    """A slice or a reshape without a copy; None where a device's memory does not allow it."""
+    if isinstance(array, np.ndarray):
+        return node.op.run([array], node)
+    if node.op is RESHAPE:
+        return array.reshape(node.shape)
+    starts, steps = node.attrs["starts"], node.attrs["steps"]
+    of_rows = node.ndim > 0 and steps[0] == 1 and node.shape[1:] == array.shape[1:]
+    return array.rows(starts[0], starts[0] + node.shape[0]) if of_rows else None
+
+
+def _structure(order: Sequence[Node], keep: set[Node]) -> tuple[Hashable, list[Node], list[Node]]:
+    """The structure of a flush as a key, its leaves, and what is kept, in order."""
+    places: dict[Node, int] = {}
+    leaves: dict[Node, int] = {}
+    entries: list[Any] = []
+    kept: list[Node] = []
+    for number, node in enumerate(order):
+        sources = []
+        for source in node.sources:
+            place = places.get(source)
+            if place is None:
+                place = leaves.get(source)
+                if place is None:
+                    place = leaves[source] = -1 - len(leaves)
+            sources.append(place)
+        places[node] = number
+        is_kept = node in keep
+        if is_kept:
+            kept.append(node)
+        entries.append((node.op, _attributes(node), tuple(sources), node.shape, node.dtype, node.device, is_kept))
+    types = tuple([(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves])
+    return (tuple(entries), types, config.version), list(leaves), kept
+
+
+def _apart(graph: Graph) -> Graph:
+    """The graph over placeholders and nodes of its own, so that a program that is kept holds on to no values."""
+    since = now()
+    with recorded_as(recording.location, False):
+        inputs = [placeholder(leaf.shape, leaf.dtype, leaf.device) for leaf in graph.inputs]
+        return Graph(inputs, graph.inline(*inputs), since)
+
+
+def _attributes(node: Node) -> Hashable:
+    """Attributes as something to compare: 0.0 and -0.0 differ, as do 1 and True where it matters."""
+    attrs = node.attrs
+    if not attrs:
+        return ()
+    if node.op is LITERAL:
+        return repr(attrs["value"])
+    items = tuple([(name, value) for name, value in attrs.items() if name != "slot"])
+    try:
+        hash(items)
+    except TypeError:
+        return frozen(dict(items))
+    return items

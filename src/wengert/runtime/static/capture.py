@@ -1,0 +1,282 @@
+"""Recording a function for `compile`: from a call's arguments to a closed graph and what its inputs and outputs are.
+
+The function runs once on Tensors that stand for the arguments. What it reads of the world outside becomes inputs by
+slot, what it leaves changed there (slots assigned, gradients) becomes outputs; the world itself is left as it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from wengert.core import tree
+from wengert.core.errors import AbstractValueError, AssignmentError
+from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, tracing
+from wengert.ops.core import PLACEHOLDER, data, placeholder
+from wengert.runtime.dynamic.realize import flush, value
+from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, Call, float_dtype
+from wengert.tensor import Tensor
+
+VALUE, SLOT, ARGUMENT, CONSTANT = "value", "slot", "argument", "constant"
+NEW, SAME_GRAD, NONE = "new", "same", "none"
+
+recording_lock = threading.RLock()
+"""Held while slots name abstract values: from the beginning of a recording until they are given back."""
+
+
+class Captured:
+    """A recorded call: the closed graph, where its inputs come from, and where its outputs go.
+
+    The graph's inputs are, in this order, those of `arguments`, `argument_grads`, `slots`, `grads`. Places among the
+    arguments are positions of leaves; slots are held weakly.
+    """
+
+    def __init__(self) -> None:
+        self.graph: Graph
+        self.arguments: list[int] = []
+        self.float_dtype: np.dtype[Any]
+        self.argument_grads: list[int] = []
+        self.slots: list[ref[Tensor]] = []
+        self.grads: list[ref[Tensor]] = []  # slots whose gradient from before is read
+        self.had_grad: list[tuple[ref[Tensor], bool]] = []  # slots whose gradient was looked for, and whether it was
+        self.kept: list[tuple[int, int]] = []  # arguments that are slots too: place and identity
+        self.structure: tree.Structure
+        self.returned: list[tuple[str, Any]] = []  # VALUE output, SLOT reference, ARGUMENT place or CONSTANT object
+        self.assigned: list[tuple[ref[Tensor], int, bool]] = []  # slot, output, whether it is a leaf
+        self.assigned_arguments: list[tuple[int, int, bool]] = []
+        self.set_grads: list[tuple[ref[Tensor], str, int]] = []
+        self.set_argument_grads: list[tuple[int, str, int]] = []
+        self.let_go: set[int] = set()  # outputs whose graph a backward pass inside has used
+        self.held: list[Tensor] = []  # the slots, until the first replay: the function may have dropped one
+
+    def all_slots(self) -> list[ref[Tensor]]:
+        """Every slot from outside that is read, assigned, given a gradient or returned."""
+        others = [*(s for s, *_ in self.assigned), *(s for s, *_ in self.set_grads), *(s for s, _ in self.had_grad)]
+        returned = [what for how, what in self.returned if how == SLOT]
+        return list(dict.fromkeys([*self.slots, *self.grads, *others, *returned]))
+
+
+def capture(function: Callable[..., Any], call: Call) -> Captured:
+    """Record a function on the arguments of a call."""
+    with recording_lock:
+        flush()
+        return _capture(function, call)
+
+
+def _capture(function: Callable[..., Any], call: Call) -> Captured:
+    kept: set[int] = set()
+    own = {id(leaf) for leaf, s in zip(call.leaves, call.specifications) if s[0] == TENSOR}
+    while True:  # again, with the arguments that the function turns out to reach from outside too as they are
+        attempt = _Attempt(call, kept)
+        try:
+            captured = attempt.record(function)
+        except Exception:
+            if own.isdisjoint(attempt.touched() - kept):
+                raise
+            kept |= own & attempt.touched()
+            continue
+        more = own & set(map(id, captured.held)) - kept
+        if not more:
+            return captured
+        kept |= more
+
+
+class _Attempt:
+    """One run of the function on stand-ins for the arguments; those in `kept` are passed as they are."""
+
+    def __init__(self, call: Call, kept: set[int]) -> None:
+        self.call = call
+        self.captured = Captured()
+        self.captured.float_dtype = float_dtype(call.specifications)
+        self.kept = kept
+        self.inputs: list[Node] = []
+        self.grad_inputs: list[Node] = []
+        self.twins: dict[int, tuple[Tensor, Node, Tensor | None]] = {}  # by place: stand-in, its value, its gradient
+        self.outputs: list[Node] = []
+        self.trace: Trace | None = None
+
+    def touched(self) -> set[int]:
+        """The identities of the slots from outside that were assigned or whose gradient was looked at."""
+        return set() if self.trace is None else {id(slot) for slot in (*self.trace.before, *self.trace.grads)}
+
+    def record(self, function: Callable[..., Any]) -> Captured:
+        """Run the function; the closed graph of what it did."""
+        how = recorded_as(None, recording.grad, recording.autocast)
+        with _own_pending(), how, tracing("compile", static=True) as trace:
+            self.trace = trace
+            args, kwargs = tree.unflatten(self.call.key[0], self._stand_ins())
+            result = function(*args, **kwargs)
+            self._collect(result, trace)
+        with _own_pending():  # what was made inside is not computed with the slots that closing looks at
+            self.captured.graph = self._close(trace)
+        self.captured.held = [slot() for slot in self.captured.all_slots()]  # type: ignore[misc]
+        return self.captured
+
+    # --- arguments ----------------------------------------------------------------------------------------------
+
+    def _stand_ins(self) -> list[Any]:
+        seen: list[Any] = []
+        for i, (leaf, specification) in enumerate(zip(self.call.leaves, self.call.specifications)):
+            kind = specification[0]
+            if kind in (STATIC, OBJECT) or (kind == TENSOR and id(leaf) in self.kept):
+                seen.append(leaf)
+                if kind == TENSOR:
+                    self.captured.kept.append((i, id(leaf)))
+            elif kind == SAME:
+                seen.append(seen[specification[1]])
+            else:
+                seen.append(self._stand_in(i, leaf, specification))
+        return seen
+
+    def _stand_in(self, i: int, leaf: Any, specification: Sequence[Any]) -> Tensor:
+        shape, dtype = ((), self.captured.float_dtype) if specification[0] == FLOAT else specification[1:3]
+        device = specification[5] if specification[0] == TENSOR else "cpu"
+        node = placeholder(shape, dtype, device, tracked=False)
+        self.inputs.append(node)
+        self.captured.arguments.append(i)
+        twin, grad = Tensor(node), None
+        if specification[0] == TENSOR and specification[3]:
+            twin.requires_grad = True
+            if specification[4] is not None:
+                shape, dtype = specification[4]
+                grad = Tensor(placeholder(shape, dtype, device, tracked=False))
+                self.grad_inputs.append(grad.node)
+                self.captured.argument_grads.append(i)
+                twin._grad = grad
+        self.twins[i] = (twin, twin.node, grad)
+        return twin
+
+    # --- what came of it ----------------------------------------------------------------------------------------
+
+    def _output(self, node: Node) -> int:
+        self.outputs.append(node)
+        return len(self.outputs) - 1
+
+    def _collect(self, result: Any, trace: Trace) -> None:
+        """Note what the function returned and what it left changed."""
+        captured = self.captured
+        leaves, captured.structure = tree.flatten(result)
+        places = {id(twin): i for i, (twin, _, _) in self.twins.items()}
+        made: dict[int, tuple[str, Any]] = {}
+        for leaf in leaves:
+            if id(leaf) not in made:
+                made[id(leaf)] = self._returned(leaf, places, trace)
+            captured.returned.append(made[id(leaf)])
+        self._collect_arguments()
+        grads = {id(before): slot for slot, (before, _) in trace.grads.items() if before is not None}
+        for slot, node in trace.assigned().items():
+            if id(slot) in grads:
+                captured.set_grads.append((ref(grads[id(slot)]), SAME_GRAD, self._output(node)))
+            else:
+                captured.assigned.append((ref(slot), self._output(node), _is_leaf(slot)))
+        for slot, (before, reads) in trace.grads.items():
+            if reads:
+                captured.had_grad.append((ref(slot), before is not None))
+            if slot._grad is None:
+                captured.set_grads.append((ref(slot), NONE, 0))
+            elif slot._grad is not before:
+                captured.set_grads.append((ref(slot), NEW, self._output(slot._grad.node)))
+        captured.let_go = {k for k, node in enumerate(self.outputs) if node in trace.let_go}
+        self._grads_by_identity = {id(before): ref(slot) for slot, (before, _) in trace.grads.items()}
+
+    def _returned(self, leaf: Any, places: dict[int, int], trace: Trace) -> tuple[str, Any]:
+        if not isinstance(leaf, Tensor):
+            return CONSTANT, leaf
+        if id(leaf) in places and self.call.specifications[places[id(leaf)]][0] == TENSOR:
+            return ARGUMENT, places[id(leaf)]
+        if trace.is_outside(leaf):
+            return SLOT, ref(leaf)
+        return VALUE, self._output(leaf.node)
+
+    def _collect_arguments(self) -> None:
+        for i, (twin, before, grad) in self.twins.items():
+            if twin.node is not before:
+                if self.call.specifications[i][0] != TENSOR:
+                    raise AssignmentError(
+                        "compile: the function assigns an argument that is a NumPy array or a number; pass a tensor, "
+                        "or compute a new value instead of assigning",
+                        twin.node.location,
+                    )
+                self.captured.assigned_arguments.append((i, self._output(twin.node), _is_leaf(twin)))
+            if grad is not None and twin._grad is grad and grad.node is not self.grad_inputs[self._grad_place(i)]:
+                self.captured.set_argument_grads.append((i, SAME_GRAD, self._output(grad.node)))
+            elif twin._grad is None and grad is not None:
+                self.captured.set_argument_grads.append((i, NONE, 0))
+            elif twin._grad is not grad and twin._grad is not None:
+                self.captured.set_argument_grads.append((i, NEW, self._output(twin._grad.node)))
+
+    def _grad_place(self, i: int) -> int:
+        return self.captured.argument_grads.index(i)
+
+    # --- the closed graph ---------------------------------------------------------------------------------------
+
+    def _close(self, trace: Trace) -> Graph:
+        """The graph with what it captured from outside as inputs, where a slot names it, or as constants."""
+        captured = self.captured
+        graph = Graph([*self.inputs, *self.grad_inputs], self.outputs, trace.start)
+        replacing: dict[Node, Node] = {}
+        slots, grads = [], []
+        for node in graph.captured():
+            owner = None if node.owner is None else node.owner()
+            if node.serial >= trace.start or owner is None or owner.node is not node:
+                replacing[node] = _with_serial(data(value(node), node.device), node)
+                continue
+            value(node)  # raises for an abstract value that escaped from an earlier recording
+            replacing[node] = _with_serial(placeholder(node.shape, node.dtype, node.device, node.tracked), node)
+            slot = self._grads_by_identity.get(id(owner))
+            if slot is None:
+                captured.slots.append(ref(owner))
+                slots.append(replacing[node])
+            else:
+                captured.grads.append(slot)
+                grads.append(replacing[node])
+        _require_known(graph)
+        for node in graph.nodes:
+            if not replacing.keys().isdisjoint(node.sources):
+                node.sources = tuple([replacing.get(source, source) for source in node.sources])
+        outputs = [replacing.get(node, node) for node in self.outputs]
+        return Graph([*graph.inputs, *slots, *grads], outputs, trace.start)
+
+
+def _is_leaf(slot: Tensor) -> bool:
+    """Whether an assigned slot is a leaf; if not, its value must not be tracked: its graph ends with the call."""
+    if slot.node.tracked and not slot.is_leaf:
+        raise AssignmentError(
+            "compile: the function assigns a tensor from outside a value that is tracked for gradients, and would keep "
+            "the graph of every call. Assign value.detach(), or do it inside `with wg.no_grad():`",
+            slot.node.location,
+        )
+    return slot.is_leaf
+
+
+def _with_serial(node: Node, replaced: Node) -> Node:
+    """A node in the place of another: no younger than what reads it."""
+    node.serial = replaced.serial
+    return node
+
+
+def _require_known(graph: Graph) -> None:
+    for node in graph.nodes:
+        if node.op is PLACEHOLDER:
+            raise AbstractValueError(
+                "compile: a tensor that is used here escaped from a function while vmap, scan, cond or the like "
+                "recorded it, and has no value. Return it from that function instead",
+                node.location,
+            )
+
+
+@contextmanager
+def _own_pending() -> Iterator[None]:
+    """What is made inside does not wait for a flush outside, unless somebody still holds it."""
+    before, recording.pending = recording.pending, []
+    cut = recording.cut
+    try:
+        yield
+    finally:
+        recording.pending = before + [slot for slot in recording.pending if slot() is not None]
+        recording.cut = min(cut, len(before))
