@@ -7,11 +7,10 @@ program as plain data.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -31,7 +30,7 @@ from wengert.runtime import program as building
 
 DEVICE = "cuda:0"
 HEADERS = toolchain.KERNELS
-os.environ["OMP_NUM_THREADS"] = "4"  # kernels are written for so many threads: the same on every machine
+LONG = 0.015  # seconds: from here on a compile time is worth measuring twice
 
 
 class Recorded(NamedTuple):
@@ -171,16 +170,25 @@ def on_gpu(recorded: Recorded) -> Recorded:
 
 
 def build(recorded: Recorded) -> tuple[dict[str, Any], float]:
-    """The program of a graph as plain data, and the seconds that compiling took."""
+    """The program of a graph as plain data, and the seconds of processor time that compiling took.
+
+    What takes long is compiled twice, and the shorter time counts: one time alone is off by half on a busy machine.
+    """
     before, wg.config.tier = wg.config.tier, "compile"
     try:
-        start = perf_counter()
-        program: Any = building.build(recorded.graph, recorded.pairs)
-        seconds = perf_counter() - start
+        program, seconds = _timed(recorded)
+        if seconds > LONG:
+            seconds = min(seconds, _timed(recorded)[1])
     finally:
         wg.config.tier = before
     described = _on_cpu(program) if isinstance(program, cpu.Program) else _on_cuda(program)
     return described, seconds
+
+
+def _timed(recorded: Recorded) -> tuple[Any, float]:
+    start = process_time()
+    program = building.build(recorded.graph, recorded.pairs)
+    return program, process_time() - start
 
 
 def _on_cpu(program: Any) -> dict[str, Any]:

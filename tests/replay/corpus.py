@@ -24,6 +24,7 @@ from wengert.ops.core import placeholder
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 DEVICES = {"cpu": "cpu", "cuda": DEVICE}
+RANDOM = 60  # graphs of each kind
 
 
 class Case(NamedTuple):
@@ -37,7 +38,7 @@ class Case(NamedTuple):
 def corpus() -> list[Case]:
     """All cases, in a fixed order. A name that comes twice gets a number."""
     found: dict[str, Case] = {}
-    for case in (*_rows(), *_trainings(), *_ops()):
+    for case in (*_rows(), *_trainings(), *_random_graphs(), *_ops()):
         name, count = case.name, 1
         while name in found:
             count += 1
@@ -104,23 +105,51 @@ def _training(make: Callable[[], Any]) -> Recorded:
     return record(wg.compile(make().step))
 
 
+# --- random graphs --------------------------------------------------------------------------------------------------
+
+
+def _random_graphs() -> Iterator[Case]:
+    """Graphs of the fuzzer: ops of all families, mixed, and reductions of long rows.
+
+    They are named by seeds, so a change of the fuzzer shows here as a change of kernels.
+    """
+    from tests.compiler.long_rows import long_rows
+    from tests.compiler.wide_graphs import wide_graph
+
+    for make in (wide_graph, long_rows):
+        for kind in DEVICES:
+            for seed in range(RANDOM):
+                yield Case(f"random/{kind}/{make.__name__} {seed}", partial(_random_graph, make, seed, kind))
+
+
+def _random_graph(make: Callable[[int], Any], seed: int, kind: str) -> Recorded:
+    recorded = Recorded(make(seed).graph)
+    return on_gpu(recorded) if kind == "cuda" else recorded
+
+
 # --- ops ------------------------------------------------------------------------------------------------------------
 
 
 def _ops() -> Iterator[Case]:
-    """Every sample of the registry's suite: the result, and where it is differentiable the gradient."""
+    """Every sample of the registry's suite: the result, and where it is differentiable the gradient.
+
+    In float32, and on the GPU in bfloat16 too, for which tensor cores have kernels of their own.
+    """
     for case in collect():
-        for kind in DEVICES:
-            name = f"{kind}/{identifier(case)}"
-            yield Case(f"op/{name}", partial(_op, case, kind, _forward))
-            if case.differentiable and Call(case).floating:
-                yield Case(f"gradient/{name}", partial(_op, case, kind, _gradient))
+        has_floating = bool(Call(case).floating)
+        for kind, dtype in (("cpu", "float32"), ("cuda", "float32"), ("cuda", "bfloat16")):
+            if dtype == "bfloat16" and not (case.half and has_floating):
+                continue
+            name = f"{kind}/{identifier(case)}{'' if dtype == 'float32' else f' {dtype}'}"
+            yield Case(f"op/{name}", partial(_op, case, kind, dtype, _forward))
+            if case.differentiable and has_floating:
+                yield Case(f"gradient/{name}", partial(_op, case, kind, dtype, _gradient))
 
 
-def _op(case: Any, kind: str, outputs: Callable[[Call, list[wg.Tensor]], Any]) -> Recorded:
+def _op(case: Any, kind: str, dtype: str, outputs: Callable[[Call, list[wg.Tensor]], Any]) -> Recorded:
     wg.synchronize()  # a generator's counter is read as a constant: it must have a value
     call, since = Call(case), now()
-    inputs = [placeholder(call.leaves[i].shape, wg.float32) for i in call.floating]
+    inputs = [placeholder(call.leaves[i].shape, getattr(wg, dtype)) for i in call.floating]
     results = tree.flatten(outputs(call, [wg.Tensor(node) for node in inputs]))[0]
     nodes = [leaf.node for leaf in results if isinstance(leaf, wg.Tensor)]
     recorded = Recorded(Graph(inputs, nodes, since))
@@ -132,9 +161,11 @@ def _forward(call: Call, tensors: list[wg.Tensor]) -> Any:
 
 
 def _gradient(call: Call, tensors: list[wg.Tensor]) -> Any:
+    dtype = tensors[0].dtype
+
     def loss(*values: wg.Tensor) -> wg.Tensor:
         parts = [leaf for leaf in tree.flatten(call.invariant(*values))[0] if isinstance(leaf, wg.Tensor)]
-        floating = [part for part in parts if part.dtype == wg.float32]
-        return sum((wg.sin(part * 0.7).sum() for part in floating), wg.tensor(0.0, dtype=wg.float32))
+        floating = [part for part in parts if part.dtype == dtype]
+        return sum((wg.sin(part * 0.7).sum() for part in floating), wg.tensor(0.0, dtype=dtype))
 
     return wg.grad(loss, tuple(range(len(tensors))))(*tensors)

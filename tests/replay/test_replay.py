@@ -15,16 +15,23 @@ import pytest
 
 from tests.replay import __main__ as driver
 from tests.replay.compare import compare
-from tests.replay.snapshot import ROOT, normalised, snapshot
+from tests.replay.snapshot import ROOT, normalised
 
 CASES = r"^(op|gradient)/(cpu|cuda)/(softmax|matmul)\(|^model/cuda/MLP$|^row/libraries/convnet$"
 CHANGED = "gradient/cuda/softmax((4,);axis=0)"
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, Any]:
-    """A snapshot of a few cases, made in this process."""
-    return snapshot(CASES, processes=1)
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A snapshot of a few cases."""
+    return taken(tmp_path_factory.mktemp("replay") / "snapshot.json", "1", PYTHONHASHSEED="1")
+
+
+def taken(path: Path, processes: str, **environment: str) -> dict[str, Any]:
+    """A snapshot of a few cases by a process of its own, which writes it here."""
+    found = run("tests.replay.snapshot", str(path), "--cases", CASES, "--processes", processes, **environment)
+    assert found.returncode == 0, found.stderr
+    return dict(json.loads(path.read_text()))
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -42,11 +49,10 @@ def test_cases_are_compiled_for_both_devices_without_errors(made: dict[str, Any]
     assert "cuDNN" in cases["row/libraries/convnet"]["library_calls"]
 
 
-def test_another_process_with_other_hashes_gives_an_equal_snapshot(made: dict[str, Any], tmp_path: Path) -> None:
-    files = [tmp_path / "here.json", tmp_path / "there.json"]
+def test_other_processes_with_other_hashes_give_an_equal_snapshot(made: dict[str, Any], tmp_path: Path) -> None:
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
     files[0].write_text(json.dumps(made))
-    taken = run("tests.replay.snapshot", str(files[1]), "--cases", CASES, PYTHONHASHSEED="7")
-    assert taken.returncode == 0, taken.stderr
+    taken(files[1], "2", PYTHONHASHSEED="7")
     found = run("tests.replay.compare", *map(str, files))
     assert found.returncode == 0, found.stdout
     assert f"{len(made['cases'])} of {len(made['cases'])} cases are equal" in found.stdout
