@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from tests.backends.emulated import IdleDriver
 from wengert import devices
 from wengert.backends import cpu, toolchain
 from wengert.backends.cuda import blas, dnn, dnn_attention, driver
+from wengert.backends.cuda.stretch import ERROR_FLAG
 from wengert.graph import Graph
 from wengert.kernels.launch import H200, Launch
 from wengert.ops import random
@@ -209,10 +211,34 @@ def _on_cuda(program: Any) -> dict[str, Any]:
     return {
         "kernels": [(launch.entry, launch.source) for launch in _first_of_each_text(launches)],
         "launches": [[x.entry, list(x.grid), list(x.block), x.shared] for x in launches],
+        "arguments": [line for number in range(len(steps)) for line in _arguments(program, number)],
         "library_calls": [step.vendor.name for step in steps if step.vendor is not None],
         "host_ops": [step.node.op.name for step in steps if step.node is not None],
         **_counts(program),
     }
+
+
+def _arguments(program: Any, number: int) -> Iterator[str]:
+    """What a step waits for, and of each of its calls the arguments: values, and where buffers lie."""
+    step = program.steps[number]
+
+    def place(name: str) -> str:
+        node = step.buffers.get(name)
+        if name == ERROR_FLAG:
+            return "error flag"
+        if node in program.slots:
+            return f"slot {program.slots[node]}"
+        return f"arena {program.offsets[(number, name) if node is None else node]}"
+
+    def shown(value: Any) -> str:
+        if isinstance(value, str):
+            return place(value)
+        return repr(replace(value, buffer=place(value.buffer)) if hasattr(value, "buffer") else value)
+
+    calls = [step.operands] if step.vendor is not None else []
+    calls += [launch.spread for launch in step.work.launches] if step.work else []
+    for call in calls:
+        yield f"step {number} after {sorted(program.waits[number])}: {', '.join(map(shown, call))}"
 
 
 def _first_of_each_text(launches: Iterable[Launch]) -> list[Launch]:

@@ -61,8 +61,9 @@ def _changes(old: Case, new: Case) -> Iterator[str]:
     for key in PLAIN:
         if old.get(key) != new.get(key):
             yield f"{key}: {_brief(old.get(key))} → {_brief(new.get(key))}"
-    if old.get("launches") != new.get("launches"):
-        yield from _launches(old.get("launches") or [], new.get("launches") or [])
+    for key in ("launches", "arguments"):
+        if old.get(key) != new.get(key):
+            yield from _lists(key, old.get(key) or [], new.get(key) or [])
     yield from _kernels(old.get("kernels") or [], new.get("kernels") or [])
 
 
@@ -71,8 +72,8 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 200 else text[:200] + "..."
 
 
-def _launches(old: list[Any], new: list[Any]) -> Iterator[str]:
-    yield f"launches: {len(old)} → {len(new)}"
+def _lists(key: str, old: list[Any], new: list[Any]) -> Iterator[str]:
+    yield f"{key}: {len(old)} → {len(new)}"
     first, second = list(map(json.dumps, old)), list(map(json.dumps, new))
     lines = [line for line in unified_diff(first, second, n=0, lineterm="") if not re.match(r"---|\+\+\+|@@", line)]
     yield from _limited(lines)

@@ -2,8 +2,9 @@
 
     python -m tests.replay.snapshot OUT.json [--cases REGEX]
 
-Per case: `kernels` (name, sha, text), `launches`, `steps`, `library_calls`, `host_ops`, `arena_bytes`, `nodes` and
-`seconds`, or `error`. What varies between processes (node numbers, paths, addresses) is normalised.
+Per case: `kernels` (name, sha, text), `launches`, `arguments` (on a GPU: where each call's buffers lie), `steps`,
+`library_calls`, `host_ops`, `arena_bytes`, `nodes` and `seconds`, or `error`.
+What varies between processes (node numbers, paths, addresses) is normalised.
 """
 
 from __future__ import annotations

@@ -74,6 +74,11 @@ def change_bytes(case: dict[str, Any]) -> None:
     case["arena_bytes"] += 4096
 
 
+def change_argument(case: dict[str, Any]) -> None:
+    """A launch that takes its buffers in another order."""
+    case["arguments"][0] = case["arguments"][0].replace("slot 0, slot 1", "slot 1, slot 0")
+
+
 def remove_kernel(case: dict[str, Any]) -> None:
     """One kernel fewer."""
     del case["kernels"][0]
@@ -85,6 +90,7 @@ def remove_kernel(case: dict[str, Any]) -> None:
         (change_text, "+            const float v4 = wg_exp2_f32(v3);"),
         (change_launch, "[64, 1, 1], 0]"),
         (change_bytes, "arena_bytes: 0 → 4096"),
+        (change_argument, "slot 1, slot 0"),
         (remove_kernel, "removed"),
     ],
 )
