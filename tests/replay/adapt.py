@@ -19,16 +19,17 @@ import numpy as np
 
 import wengert as wg
 from tests.backends.emulated import IdleDriver
-from wengert import devices
-from wengert.backends import cpu, toolchain
+from wengert.backends.cpu import program as cpu
+from wengert.backends.cpu import toolchain
 from wengert.backends.cuda import blas, dnn, dnn_attention, driver
-from wengert.backends.cuda.stretch import ERROR_FLAG
-from wengert.graph import Graph
+from wengert.backends.cuda.segment import ERROR_FLAG
+from wengert.core import devices
+from wengert.core.graph import Graph
 from wengert.kernels.launch import H200, Launch
 from wengert.ops import random
 from wengert.ops.core import to_device
-from wengert.runtime import compile as static
 from wengert.runtime import program as building
+from wengert.runtime.static import compile as static
 
 DEVICE = "cuda:0"
 HEADERS = toolchain.KERNELS

@@ -18,8 +18,8 @@ import numpy as np
 import wengert as wg
 from tests.ops.suite import Call, collect, identifier
 from tests.replay.adapt import DEVICE, Recorded, on_gpu, record
-from wengert import tree
-from wengert.graph import Graph, now
+from wengert.core import tree
+from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
