@@ -16,12 +16,13 @@ from zlib import crc32
 
 import numpy as np
 
-from wengert.backends.cpu.program import Program, Step
+from wengert.backends.cpu.program import Program
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import FLOATING, HALF, bfloat16, float32, float64
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, describe_type
 from wengert.ops.recorders import Elementwise
+from wengert.plan.steps import Step
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +41,7 @@ class Checked(Program):
             if number == 0:
                 self.memory = Memory(lambda node: self._view(node, table))
             self.memory.require_unchanged(self._in_memory(step.reads), f"step {number}, {kernel_name(step)}, reads")
-            expected = [] if step.text is None else references(step, self.memory.view)
+            expected = [] if step.host_op is not None else references(step, self.memory.view)
             call(pointers, arena, table, results)
             if self.error.value:
                 return
@@ -55,7 +56,7 @@ class Checked(Program):
         return run
 
     def _in_memory(self, nodes: Iterable[Node]) -> list[Node]:
-        return [node for node in map(storage, nodes) if node in self.slots or node in self.offsets]
+        return [node for node in map(storage, nodes) if node in self.slots or node in self.plan.arena.offsets]
 
 
 class Memory:
@@ -87,9 +88,9 @@ def _sum(array: Array) -> int:
 
 def kernel_name(step: Step) -> str:
     """The C function that carries a step out, or the op that its reference computes."""
-    if step.node is not None:
-        return f"the reference of {step.node.op.name}"
-    names = re.findall(r"\b(?:kernel\d+|wg_\w+|memcpy)(?=\()", step.text or "")
+    if step.host_op is not None:
+        return f"the reference of {step.host_op.op.name}"
+    names = re.findall(r"\b(?:kernel\d+|wg_\w+|memcpy)(?=\()", step.code.text if step.code is not None else "")
     return names[-1] if names else "nothing"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from wengert.compiler.storage import storage
 from wengert.core.graph import Node
-from wengert.plan.groups import Group, Plan
+from wengert.plan.groups import Group, Grouping
 
 _SAFE = frozenset(
     (
@@ -27,7 +27,7 @@ _ADDRESSING = {"gather": 1, "take_along": 1, "scatter": 2, "scatter_add": 2, "pu
 Check = tuple[Node, int]  # an array of indices, and the size of the axis that they name elements of
 
 
-def fallible(plan: Plan) -> list[int]:
+def fallible(plan: Grouping) -> list[int]:
     """The numbers of the groups that may raise, in order."""
     found, checked = [], set[Check]()
     for number, group in enumerate(plan.groups):
@@ -49,7 +49,7 @@ def _checks_of(node: Node) -> list[Check]:
     return [(storage(index), size) for index, size in zip(indices, node.sources[0].shape[axis:])]
 
 
-def _checks_inside(group: Group, plan: Plan) -> Iterable[Check]:
+def _checks_inside(group: Group, plan: Grouping) -> Iterable[Check]:
     """What the expressions of a group check."""
     agenda, seen = list(group.roots), set(group.roots)
     while agenda:
