@@ -35,6 +35,11 @@ Array = np.ndarray[Any, Any]
 class Program(Protocol):
     """What runs a graph."""
 
+    @property
+    def plan(self) -> Plan | None:
+        """What it carries out; None where nodes are interpreted."""
+        ...
+
     def __call__(
         self, arrays: Sequence[Array], owned: Container[int] = (), spare: Mapping[int, Array] = NOTHING
     ) -> list[Array]:
