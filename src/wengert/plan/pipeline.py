@@ -92,14 +92,13 @@ def planned(
         tank.left = left
         return Plan(graph, target, codegen(target), tuple(pairs), reports=tuple(reports))
 
-    plan = _through(begin(), off)
-    if check:
-        try:
-            verify(plan, "the stages")
-        except Exception:
+    try:
+        plan = _through(begin(), off)
+        return verify(plan, "the stages") if check else plan
+    except Exception:
+        if check:
             _through(begin(), off, after_each=True)
-            raise
-    return plan
+        raise
 
 
 def _through(plan: Plan, off: Collection[str], after_each: bool = False) -> Plan:

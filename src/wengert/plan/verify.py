@@ -20,17 +20,17 @@ from wengert.core.errors import CompilerError
 from wengert.core.graph import Node, describe_type
 from wengert.kernels.launch import ERROR_FLAG
 from wengert.plan.plan import Plan
-from wengert.plan.steps import LibraryCall, Start, Step, Wait
+from wengert.plan.steps import HostOp, LibraryCall, Start, Step, Wait
 from wengert.plan.waits import Place, touched
 
 
 def verify(plan: Plan, name: str) -> Plan:
     """The plan, if nothing is wrong with it. `name` is the stage that it comes from."""
+    _verify_outputs(plan, name)
     _verify_groups(plan, name)
-    if plan.steps:
-        _verify_names(plan, name)
-        _verify_failures(plan, name)
-        _Memory(plan, name).follow()
+    _verify_names(plan, name)
+    _verify_failures(plan, name)
+    _Memory(plan, name).follow()
     if plan.regions:
         _verify_regions(plan, name)
     if plan.waits:
@@ -46,6 +46,12 @@ def _fail(stage: str, node: Node | None, problem: str) -> NoReturn:
 
 def _first(step: Step) -> Node | None:
     return next(iter(step.writes), None)
+
+
+def _verify_outputs(plan: Plan, stage: str) -> None:
+    """The device and the host compute all outputs between them."""
+    if plan.target.launches and plan.host.numbers and len(plan.host.numbers) != len(plan.graph.outputs):
+        _fail(stage, None, f"{len(plan.graph.outputs)} outputs are planned, and not {len(plan.host.numbers)}")
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------
@@ -102,13 +108,23 @@ def _verify_names(plan: Plan, stage: str) -> None:
 
 def _verify_failures(plan: Plan, stage: str) -> None:
     """A failed call must leave every input as it was: nothing that may fail comes after one was overwritten."""
-    if len(plan.steps) != len(plan.grouping.groups):
-        return
-    last = max(plan.codegen.fallible(plan.grouping), default=-1)
-    for step in plan.steps[: last + 1]:
+    last = max(plan.codegen.fallible(plan.grouping), default=-1) if plan.donated else -1
+    for step in _steps(plan)[: last + 1]:
         for node in step.writes:
             if node in plan.donated:
                 _fail(stage, node, "is written over an input before something that may fail")
+
+
+def _steps(plan: Plan) -> Sequence[Step]:
+    """The steps, or where there are none yet what the groups read and store."""
+    if plan.steps or not plan.buffers.slots:
+        return plan.steps
+    found = []
+    for group in plan.grouping.groups:
+        own = set(group.roots)
+        reads = dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own)
+        found.append(Step((HostOp(group.roots[0]),), list(reads), group.stored))
+    return found
 
 
 class _Memory:
@@ -125,10 +141,12 @@ class _Memory:
         given = [*plan.buffers.external, *plan.buffers.constants]
         for node in given:
             self._hold(node)
+        self.given = {self._place(node).memory for node in given}
 
     def follow(self) -> None:
         """Go through all steps, then look for the outputs."""
-        for number, step in enumerate(self.plan.steps):
+        steps = _steps(self.plan)
+        for number, step in enumerate(steps):
             if step.does_nothing:  # as a kernel over no elements does
                 for node in step.writes:
                     if not node.size:
@@ -139,18 +157,36 @@ class _Memory:
                 self._require(node, f"is read by step {number}")
             self._work(number, step)
             for node in step.writes:
+                self._check_write(node, step)
+            for node in step.writes:
                 self._hold(node)
             self._note_flights(step)
         for token, step in self.in_flight.items():
             _fail(self.stage, _first(step), f"is started as {token!r} and never waited for")
-        for node in self.plan.graph.outputs:
+        for node in self.plan.graph.outputs if steps else ():
             self._require(storage(node), "is an output")
+
+    def _check_write(self, node: Node, step: Step) -> None:
+        """A result lies over an operand only where the kernel is written for that, over an input only if it is donated."""
+        place, over = self._place(node), self.plan.aliases.get(node, self.plan.donated.get(node))
+        if place.memory in self.given and node not in self.plan.donated and not isinstance(node.dtype, tuple):
+            _fail(self.stage, node, "is written over an input or a constant that is not donated")
+        for other in step.reads:
+            owner = self.plan.aliases.get(other, self.plan.donated.get(other, other))
+            if other is node or owner is over or isinstance(other.dtype, tuple):
+                continue
+            if _overlap([place], [self._place(other)]):
+                _fail(self.stage, node, f"lies over {other.op.name} {describe_type(other)}, which the same step reads")
 
     def _place(self, value: Any) -> Place:
         if value not in self.places:
             found = self.plan.place(value)
             self.places[value] = Place(*found) if found is not None else Place(-2 - len(self.places), 0, 1)
         return self.places[value]
+
+    def touched(self, step: Step) -> tuple[list[Place], list[Place]]:
+        """The places that a step reads and writes."""
+        return [self._place(node) for node in step.reads], [self._place(node) for node in step.writes]
 
     def _hold(self, node: Node) -> None:
         """A value is written: what lay there is gone."""
@@ -214,12 +250,12 @@ def _verify_regions(plan: Plan, stage: str) -> None:
     """Every step is in one region, in order; those of a region touch nothing that another of them writes."""
     if [number for region in plan.regions for number in region] != list(range(len(plan.steps))):
         _fail(stage, None, "the parallel regions are not the steps in their order")
-    places = list(touched(plan)) if plan.arena.offsets or plan.buffers.slots else []
-    for region in plan.regions if places else ():
+    memory = _Memory(plan, stage)
+    for region in plan.regions:
         for k, number in enumerate(region):
-            reads, writes = places[number]
+            reads, writes = memory.touched(plan.steps[number])
             for other in region[:k]:
-                others = places[other]
+                others = memory.touched(plan.steps[other])
                 if _overlap(writes, [*others[0], *others[1]]) or _overlap(reads, others[1]):
                     node = _first(plan.steps[number])
                     _fail(stage, node, f"runs beside step {other}, which touches the same memory")
