@@ -167,7 +167,7 @@ class _Memory:
             self._require(storage(node), "is an output")
 
     def _check_write(self, node: Node, step: Step) -> None:
-        """A result lies over an operand only where the kernel is written for that, over an input only if it is donated."""
+        """A result lies over an operand only if its kernel is written for that, over an input only if it is donated."""
         place, over = self._place(node), self.plan.aliases.get(node, self.plan.donated.get(node))
         if place.memory in self.given and node not in self.plan.donated and not isinstance(node.dtype, tuple):
             _fail(self.stage, node, "is written over an input or a constant that is not donated")
