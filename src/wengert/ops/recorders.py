@@ -11,7 +11,7 @@ op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype;
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from wengert.core.graph import NO_ATTRS, Node, recording
 from wengert.core.location import here
 from wengert.ops.broadcasting import broadcast, broadcast_shapes, with_rank
 from wengert.ops.core import cast, operand, operands
-from wengert.ops.op import Op, Precision, Template, at_precision, common_device
+from wengert.ops.facts import SIMPLE, Facts, Template
+from wengert.ops.op import Op, Precision, at_precision, common_device
 from wengert.ops.tables import ARITHMETIC, Table
 
 
@@ -38,7 +39,9 @@ class Elementwise(Op):
         *,
         c: Template = None,
         precision: Precision = None,
+        **facts: Unpack[Facts],
     ) -> None:
+        facts.setdefault("kind", "elementwise")
         rules = None if derivative is None else tuple(map(_cotangent_rule, derivative))
         super().__init__(
             name,
@@ -50,6 +53,7 @@ class Elementwise(Op):
             differentiable=derivative is not None,
             c=c,
             precision=precision,
+            **facts,
         )
         self.derivative = derivative
         self.table = table
@@ -162,6 +166,8 @@ weigh = Binary(
     ARITHMETIC,
     "A cotangent times a derivative: `g * d`, and 0 where `g` is 0, even if `d` is infinite or NaN.",
     c="weigh",
+    cost=SIMPLE,
+    symbolic=lambda s, a, b: a * b,
 )
 # also where the derivative moves: its change, which may be infinite too, counts for nothing where `g` is 0
 weigh.vjp = (weigh.vjp[0], lambda change, y, g, d: weigh(g, change))
@@ -172,7 +178,14 @@ add = Binary(
     ARITHMETIC | {bool_: (bool_, bool_)},
     "The sum `a + b`.",
     c=wrapping("+") | {"b": "({0} | {1})"},
+    symbolic=lambda s, a, b: a + b,
 )
 negative: Unary = Unary(
-    "negative", np.negative, (-1,), ARITHMETIC, "The negative `-x`.", c={"f": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"}
+    "negative",
+    np.negative,
+    (-1,),
+    ARITHMETIC,
+    "The negative `-x`.",
+    c={"f": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"},
+    symbolic=lambda s, x: -x,
 )

@@ -114,6 +114,9 @@ erf = Unary(
     SMOOTH_REAL,
     "The error function, 2/sqrt(pi) times the integral of e^-t^2 from 0 to `x`.",
     c="erf",
+    long=True,
+    symbolic="erf",
+    domain=((-3.0, 3.0),),
 )
 erfc = Unary(
     "erfc",
@@ -122,6 +125,9 @@ erfc = Unary(
     SMOOTH_REAL,
     "`1 - erf(x)`, exact also where erf is almost 1.",
     c="erfc",
+    long=True,
+    symbolic="erfc",
+    domain=((-3.0, 3.0),),
 )
 erfinv = Unary(
     "erfinv",
@@ -131,6 +137,9 @@ erfinv = Unary(
     "The inverse of the error function.",
     c="erfinv",
     precision="full",
+    long=True,
+    symbolic="erfinv",
+    domain=((-0.95, 0.95),),
 )
 
 # --- the logarithm of the gamma function ----------------------------------------------------------------------------
@@ -184,6 +193,9 @@ lgamma = Unary(
     SMOOTH_REAL,
     "The logarithm of the absolute value of the gamma function.",
     c="lgamma",
+    long=True,
+    symbolic="loggamma",
+    domain=((0.3, 6.0), (-1.8, -1.2)),
 )
 
 # --- its derivatives ------------------------------------------------------------------------------------------------
@@ -284,6 +296,9 @@ digamma: Unary = Unary(
     SMOOTH_REAL,
     "The derivative of lgamma.",
     c="digamma",
+    long=True,
+    symbolic="digamma",
+    domain=((0.3, 6.0), (-0.8, -0.2)),
 )
 POLYGAMMA: Op = Op(
     "polygamma",
@@ -293,6 +308,7 @@ POLYGAMMA: Op = Op(
     jvp=lambda tangents, y, x: weigh(tangents[0], POLYGAMMA(x, n=y.attrs["n"] + 1)),
     batch=lambda y, sources, batched: POLYGAMMA(sources[0], **y.attrs),
     c="wg_polygamma_{t}({0}, {n})",
+    kind="elementwise",
 )
 
 

@@ -31,6 +31,7 @@ from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function, write, write_rows
 from wengert.kernels.threads import thread_count
+from wengert.ops.op import PICK
 from wengert.plan.buffers import buffers, inlines, loops, lowered, picks
 from wengert.plan.donation import donations
 from wengert.plan.fallible import fallible
@@ -149,7 +150,7 @@ class Program:
         if group.epilogue:
             return self._product_step(group, reads)
         node = group.roots[0]
-        if node.op.name == "pick":
+        if node.op is PICK:
             return self._pick_step(node, reads)
         picked = self.picks.get(node, {})
         results = [picked.get(i) for i in range(len(node.shape))] if isinstance(node.dtype, tuple) else []
@@ -283,7 +284,7 @@ class Program:
             def view(node: Node) -> Any:
                 return self._view(node, table)
 
-            if node.op.name == "pick":
+            if node.op is PICK:
                 view(node)[...] = results[node.sources[0]][node.attrs["index"]]
                 return
             arrays = [view(s) if not isinstance(s.dtype, tuple) else results[s] for s in node.sources]

@@ -22,7 +22,7 @@ from wengert.kernels.prebuilt.elements import Function, filled, function, moved,
 from wengert.kernels.prebuilt.reductions import total
 from wengert.kernels.scan import cuda as running_cuda
 from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, space, whole
-from wengert.ops.reduce import REDUCTIONS
+from wengert.ops.addressing import CHECKED_INDEX
 
 
 def work(node: Node, device: Device) -> Work | None:
@@ -37,7 +37,7 @@ def work(node: Node, device: Device) -> Work | None:
         return rule(node, device)
     if node.dtype in COMPLEX or any(source.dtype in COMPLEX for source in node.sources) or not node.sources:
         return None
-    return total(node, device) if node.op.name in REDUCTIONS else _elementwise(node, device)
+    return total(node, device) if node.op.kind == "reduction" else _elementwise(node, device)
 
 
 # --- elements -------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def _elementwise(node: Node, device: Device) -> Work | None:
     dtypes = [source.dtype for source in node.sources]
     names: list[Argument] = [f"x{k}" for k in range(len(dtypes))]
     attrs, accesses = node.attrs, [broadcast(source.shape, node.shape) for source in node.sources]
-    checks = node.op.name == "checked_index"
+    checks = node.op is CHECKED_INDEX
     if checks:  # the size that an index is checked against is an operand
         names, attrs = [*names, np.int64(attrs["size"])], {**attrs, "size": f"a{len(dtypes)}"}
         accesses.append(broadcast((), node.shape))
