@@ -119,7 +119,7 @@ class Reference(NamedTuple):
 
 def has_reference(node: Node) -> bool:
     """Whether the host can compute it: not what a CUDA kernel of the user's own gives."""
-    return node.op.name != "cuda_kernel"
+    return node.op.on_host
 
 
 def references(step: Any, view: Callable[[Node], Array]) -> list[tuple[Node, Reference]]:

@@ -78,7 +78,9 @@ def _price(node: Node, additions: float) -> float:
 
 
 def _is_pointwise(node: Node) -> bool:
-    return node.op.kind in ("elementwise", "movement") or node.op in (LITERAL, IOTA, AGAIN)
+    if node.op.kind in ("elementwise", "movement"):
+        return not node.op.can_fail
+    return node.op in (LITERAL, IOTA, AGAIN)
 
 
 def _is_call(node: Node) -> bool:

@@ -299,6 +299,7 @@ CHECKED_INDEX: Op = Op(
     c={"i": "wg_checked_index({0}, {size})"},
     kind="elementwise",
     cost=SIMPLE,
+    can_fail=True,
     flops=no_flops,
     checks=lambda node: [(node.sources[0], node.attrs["size"])],
 )

@@ -185,6 +185,7 @@ AGAIN: Op = Op(
     moves=True,
     kind="identity",
     aliases=True,
+    cost=FREE,
     free=True,
 )
 

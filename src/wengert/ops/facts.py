@@ -5,9 +5,11 @@
                 text: a division is 4, a function 10. A function that compiles to a few instructions says so.
     long        whether a GPU takes tens of instructions for one element, so that a thread should have more of them
     flops       flops(node) -> the floating-point operations of a node, which `explain()` adds up
-    can_fail    whether its reference may raise on some values of its operands (a matrix that has no inverse)
+    can_fail    whether it may raise on some values of its operands (a matrix that has no inverse); unless it says
+                otherwise, an opaque op and one that runs functions may
     checks      checks(node) -> pairs of an integer operand and the size of the axis that it names elements of: an
                 index out of range raises
+    on_host     whether its reference can compute it, which a kernel of the user's own for a GPU does not have
     overwrites  whether the result is the first operand but for some elements, so that it may take that one's memory
     aliases     whether the result lies in the memory of its only operand
     free        whether it takes no kernel, even where every op has one of its own
@@ -50,6 +52,7 @@ class Facts(TypedDict, total=False):
     flops: Callable[[Node], int]
     can_fail: bool
     checks: Callable[[Node], Sequence[Check]]
+    on_host: bool
     overwrites: bool
     aliases: bool
     free: bool
@@ -64,7 +67,7 @@ def cost_of(kind: Kind, c: Template) -> int:
     >>> cost_of("elementwise", "({0} + {1})"), cost_of("elementwise", "({0} / {1})"), cost_of("elementwise", "exp")
     (1, 4, 10)
     """
-    if kind in ("movement", "source", "identity"):
+    if kind in ("movement", "source"):
         return FREE
     return max(map(_cost_of_text, c.values() if isinstance(c, Mapping) else [c or ""]))
 

@@ -84,8 +84,9 @@ class Op:
         self.cost = facts.get("cost", cost_of(self.kind, self.c))
         self.long = facts.get("long", False)
         self.flops = facts.get("flops", flops_of(self.kind, self.cost))
-        self.can_fail = facts.get("can_fail", True)
+        self.can_fail = facts.get("can_fail", self.kind in ("opaque", "function"))
         self.checks = facts.get("checks", no_checks)
+        self.on_host = facts.get("on_host", True)
         self.overwrites = facts.get("overwrites", False)
         self.aliases = facts.get("aliases", False)
         self.free = facts.get("free", False)
@@ -195,7 +196,6 @@ PICK: Op = Op(
     batch=lambda y, sources, batched: pick(sources[0], **y.attrs),
     moves=True,
     kind="tuple",
-    can_fail=False,
     free=True,
 )
 PACK: Op = Op(

@@ -20,11 +20,11 @@ from wengert.compiler.storage import storage
 from wengert.core.graph import Node
 from wengert.kernels import cuda_ops
 from wengert.kernels.attention import form as attention_form
-from wengert.kernels.c_ops import is_even, product
 from wengert.kernels.convolution.form import is_convolution
 from wengert.kernels.cuda import write
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import Device, Work, in_turn
+from wengert.kernels.matmul.c import is_even, product
 from wengert.kernels.matmul.epilogue import epilogue
 from wengert.kernels.matmul.product import Tile
 from wengert.ops.linalg import MATMUL
@@ -241,7 +241,7 @@ class Candidates:
         vendors = _vendors(node, self.device, self.figures.tf32, keeper) if results and (by_library or not kept) else ()
         theirs = [Candidate(vendor.name, partial(self._called, vendor, node, reads, results)) for vendor in vendors]
         ours = self._by_tiles(node, reads, BESIDE if vendors else OWN) if not by_library else ()
-        ours_first = cuda_ops.is_small(node) or cuda_ops.outdoes_libraries(node, self.figures)
+        ours_first = cuda_ops.outdoes_libraries(node, self.figures)
         return chain(ours, theirs) if ours_first else chain(theirs, ours)
 
     def _by_tiles(self, node: Node, reads: list[Node], most: int) -> Iterator[Candidate]:

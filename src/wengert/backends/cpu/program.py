@@ -179,9 +179,9 @@ class Program:
         kernel, by_name = lowered(rest, self.plan, self.taken, self.alike)
         function = write_rows(kernel, f"i{len(group.space) - 1}")
         if function is None:
-            step, call = self._loop_step(rest, reads), c_ops.matmul(node, self.pointer)
+            step, call = self._loop_step(rest, reads), c_ops.call_with(node, self.pointer, "")
             return Step(f"{call.text}\n    {step.text}", None, reads, list(group.stored), call.scratch)
-        call = c_ops.matmul(node, self.pointer, self._called(function, by_name, ["first", "last"]))
+        call = c_ops.call_with(node, self.pointer, self._called(function, by_name, ["first", "last"]))
         return Step(call.text, None, reads, list(group.stored), call.scratch)
 
     def _called(self, function: Function, by_name: dict[str, Node], more: Sequence[str] = ()) -> str:

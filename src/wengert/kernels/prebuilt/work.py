@@ -11,12 +11,12 @@ import numpy as np
 
 from wengert.core.dtypes import COMPLEX, int64
 from wengert.core.graph import Node
-from wengert.kernels import cuda_ops
-from wengert.kernels.c_ops import product
 from wengert.kernels.expressions import c_expression, scalar_type
 from wengert.kernels.gather_scatter import cuda as addressing_cuda
 from wengert.kernels.ir.index import strides
 from wengert.kernels.launch import Argument, Device, Named, Work, in_turn
+from wengert.kernels.matmul import cuda as matmul_cuda
+from wengert.kernels.matmul.c import product
 from wengert.kernels.matmul.product import Tile
 from wengert.kernels.prebuilt.elements import Function, filled, function, moved, over
 from wengert.kernels.prebuilt.reductions import total
@@ -150,9 +150,9 @@ _MOST_ROWS = 32 * 65_535  # tiles along the second axis of a grid
 
 def _product(node: Node, device: Device) -> Work | None:
     """A small product by one tile for all; a large one is worth a library, or a tile for its sizes."""
-    if not cuda_ops.is_small(node) or product(node).m > _MOST_ROWS:
+    if not matmul_cuda.is_small(node) or product(node).m > _MOST_ROWS:
         return None
-    return cuda_ops.matmul(node, _named(node), device, tile=_SMALL)
+    return matmul_cuda.matmul(node, _named(node), device, tile=_SMALL)
 
 
 def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, Device], Work | None]:
