@@ -5,6 +5,7 @@ Their derivative is zero, or a choice itself. The table is made as in `elementwi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from wengert.core.dtypes import ALL, FLOATING, INTEGER, REAL, bool_, promote
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Node
 from wengert.ops.core import as_node, cast, operand, operands
-from wengert.ops.facts import SIMPLE
+from wengert.ops.facts import SIMPLE, Sample
 from wengert.ops.op import Op
 from wengert.ops.recorders import Binary, Elementwise, Unary
 from wengert.ops.symbolic import choose, truth
@@ -214,6 +215,8 @@ minimum = Binary(
 class Where(Elementwise):
     """`where(condition, a, b)`: linear in `a` and `b`."""
 
+    operands = 3
+
     def __call__(self, condition: Any, x1: Any = None, x2: Any = None) -> Node:  # type: ignore[override]
         if x1 is None or x2 is None:
             raise ArgumentError("where takes a condition and two values; wg.nonzero(condition) gives the places")
@@ -221,6 +224,12 @@ class Where(Elementwise):
         a, b = operands(x1, x2) if type(x1) is not Node or type(x2) is not Node else (x1, x2)
         meet = promote(a.dtype, b.dtype)
         return Op.__call__(self, cast(condition, bool_), cast(a, meet), cast(b, meet))
+
+
+def _where_samples() -> Iterable[Sample]:
+    from wengert.ops.samples import of_where
+
+    return of_where()
 
 
 where: Where = Where(
@@ -232,6 +241,7 @@ where: Where = Where(
     "    not taken is 0 even where it is infinite or NaN.",
     c="({0} ? {1} : {2})",
     symbolic=choose,
+    samples=_where_samples,
 )
 where.vjp = (
     None,

@@ -73,7 +73,7 @@ def cost_of(kind: Kind, c: Template) -> int:
 
 
 def _cost_of_text(text: str) -> int:
-    if text.isidentifier() or "wg_" in text:
+    if text.isidentifier() or "wg_" in text or "{wg." in text:
         return FUNCTION
     return DIVISION if "/" in text else SIMPLE
 

@@ -91,7 +91,7 @@ class Op:
         self.aliases = facts.get("aliases", False)
         self.free = facts.get("free", False)
         self.symbolic = facts.get("symbolic")
-        self.domain = facts.get("domain", ((-2.0, 2.0),))
+        self.domain = facts.get("domain", ())
         self.samples = facts.get("samples")
 
     def __call__(self, *sources: Node, **attrs: Any) -> Node:

@@ -10,7 +10,7 @@ op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -21,13 +21,15 @@ from wengert.core.graph import NO_ATTRS, Node, recording
 from wengert.core.location import here
 from wengert.ops.broadcasting import broadcast, broadcast_shapes, with_rank
 from wengert.ops.core import cast, operand, operands
-from wengert.ops.facts import SIMPLE, Facts, Template
+from wengert.ops.facts import SIMPLE, Facts, Sample, Template
 from wengert.ops.op import Op, Precision, at_precision, common_device
 from wengert.ops.tables import ARITHMETIC, Table
 
 
 class Elementwise(Op):
     """An op that works element by element; see the module's head."""
+
+    operands: int  # how many it takes
 
     def __init__(
         self,
@@ -42,6 +44,8 @@ class Elementwise(Op):
         **facts: Unpack[Facts],
     ) -> None:
         facts.setdefault("kind", "elementwise")
+        facts.setdefault("domain", ((-2.0, 2.0),) if derivative is not None else ((-3.0, 3.0),))
+        facts.setdefault("samples", self._samples)
         rules = None if derivative is None else tuple(map(_cotangent_rule, derivative))
         super().__init__(
             name,
@@ -71,6 +75,11 @@ class Elementwise(Op):
     def _infer(self, *sources: Node) -> tuple[Any, Any]:
         shape = broadcast_shapes(self.name, *[source.shape for source in sources])
         return shape, self.dtypes(sources[-1].dtype)[1]
+
+    def _samples(self) -> Iterable[Sample]:
+        from wengert.ops.samples import samples_of
+
+        return samples_of(self, self.operands)
 
     def _tangent(self, tangents: Sequence[Node | None], y: Node, *sources: Node) -> Node | None:
         total: Node | None = None
@@ -104,6 +113,8 @@ def _factor(derivative: Node, g: Node, y: Node) -> Node:
 class Unary(Elementwise):
     """An elementwise op of one operand."""
 
+    operands = 1
+
     def __call__(self, x: Any) -> Node:  # type: ignore[override]
         return self.record(x)
 
@@ -122,6 +133,8 @@ class Unary(Elementwise):
 
 class Binary(Elementwise):
     """An elementwise op of two operands."""
+
+    operands = 2
 
     def __call__(self, a: Any, b: Any) -> Node:  # type: ignore[override]
         return self.record(a, b)
