@@ -259,6 +259,7 @@ power = Binary(
     long=True,
     symbolic=lambda s, a, b: a**b,
     domain=((0.3, 2.5),),
+    ulp=2,
 )
 
 

@@ -25,6 +25,7 @@ exp = Unary(
     c="exp",
     precision="full",
     symbolic="exp",
+    ulp=2,
 )
 expm1 = Unary(
     "expm1",
@@ -35,6 +36,7 @@ expm1 = Unary(
     c="expm1",
     precision="full",
     symbolic=lambda s, x: s.exp(x) - 1,
+    ulp=2,
 )
 log = Unary(
     "log",
@@ -47,6 +49,7 @@ log = Unary(
     long=True,
     symbolic="log",
     domain=((0.2, 4.0),),
+    ulp=2,
 )
 log1p = Unary(
     "log1p",
@@ -59,6 +62,7 @@ log1p = Unary(
     long=True,
     symbolic=lambda s, x: s.log(1 + x),
     domain=((-0.8, 4.0),),
+    ulp=2,
 )
 log2 = Unary(
     "log2",
@@ -71,6 +75,7 @@ log2 = Unary(
     long=True,
     symbolic=lambda s, x: s.log(x, 2),
     domain=((0.2, 4.0),),
+    ulp=2,
 )
 log10 = Unary(
     "log10",
@@ -83,6 +88,7 @@ log10 = Unary(
     long=True,
     symbolic=lambda s, x: s.log(x, 10),
     domain=((0.2, 4.0),),
+    ulp=2,
 )
 sqrt = Unary(
     "sqrt",
@@ -95,6 +101,13 @@ sqrt = Unary(
     symbolic="sqrt",
     domain=((0.2, 4.0),),
 )
+
+
+def _larger(a: Any, b: Any) -> Any:
+    """What a sum of exponentials near 1 is the difference of."""
+    return np.maximum(np.abs(a), np.abs(b)) + 1
+
+
 logaddexp = Binary(
     "logaddexp",
     np.logaddexp,
@@ -105,6 +118,7 @@ logaddexp = Binary(
     long=True,
     symbolic=lambda s, a, b: s.log(s.exp(a) + s.exp(b)),
     domain=((-5.0, 5.0),),
+    terms=_larger,
 )
 
 # --- the logistic function, a primitive because its stable form is -------------------------------------------------
@@ -168,6 +182,8 @@ gelu_sigmoid: Unary = Unary(
     "`x` times the logistic function of `sqrt(8 / pi) * (x + 0.044715 * x ** 3)`.",
     c=f"({{0}} * {_SIGMOID})",
     symbolic=_gelu_symbolic,
+    ulp=8,
+    terms=lambda x: np.abs(x) / (1 + np.exp(-1.6 * x - 0.0714 * x**3)) * np.minimum(1 + np.abs(x) ** 3, 1e3),
 )
 gelu_slope: Unary = Unary(
     "gelu_slope",
@@ -177,4 +193,6 @@ gelu_slope: Unary = Unary(
     "The derivative of `gelu_sigmoid` at `x`.",
     c=f"({_SIGMOID} + wg_weigh_{{t}}({_SIGMOID} * (1 - {_SIGMOID}), {_RATE}))",
     symbolic=_gelu_slope_symbolic,
+    ulp=8,
+    terms=lambda x: (1 + np.abs(x) ** 3) ** 2 / (1 + np.exp(-1.6 * x - 0.0714 * x**3)) + 1e-35,
 )

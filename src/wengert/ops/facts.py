@@ -15,6 +15,8 @@
     free        whether it takes no kernel, even where every op has one of its own
     symbolic    symbolic(sympy, *operands, **attrs) -> the SymPy expression of one element, or the name of SymPy's
                 function; without it `symbolic.grad` raises
+    ulp         how many units in the last place its C may be off; 0 for a result that is rounded once, 4 for a function
+    terms       terms(*operands) -> the size of what a result near 0 is the difference of: units are those of that size
     domain      the intervals that the samples of an elementwise op are drawn from
     samples     samples() -> calls for the registry's tests, each a tuple of operands and a dict of attributes
 
@@ -57,6 +59,8 @@ class Facts(TypedDict, total=False):
     aliases: bool
     free: bool
     symbolic: Callable[..., Any] | str
+    ulp: int
+    terms: Callable[..., Any]
     domain: Sequence[tuple[float, float]]
     samples: Callable[[], Iterable[Sample]]
 

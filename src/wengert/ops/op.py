@@ -31,7 +31,7 @@ from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
 from wengert.core.errors import DeviceError
 from wengert.core.graph import Node, recording
 from wengert.core.location import here
-from wengert.ops.facts import Facts, Kind, Template, cost_of, flops_of, no_checks
+from wengert.ops.facts import FUNCTION, Facts, Kind, Template, cost_of, flops_of, no_checks
 
 registry: dict[str, Op] = {}
 Precision = Literal["low", "full"] | None
@@ -91,6 +91,8 @@ class Op:
         self.aliases = facts.get("aliases", False)
         self.free = facts.get("free", False)
         self.symbolic = facts.get("symbolic")
+        self.ulp = facts.get("ulp", 4 if self.cost == FUNCTION else 0)
+        self.terms = facts.get("terms")
         self.domain = facts.get("domain", ())
         self.samples = facts.get("samples")
 

@@ -117,6 +117,7 @@ erf = Unary(
     long=True,
     symbolic="erf",
     domain=((-3.0, 3.0),),
+    ulp=3,
 )
 erfc = Unary(
     "erfc",
@@ -128,6 +129,7 @@ erfc = Unary(
     long=True,
     symbolic="erfc",
     domain=((-3.0, 3.0),),
+    ulp=12,
 )
 erfinv = Unary(
     "erfinv",
@@ -140,6 +142,7 @@ erfinv = Unary(
     long=True,
     symbolic="erfinv",
     domain=((-0.95, 0.95),),
+    ulp=8,
 )
 
 # --- the logarithm of the gamma function ----------------------------------------------------------------------------
@@ -196,6 +199,8 @@ lgamma = Unary(
     long=True,
     symbolic="loggamma",
     domain=((0.3, 6.0), (-1.8, -1.2)),
+    ulp=16,
+    terms=lambda x: 1 + np.minimum(np.abs(x), 1e30) * np.log1p(np.minimum(np.abs(x), 1e30)),
 )
 
 # --- its derivatives ------------------------------------------------------------------------------------------------
@@ -299,6 +304,8 @@ digamma: Unary = Unary(
     long=True,
     symbolic="digamma",
     domain=((0.3, 6.0), (-0.8, -0.2)),
+    ulp=16,
+    terms=lambda x: 1 + 1 / np.maximum(np.abs(x - np.round(x)), 1e-300),
 )
 POLYGAMMA: Op = Op(
     "polygamma",
@@ -309,6 +316,8 @@ POLYGAMMA: Op = Op(
     batch=lambda y, sources, batched: POLYGAMMA(sources[0], **y.attrs),
     c="wg_polygamma_{t}({0}, {n})",
     kind="elementwise",
+    ulp=64,
+    terms=lambda x: 1 + 1 / np.maximum(np.abs(x - np.round(x)), 1e-100) ** 3,
 )
 
 

@@ -22,6 +22,7 @@ sin = Unary(
     c="sin",
     long=True,
     symbolic="sin",
+    ulp=2,
 )
 cos: Unary = Unary(
     "cos",
@@ -32,6 +33,7 @@ cos: Unary = Unary(
     c="cos",
     long=True,
     symbolic="cos",
+    ulp=2,
 )
 tan = Unary(
     "tan",
@@ -55,6 +57,7 @@ asin = Unary(
     precision="full",
     symbolic="asin",
     domain=((-0.9, 0.9),),
+    ulp=3,
 )
 acos = Unary(
     "acos",
@@ -66,6 +69,7 @@ acos = Unary(
     precision="full",
     symbolic="acos",
     domain=((-0.9, 0.9),),
+    ulp=2,
 )
 atan = Unary(
     "atan",
@@ -75,6 +79,7 @@ atan = Unary(
     "The inverse tangent.",
     c="atan",
     symbolic="atan",
+    ulp=2,
 )
 sinh = Unary(
     "sinh",
@@ -86,6 +91,7 @@ sinh = Unary(
     precision="full",
     long=True,
     symbolic="sinh",
+    ulp=3,
 )
 cosh: Unary = Unary(
     "cosh",
@@ -97,6 +103,7 @@ cosh: Unary = Unary(
     precision="full",
     long=True,
     symbolic="cosh",
+    ulp=3,
 )
 tanh = Unary(
     "tanh",
@@ -116,6 +123,7 @@ asinh = Unary(
     "The inverse hyperbolic sine.",
     c="asinh",
     symbolic="asinh",
+    ulp=3,
 )
 acosh = Unary(
     "acosh",
@@ -158,6 +166,7 @@ atan2 = Binary(
     "The angle of the point (b, a), between -pi and pi; its derivative at the origin is 0.",
     c="atan2",
     symbolic="atan2",
+    ulp=3,
 )
 hypot: Binary = Binary(
     "hypot",
@@ -167,4 +176,5 @@ hypot: Binary = Binary(
     "`sqrt(a*a + b*b)` without overflow; its derivative at the origin is 0.",
     c="hypot",
     symbolic=lambda s, a, b: s.sqrt(a**2 + b**2),
+    ulp=2,
 )
