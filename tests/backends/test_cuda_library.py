@@ -15,7 +15,7 @@ from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas
 from wengert.core.dtypes import bfloat16
 from wengert.core.graph import Graph, Node
-from wengert.kernels import cuda_ops
+from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.ops.activation import gelu
 from wengert.ops.contract import matmul
 from wengert.ops.core import placeholder
@@ -38,7 +38,7 @@ N = 8
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that carries out all matrix products."""
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
 
 
 class Step:

@@ -26,7 +26,7 @@ TOY = Target("toy", H200)  # kernels would be launched: temporaries have places,
 class ToyCodegen:
     """Every op is a step of its own, computed by its reference."""
 
-    overwriting = ()
+    overwriting = False
 
     def __init__(self, target: Target = TOY) -> None:
         self.target = target

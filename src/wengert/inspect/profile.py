@@ -34,8 +34,6 @@ from wengert.runtime.debug.explain import bytes_text, flops, moved_by, pass_repo
 from wengert.runtime.debug.profile import described, timed_calls
 from wengert.runtime.dynamic.realize import flush
 
-PRODUCTS = ("matmul", "convolve", "attention")
-
 
 class Key(NamedTuple):
     """What times are added up by."""
@@ -252,9 +250,7 @@ class Profile:
 
 
 def _counts(moved: int, nodes: Sequence[Node]) -> Counts:
-    products = [
-        node for node in nodes if node.op.name.startswith(PRODUCTS) and any(s.dtype in HALF for s in node.sources)
-    ]
+    products = [node for node in nodes if node.op.kind == "opaque" and any(s.dtype in HALF for s in node.sources)]
     return Counts(moved, sum(map(flops, nodes)), sum(map(flops, products)))
 
 

@@ -14,6 +14,7 @@ from wengert.compiler.target import HOST, Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function, write, write_rows
+from wengert.ops.op import PICK
 from wengert.plan.codegen import LibraryEpilogue
 from wengert.plan.fallible import fallible
 from wengert.plan.groups import Group, Grouping
@@ -26,7 +27,7 @@ from wengert.plan.steps import NOTHING, CCode, HostOp, Step
 class CCodegen:
     """What generates C. It is one program's: it numbers the functions and the values in the arena."""
 
-    overwriting: Collection[str] = ()  # no op writes a part of its operand in place
+    overwriting = False  # no kernel writes a part of its operand in place
 
     def __init__(self, target: Target = HOST) -> None:
         self.target = target
@@ -91,7 +92,7 @@ class _Steps:
         if group.epilogue:
             return self._product_step(group, reads)
         node = group.roots[0]
-        if node.op.name == "pick":
+        if node.op is PICK:
             return self._pick_step(node, reads)
         picked = self.picks.get(node, {})
         results = [picked.get(i) for i in range(len(node.shape))] if isinstance(node.dtype, tuple) else []
@@ -120,10 +121,10 @@ class _Steps:
         kernel, by_name = lowered(rest, self.plan.grouping, self.donated, self.alike)
         function = write_rows(kernel, f"i{len(group.space) - 1}")
         if function is None:
-            code, call = self._loop_step(rest, reads).code, c_ops.matmul(node, self.pointer)
+            code, call = self._loop_step(rest, reads).code, c_ops.call_with(node, self.pointer, "")
             assert code is not None
             return _coded(f"{call.text}\n    {code.text}", reads, list(group.stored), call.scratch)
-        call = c_ops.matmul(node, self.pointer, self._called(function, by_name, ["first", "last"]))
+        call = c_ops.call_with(node, self.pointer, self._called(function, by_name, ["first", "last"]))
         return _coded(call.text, reads, list(group.stored), call.scratch)
 
     def _called(self, function: Function, by_name: Mapping[str, Node], more: Sequence[str] = ()) -> str:

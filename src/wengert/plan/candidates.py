@@ -18,14 +18,15 @@ from wengert.compiler.storage import storage
 from wengert.core.graph import Node
 from wengert.kernels import cuda_ops
 from wengert.kernels.attention import form as attention_form
-from wengert.kernels.c_ops import product
 from wengert.kernels.convolution.form import is_convolution
 from wengert.kernels.cuda import write
 from wengert.kernels.launch import Work, in_turn
+from wengert.kernels.matmul.c import product
 from wengert.kernels.matmul.epilogue import epilogue
 from wengert.kernels.matmul.product import Tile
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.linalg import MATMUL
+from wengert.ops.op import PICK
 from wengert.plan.codegen import LibraryEpilogue
 from wengert.plan.groups import Group
 from wengert.plan.library_epilogue import BIAS
@@ -109,7 +110,7 @@ class Candidates:
             return iter([Candidate("loops", partial(self._loops, group, reads))])
         if group.epilogue:
             return self._products(group, reads)
-        if node.op.name == "pick" and not self.codegen.is_hosted(node.sources[0]):
+        if node.op is PICK and not self.codegen.is_hosted(node.sources[0]):
             return iter([Candidate("pick", partial(self._pick, node))])
         if self.codegen.is_hosted(node):
             return iter([Candidate("host", partial(Step, (HostOp(node),), reads, [node]))])
@@ -144,7 +145,7 @@ class Candidates:
         vendors = self.libraries.candidates(node, keeper) if results and (by_library or not kept) else ()
         theirs = [Candidate(vendor.name, partial(self._called, vendor, node, reads, results)) for vendor in vendors]
         ours = self._by_tiles(node, reads, BESIDE if vendors else OWN) if not by_library else ()
-        ours_first = cuda_ops.is_small(node) or cuda_ops.outdoes_libraries(node, self.properties)
+        ours_first = cuda_ops.outdoes_libraries(node, self.properties)
         return chain(ours, theirs) if ours_first else chain(theirs, ours)
 
     def _by_tiles(self, node: Node, reads: list[Node], most: int) -> Iterator[Candidate]:

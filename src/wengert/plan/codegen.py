@@ -5,7 +5,7 @@ There are two: C for the CPU (`c_codegen`) and CUDA C++ for a GPU (`cuda_codegen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from wengert.compiler.target import Target
@@ -38,8 +38,8 @@ class Codegen(Protocol):
         ...
 
     @property
-    def overwriting(self) -> Container[str]:
-        """The ops that can leave their result in the memory of their first operand."""
+    def overwriting(self) -> bool:
+        """Whether kernels of ops that overwrite leave the result in the memory of their first operand."""
         ...
 
     def inlines(self, node: Node) -> bool:

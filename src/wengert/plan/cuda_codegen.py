@@ -15,6 +15,7 @@ from wengert.core.graph import Graph, Node
 from wengert.kernels import cuda_ops
 from wengert.kernels.convolution.form import is_convolution
 from wengert.kernels.launch import Device
+from wengert.ops.op import PICK
 from wengert.plan.candidates import Candidates
 from wengert.plan.codegen import How, LibraryEpilogue
 from wengert.plan.convolution_epilogue import convolution_epilogues
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class CudaCodegen:
     """What generates CUDA C++."""
 
-    overwriting = cuda_ops.OVERWRITING
+    overwriting = True
 
     def __init__(
         self, target: Target, libraries: Libraries, choices: Choices, timer: Timer | None = None, tuning: float = 0.0
@@ -85,7 +86,7 @@ class CudaCodegen:
     def fallible(self, grouping: Grouping) -> list[int]:
         """The groups that the host computes: they may fail, and what was overwritten before would be lost."""
         made = [(k, group.roots[0]) for k, group in enumerate(grouping.groups) if group.opaque]
-        return [k for k, node in made if self.is_hosted(node.sources[0] if node.op.name == "pick" else node)]
+        return [k for k, node in made if self.is_hosted(node.sources[0] if node.op is PICK else node)]
 
     def tune(self, plan: Plan) -> Tuned | None:
         """Time candidates for up to so many seconds."""

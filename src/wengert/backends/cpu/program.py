@@ -29,6 +29,7 @@ from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function
 from wengert.kernels.threads import thread_count
+from wengert.ops.op import PICK
 from wengert.plan.c_codegen import CCodegen
 from wengert.plan.parallel_regions import region_text
 from wengert.plan.pipeline import planned
@@ -175,7 +176,7 @@ class Program:
             def view(node: Node) -> Any:
                 return self._view(node, table)
 
-            if node.op.name == "pick":
+            if node.op is PICK:
                 view(node)[...] = results[node.sources[0]][node.attrs["index"]]
                 return
             arrays = [view(s) if not isinstance(s.dtype, tuple) else results[s] for s in node.sources]

@@ -8,8 +8,8 @@ from typing import Any
 from wengert.backends.cuda import blas, dnn, dnn_attention
 from wengert.backends.cuda.driver import opened
 from wengert.core.graph import Node
-from wengert.kernels.c_ops import is_even, product
 from wengert.kernels.convolution.form import is_convolution
+from wengert.kernels.matmul.c import is_even, product
 from wengert.ops.linalg import MATMUL
 from wengert.plan.codegen import How
 from wengert.plan.steps import LibraryCandidate
@@ -44,14 +44,14 @@ class CudaLibraries:
             return blas.shape_of(product(node), node.dtype, self.tf32, epilogue)
         if is_convolution(node):
             return dnn.shape_of(node, self.tf32, epilogue)
-        return dnn_attention.shape_of(node, keeper) if node.op.name in dnn_attention.ATTENTIONS else None
+        return dnn_attention.shape_of(node, keeper) if node.op in dnn_attention.ATTENTIONS else None
 
     def operands(self, node: Node) -> Sequence[Node]:
         """What a library's candidate for an op reads, in order."""
         if node.op is MATMUL:
             p = product(node)
             return p.x, p.y
-        return dnn_attention.operands(node) if node.op.name in dnn_attention.ATTENTIONS else node.sources
+        return dnn_attention.operands(node) if node.op in dnn_attention.ATTENTIONS else node.sources
 
     def about(self, node: Node) -> str:
         """The sizes, strides and dtypes of an op that a choice among candidates depends on."""

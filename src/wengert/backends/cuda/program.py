@@ -31,6 +31,7 @@ from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node, Shape
 from wengert.core.location import describe
 from wengert.kernels.launch import ERROR_FLAG, TensorMap
+from wengert.ops.op import PICK
 from wengert.plan.codegen import MakeCodegen
 from wengert.plan.cuda_codegen import CudaCodegen
 from wengert.plan.host_outputs import counted_on, device_of
@@ -273,7 +274,7 @@ class Program:
         self, node: Node, arrays: Sequence[Any], table: Sequence[DeviceArray], results: dict[Any, Any]
     ) -> None:
         """Compute an op by its reference: its operands come down, its result goes up."""
-        if node.op.name == "pick" and node.sources[0] in results:
+        if node.op is PICK and node.sources[0] in results:
             value = results[node.sources[0]][node.attrs["index"]]
         else:
             operands = [results[s] if s in results else self._fetched(s, arrays, table) for s in node.sources]
