@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 
 from wengert.compiler.rewrite import made_by, rewrite
+from wengert.core.devices import is_host
 from wengert.core.dtypes import FLOATING, HALF, int32
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
@@ -59,7 +60,7 @@ def _unaligned(product: Node) -> set[int]:
     """The extents of a product's axes along which its matrices lie in memory, if they are not aligned and it pays."""
     a, b = product.sources
     (m, n), k = product.shape[-2:], a.shape[-1]
-    on_gpu = product.device != "cpu" and product.dtype in HALF
+    on_gpu = not is_host(product.device) and product.dtype in HALF
     if not on_gpu or min(m, n, k) < SHORTEST or 2 * product.size * k < WORTH:
         return set()
     along = {m if _is_transpose(a) else k, k if _is_transpose(b) else n, n}

@@ -14,6 +14,7 @@ operands at any strides and can write rows of all heads (`joined`):
 from __future__ import annotations
 
 from wengert.compiler.rewrite import over, spend
+from wengert.core.devices import is_host
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import CAST, cast
@@ -32,7 +33,7 @@ def attention_layout(graph: Graph) -> Graph:
 
 
 def _is_chosen(node: Node) -> bool:
-    return node.op in (ATTENTION, ATTENTION_BACKWARD) and node.device != "cpu"
+    return node.op in (ATTENTION, ATTENTION_BACKWARD) and not is_host(node.device)
 
 
 class _Heads:
@@ -47,7 +48,7 @@ class _Heads:
         self.totals: dict[Node, Node] = {}  # by the sum of three cotangents: the backward that makes them
         self.gone: set[Node] = set()  # what lies between the two
         for node in graph.nodes:
-            if node.op is add and node.device != "cpu" and node.ndim == 3:
+            if node.op is add and not is_host(node.device) and node.ndim == 3:
                 self._find_total(node)
         self.joined = {*self.rows.values(), *self.totals.values()}
         self.replacing: dict[Node, Node] = {}

@@ -33,6 +33,7 @@ from wengert.compiler.layout_convolution import (
 )
 from wengert.compiler.layout_pool import largest, takes_in
 from wengert.compiler.rewrite import made_by, opaque, over, scope, spend
+from wengert.core.devices import is_host
 from wengert.core.dtypes import HALF, float32
 from wengert.core.graph import Graph, Node, Shape, now, recorded_as
 from wengert.ops.addressing import ADD_ALONG
@@ -87,7 +88,7 @@ def layout(graph: Graph) -> Graph:
 
 def _is_chosen(node: Node) -> bool:
     """Whether a convolution is faster with channels last: on a GPU, by tensor cores, in one group."""
-    if node.op not in _CONVOLUTIONS or node.device == "cpu" or node.ndim not in (4, 5):
+    if node.op not in _CONVOLUTIONS or is_host(node.device) or node.ndim not in (4, 5):
         return False
     by_tensor_cores = node.dtype in HALF or (node.dtype is float32 and scope.tf32)
     sizes = math.prod(x.size for x in (node, *node.sources))

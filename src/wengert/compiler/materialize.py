@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
 from wengert.compiler.storage import storage
+from wengert.core.devices import is_host
 from wengert.core.dtypes import HALF
 from wengert.core.graph import Graph, Node
 from wengert.ops.movement import MOVEMENT
@@ -63,7 +64,7 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
             roots.add(storage(_narrowest(few)))
             effort[few] = 0
         effort[node] = cost(node) + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
-        if node.device != "cpu":
+        if not is_host(node.device):
             leaves[node] = _large_leaves(node, leaves)
         if uses.get(node, 0) < 2 or node.op.name in MOVEMENT:
             continue
@@ -76,7 +77,7 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
 
 def _factors(node: Node) -> list[Node]:
     """What every row of a large matrix of weights is multiplied by, on a GPU: it is computed once, not for each row."""
-    if node.op.name != "multiply" or node.device == "cpu" or node.size < LARGE:
+    if node.op.name != "multiply" or is_host(node.device) or node.size < LARGE:
         return []
     first, second = node.sources
     pairs = ((first, second), (second, first))
@@ -85,7 +86,7 @@ def _factors(node: Node) -> list[Node]:
 
 def _statistics(node: Node, effort: Mapping[Node, float]) -> list[Node]:
     """What a large value on a GPU reads of its columns' totals, divisions among it: these finish it once."""
-    if node.device == "cpu" or node.size < LARGE:
+    if is_host(node.device) or node.size < LARGE:
         return []
     dear = [source for source in node.sources if effort.get(source, 0) * times(source, node) > DIVISIONS]
     return [source for source in dear if _is_few(source, node) and _is_of_totals(source)]

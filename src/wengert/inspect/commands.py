@@ -37,7 +37,8 @@ def tune(target: str, expressions: Sequence[str], seconds: float) -> None:
     name, function, inputs = _target(target, expressions, "tune")
     tuned = Compiled(getattr(function, "__wrapped__", function), tune=seconds)
     tuned(*inputs)
-    if not hasattr(tuned._newest("tune").program, "tuning"):
+    program: Any = tuned._newest("tune").program
+    if not program.is_compiled or program.tuning() is None:
         raise ArgumentError(f"tune: {name} ran on the CPU, where programs have one way; give it tensors on a GPU")
     tuned.explain("tuning")
 

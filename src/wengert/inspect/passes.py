@@ -37,7 +37,7 @@ def as_data(graph: Graph, program: Any, observed: Observed, times: Mapping[int, 
         "kernels": [_kernel(program, i, numbers, times.get(i)) for i in range(len(program.steps))],
         "memory": _memory(program),
         "arena": bytes_text(program.arena_size),
-        "language": "CUDA" if hasattr(program, "device") else "C",
+        "language": program.language,
     }
 
 

@@ -7,66 +7,26 @@ output may share memory with an input or a constant, never with what another cal
 
 from __future__ import annotations
 
-import functools
 import gc
-import warnings
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from wengert.backends.cpu import program as cpu
-from wengert.backends.cpu import toolchain
-from wengert.backends.cpu.program import NOTHING
+from wengert.backends.protocol import NOTHING, Runnable
 from wengert.compiler.passes import Report, optimize
+from wengert.core import devices
+from wengert.core.devices import HOST, accelerator_of, moved, on_host
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
 from wengert.runtime.config import config
-from wengert.runtime.machines import moved, on_gpu, on_host
 
 Array = np.ndarray[Any, Any]
 
 
-class Program(Protocol):
-    """What runs a graph."""
-
-    def __call__(
-        self, arrays: Sequence[Array], owned: Container[int] = (), spare: Mapping[int, Array] = NOTHING
-    ) -> list[Array]:
-        """The arrays of the graph's outputs, from those of its inputs.
-
-        The inputs numbered in `owned` may be overwritten, and so may the arrays in `spare`, each with the output whose
-        number it has.
-        """
-        ...
-
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
-        """The program on the memory of its last call, in which only these inputs and outputs may move, if it can."""
-        ...
-
-
-class Repeat(Protocol):
-    """A program on the memory of its last call, but for some inputs and outputs."""
-
-    @property
-    def makers(self) -> Sequence[Callable[[], Any]]:
-        """What makes arrays for these outputs."""
-        ...
-
-    def refresh(self) -> None:
-        """Look again at what others may have overwritten where it lies."""
-        ...
-
-    def run(self, arrays: Sequence[Array], made: Sequence[Any]) -> bool:
-        """Compute these outputs, each into its array, from arrays for these inputs; not where something is wrong:
-        nothing was done then, and a call of the program says what it is.
-        """
-        ...
-
-
-def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0) -> Program:
+def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0) -> Runnable:
     """The program of a closed graph: optimised and compiled, or interpreted where there is no C compiler.
 
     `pairs` are inputs and the outputs that take their place, by number: they may share memory. On a GPU kernels are
@@ -94,9 +54,9 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Program:
-    on_cuda = on_gpu(graph)
-    if not on_cuda and (config.tier == "interpret" or not has_compiler()):
+def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Runnable:
+    on_gpu = accelerator_of(graph) is not None
+    if not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile()):
         return Interpreter(graph)
     optimized, reports = optimize(
         graph, off=config.passes_off, fuel=config.fuel, budget=config.memory_budget, tf32=config.tf32
@@ -105,35 +65,18 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Pro
         return unchecked(optimized, reports, pairs, tuning)
     from wengert.runtime.debug.checking import CheckedProgram, checked_on_gpu  # which need what records, and so this
 
-    if on_cuda:
-        program: Program = checked_on_gpu()(graph, optimized, reports, pairs, captures=False, tf32=config.tf32)
+    if on_gpu:
+        program: Runnable = checked_on_gpu()(graph, optimized, reports, pairs, captures=False, tf32=config.tf32)
         return program
     return CheckedProgram(graph, optimized, reports, pairs)
 
 
 def unchecked(
     optimized: Graph, reports: Sequence[Report] = (), pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0
-) -> Program:
+) -> Runnable:
     """The compiled program of an optimised graph."""
-    if not on_gpu(optimized):
-        return cpu.Program(optimized, reports, pairs)
-    from wengert.backends.cuda.program import Program as CudaProgram
-
-    return CudaProgram(optimized, reports, pairs, tf32=config.tf32, tuning=tuning)
-
-
-@functools.cache
-def has_compiler() -> bool:
-    """Whether there is a C compiler; says once if there is none."""
-    if toolchain.compiler() is None:
-        warnings.warn(
-            "no C compiler was found, so programs run on the slower NumPy references. Install gcc or clang, or name "
-            "one in WENGERT_CC",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return False
-    return True
+    device = devices.of(accelerator_of(optimized) or HOST)
+    return device.build(optimized, reports, pairs, tf32=config.tf32, tuning=tuning)
 
 
 class Interpreter:
@@ -141,6 +84,8 @@ class Interpreter:
 
     It computes on the host; what belongs on a GPU comes from there and goes back.
     """
+
+    is_compiled = False
 
     def __init__(self, graph: Graph) -> None:
         places: dict[Node, int] = {}
@@ -181,7 +126,7 @@ class Interpreter:
                 values[place] = apply_here(node, [values[source] for source in sources])
                 for end in ends:
                     values[end] = None
-        return [values[place] if device == "cpu" else moved(values[place], device) for place, device in self.outputs]
+        return [values[place] if device == HOST else moved(values[place], device) for place, device in self.outputs]
 
     def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Nothing stays in its place."""

@@ -25,6 +25,7 @@ from wengert.backends.cpu.toolchain import close_with, load
 from wengert.compiler.liveness import lives, place
 from wengert.compiler.passes import Report
 from wengert.compiler.storage import storage
+from wengert.core.devices import HOST
 from wengert.core.errors import OutOfRangeError
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
@@ -363,6 +364,23 @@ class Program:
         start = self.offsets[owner]
         raw = self.arena[start : start + owner.size * owner.dtype.itemsize]
         return raw.view(owner.dtype).reshape(node.shape)
+
+    # --- what `backends.protocol.Program` asks for besides ----------------------------------------------------------
+
+    is_compiled = True
+    device = HOST
+    language = "C"
+
+    def described(self) -> str:
+        """How many loop nests there are, and which ops their references compute."""
+        lines = [f"loop nests in C: {len(self.functions)} (equal kernels are written once)"]
+        names = [step.node.op.name for step in self.steps if step.node is not None and step.node.op.name != "pick"]
+        if names:
+            lines.append(f"without C, run by their references: {', '.join(dict.fromkeys(names))}")
+        return "\n".join(lines)
+
+    def tuning(self) -> None:
+        """There are no candidates to time."""
 
 
 def kernel_units(functions: Mapping[str, Function]) -> list[str]:

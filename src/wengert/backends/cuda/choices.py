@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from wengert.backends.cpu.toolchain import cache_folder
 from wengert.backends.cuda import blas, dnn
 from wengert.backends.cuda.compile import headers
+from wengert.backends.protocol import Driver
 
 
 class Choice(NamedTuple):
@@ -116,7 +117,7 @@ def _checked(fields: Any) -> Choice:
 _loaded: WeakKeyDictionary[Any, Choices] = WeakKeyDictionary()
 
 
-def choices_of(driver: Any) -> Choices:
+def choices_of(driver: Driver) -> Choices:
     """The choices for a driver's GPU, read from the file once."""
     found = _loaded.get(driver)
     if found is None:

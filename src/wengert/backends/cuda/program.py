@@ -22,7 +22,10 @@ from wengert.backends.cuda import report
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
 from wengert.backends.cuda.replay import Fresh, Repeat
-from wengert.backends.cuda.segment import ERROR_FLAG, Call, Stretch, VendorCall
+from wengert.backends.cuda.segment import ERROR_FLAG
+from wengert.backends.cuda.segment import GraphSegment as Stretch
+from wengert.backends.cuda.segment import KernelCall as Call
+from wengert.backends.cuda.segment import LibraryCall as VendorCall
 from wengert.backends.cuda.tuning import tune
 from wengert.compiler.passes import Report
 from wengert.compiler.storage import storage
@@ -68,7 +71,7 @@ class Program:
         graph, pairs = self._without_hosted(with_own_outputs(graph), pairs)
         self.graph = graph
         self.driver = opened(self.device)
-        self.figures = replace(self.driver.figures, tf32=tf32)
+        self.figures = replace(self.driver.properties, tf32=tf32)
         self._is_hosted = cache(partial(is_hosted, device=self.device, figures=self.figures))
         self._read = cache(partial(_read_by, is_hosted=self._is_hosted))
         self.picks = picks(graph)
@@ -250,7 +253,7 @@ class Program:
             elif watch.observer is None:
                 piece.run(self.captures)
             else:
-                watch.observer.ran_steps(self, piece.run_marked())
+                watch.observer.ran_steps(self, piece.run_timed())
 
     def _in_order(self, results: list[Any], arrays: Sequence[Any], owned: Container[int]) -> list[Any]:
         """The device's outputs and the host's, in the graph's order; the latter, too, over what they replace."""
@@ -326,7 +329,7 @@ class Program:
             else:
                 call.pointers[position] = array.pointer
             if moves:
-                stretch.recording = None
+                stretch.graph = None
 
     def copy_in(self) -> None:
         """Bring what has a fixed place there."""
@@ -400,6 +403,11 @@ class Program:
             turned = owner in self.taken and owner.shape != node.shape
             if owner not in free or turned or node.device != self.device:
                 self.changed.append((k, node, owner in free))
+
+    # --- what `backends.protocol.Program` asks for besides ----------------------------------------------------------
+
+    is_compiled = True
+    language = "CUDA"
 
 
 class _Stretch(NamedTuple):

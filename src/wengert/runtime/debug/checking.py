@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from wengert.backends.checked import Checked, difference, has_reference, references_of
-from wengert.backends.cpu.program import NOTHING
+from wengert.backends.protocol import NOTHING
+from wengert.core.devices import on_host
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, describe_type
 from wengert.runtime.debug.bisect import find_in
-from wengert.runtime.machines import on_host
 
 
 class _Whole:

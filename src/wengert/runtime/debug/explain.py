@@ -41,7 +41,7 @@ def text_of(graph: Graph, program: Any, name: str | None = None) -> str:
 
 def is_compiled(program: Any) -> bool:
     """Whether a program was compiled, for the CPU or a GPU, and not interpreted."""
-    return hasattr(program, "plan")
+    return bool(program.is_compiled)
 
 
 def compiled_program(program: Any, asked: str) -> Any:
@@ -204,13 +204,7 @@ def table(graph: Graph, program: Any) -> str:
             f"{row.name:<17} {row.nodes:>6} {row.kernels:>8} {bytes_text(row.moved):>12} {row.flops / 1e6:>10.2f} "
             f"{bytes_text(row.peak):>12} {taken}".rstrip()
         )
-    if hasattr(program, "described"):
-        return "\n".join([*lines, "", program.described()])
-    references = [step.node.op.name for step in program.steps if step.node is not None and step.node.op.name != "pick"]
-    lines.append(f"loop nests in C: {len(program.functions)} (equal kernels are written once)")
-    if references:
-        lines.append(f"without C, run by their references: {', '.join(dict.fromkeys(references))}")
-    return "\n".join(lines)
+    return "\n".join([*lines, program.described()])
 
 
 # --- a pass ---------------------------------------------------------------------------------------------------------
@@ -222,7 +216,7 @@ def after(program: Any, name: str) -> str:
     if name in graphs:
         return IMPORTS + as_python(graphs[name])
     others = {"fuse": fused, "refusals": refusals, "memory": memory_text, "build": lambda program: program.source}
-    if hasattr(program, "tuning"):
+    if program.tuning() is not None:
         others["tuning"] = lambda program: program.tuning()
     if name not in others:
         known = ", ".join(["recorded", *graphs, *others])

@@ -15,10 +15,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wengert.backends.protocol import Runnable
 from wengert.core.errors import ArgumentError, RecordingError
 from wengert.core.graph import Graph, recording
 from wengert.runtime.debug.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
-from wengert.runtime.program import Interpreter, Program, build
+from wengert.runtime.program import Interpreter, build
 from wengert.runtime.static.arguments import ARRAY, TENSOR, Call, change, names, take_apart
 from wengert.runtime.static.capture import capture
 from wengert.runtime.static.guards import Guards
@@ -192,7 +193,7 @@ class Compiled:
             same.program = self._built(same)
         return same
 
-    def _built(self, replay: Replay) -> Program:
+    def _built(self, replay: Replay) -> Runnable:
         return build(replay.graph, replay.pairs, self._tuning)
 
     def _capture(self, call: Call, instance: Any) -> Replay:
