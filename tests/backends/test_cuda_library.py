@@ -147,7 +147,7 @@ def test_nothing_else_ever_lies_in_a_small_workspace(monkeypatch: pytest.MonkeyP
         assert all(last <= start or end <= first for first, last in others)
     (piece,) = made.pieces
     begin = made.driver.arena(0)
-    assert {*piece.recording.own} == {(begin + made.offsets[key], sizes[key]) for key in made.own}
+    assert {*piece.graph.own} == {(begin + made.offsets[key], sizes[key]) for key in made.own}
 
 
 class HalfLibrary(FakeLibrary):

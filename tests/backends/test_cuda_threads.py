@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EMULATED, EmulatedDriver
+from tests.backends.emulated import EMULATED, EmulatedDriver, install
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import driver, memory
 from wengert.backends.cuda.driver import Driver, opened
 from wengert.backends.cuda.memory import DeviceArray
+from wengert.core import devices
 
 emulated = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 
@@ -81,7 +82,7 @@ def test_programs_of_several_threads_do_not_mix() -> None:
 def test_the_calls_of_every_thread_go_to_the_device_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, current = EmulatedDriver(), set[int]()
     monkeypatch.setattr(gpu, "make_current", lambda: current.add(threading.get_ident()))
-    monkeypatch.setattr(driver, "_open", {"cuda:0": gpu})
+    install(monkeypatch, gpu)
 
     def work() -> None:
         opened("cuda:0")
@@ -98,14 +99,14 @@ def test_one_driver_is_made_for_a_device(monkeypatch: pytest.MonkeyPatch) -> Non
         threading.Event().wait(0.05)
         return EMULATED
 
-    monkeypatch.setattr(driver, "_open", {})
+    monkeypatch.delitem(devices._opened, "cuda:0", raising=False)
     monkeypatch.setattr(driver, "make", make)
     in_threads(*[lambda: (met.wait(), opened("cuda:0"))] * 2)
     assert made == [0]
 
 
 def test_blocks_that_end_while_memory_is_counted_do_not_wait_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_open", {"cuda:0": EmulatedDriver()})
+    install(monkeypatch, EmulatedDriver())
     held = [DeviceArray((4,), np.dtype(np.float32), "cuda:0")]
 
     def collected_meanwhile() -> None:

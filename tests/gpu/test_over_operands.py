@@ -14,7 +14,7 @@ from wengert.backends.cuda.program import Program
 from wengert.compiler.liveness import Life
 from wengert.compiler.passes import optimize
 from wengert.core.graph import Graph, now
-from wengert.kernels.launch import Device
+from wengert.kernels.launch import DeviceProperties
 from wengert.ops.core import placeholder
 from wengert.plan import arena, in_place
 from wengert.plan.candidates import Step
@@ -45,7 +45,9 @@ def chain_of(seed: int, side: int, length: int = 12) -> Graph:
     return Graph(inputs, [values[-1].node], since)
 
 
-def everywhere(steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[Any, int], device: Device) -> InPlace:
+def everywhere(
+    steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[Any, int], device: DeviceProperties
+) -> InPlace:
     """All steps write over operands that can, not only where most memory is needed."""
     found = nowhere(steps, alive, sizes, device)
     for number in range(len(steps)):
@@ -54,7 +56,9 @@ def everywhere(steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[
     return found
 
 
-def nowhere(steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[Any, int], device: Device) -> InPlace:
+def nowhere(
+    steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[Any, int], device: DeviceProperties
+) -> InPlace:
     return InPlace(list(steps), dict(alive), {})
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from tests.backends.emulated import IdleDriver, install
 from tests.kernels.cuda_graphs import Array, CudaGraph
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda.compile import cubin
 from wengert.compiler import align
 from wengert.compiler.passes import optimize
-from wengert.core import devices
 from wengert.core.graph import Graph, now
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.shapes import Rows
@@ -35,7 +35,7 @@ BRANCH = re.compile(r"if \(\(uint(?:32|64)_t\)[^{]*\{")
 @pytest.fixture(autouse=True)
 def as_if_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are treated as those of 50257 elements are; nothing runs on the GPU that values are said to be on."""
-    monkeypatch.setattr(devices, "_opened", {GPU})
+    install(monkeypatch, IdleDriver(), GPU)
     monkeypatch.setattr(lower, "ROW_FITS", 0)
     monkeypatch.setattr(align, "WORTH", 0)
     monkeypatch.setattr(align, "SHORTEST", 1)

@@ -58,4 +58,5 @@ def counted_on(node: Node, counter: Node) -> np.integer[Any] | None:
             return None
         total += known[0]
         node = node.sources[numbers.index(None)]
-    return np.uint64(total % (1 << 64)).astype(node.dtype)
+    found: np.integer[Any] = np.uint64(total % (1 << 64)).astype(node.dtype)
+    return found

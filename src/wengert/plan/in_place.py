@@ -69,4 +69,4 @@ def _pairs(found: InPlace, number: int, least: float) -> list[tuple[Node, Node]]
 
 
 def _bytes(node: Node) -> int:
-    return node.size * node.dtype.itemsize
+    return int(node.size * node.dtype.itemsize)

@@ -363,7 +363,7 @@ class Program:
             return table[self.slots[owner]].reshape(node.shape)
         start = self.offsets[owner]
         raw = self.arena[start : start + owner.size * owner.dtype.itemsize]
-        return raw.view(owner.dtype).reshape(node.shape)
+        return np.asarray(raw.view(owner.dtype).reshape(node.shape))
 
     # --- what `backends.protocol.Program` asks for besides ----------------------------------------------------------
 

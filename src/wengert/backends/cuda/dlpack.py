@@ -68,7 +68,7 @@ _NEW, _USED = b"dltensor", b"used_dltensor"
 _lent: dict[int, Any] = {}  # by address: what a consumer still refers to
 
 
-@_Deleter
+@_Deleter  # type: ignore[untyped-decorator]
 def _delete(managed: Any) -> None:
     *_, array, driver, stream = _lent.pop(ctypes.addressof(managed.contents))
     if not sys.is_finalizing():  # its last kernels may still read what we are about to free
@@ -80,7 +80,7 @@ def _after(wait: Callable[[int], Any], stream: int, held: Any) -> None:
     wait(stream)
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # type: ignore[untyped-decorator]
 def _forget(capsule: int) -> None:
     """A capsule dies: if nobody took what is in it, it goes too."""
     if _python.PyCapsule_IsValid(capsule, _NEW):
@@ -174,8 +174,9 @@ def _borrowed(shape: Shape, dtype: np.dtype[Any], block: _Borrowed) -> DeviceArr
 
 
 def _dtype(found: _DataType) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = bfloat16
     if found.code == _BFLOAT:
-        return bfloat16
+        return dtype
     for dtype in ALL:
         code = _CODES.get("b" if dtype is bool_ else dtype.kind)
         if code == found.code and 8 * dtype.itemsize == found.bits and found.lanes == 1:

@@ -119,7 +119,8 @@ class DeviceArray:
     __slots__ = ("__weakref__", "block", "dtype", "owner", "pointer", "shape")
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str) -> None:
-        self.shape, self.dtype, self.owner = shape, dtype, None
+        self.shape, self.dtype = shape, dtype
+        self.owner: Any = None
         self.block = Block(math.prod(shape) * dtype.itemsize, device)
         self.pointer: int = self.block.pointer  # where it begins
 

@@ -30,7 +30,7 @@ extern "C" __global__ void wg_fill(unsigned int* to, unsigned int value, unsigne
     if (i < count) to[i] = value;
 }
 """
-MEMSET = Launch(_TEXT, "wg_fill", (1, 1, 1), (_THREADS, 1, 1), ("to",))
+MEMSET_KERNEL = Launch(_TEXT, "wg_fill", (1, 1, 1), (_THREADS, 1, 1), ("to",))
 _TEXT_OF_ALL = f"""
 struct wg_words {{ unsigned int* to; unsigned int value, count; }};
 struct wg_fills {{ wg_words of[{TABLE}]; }};
@@ -40,7 +40,7 @@ extern "C" __global__ void wg_fill_all(const __grid_constant__ wg_fills fills) {
     for (unsigned int i = threadIdx.x; i < words.count; i += blockDim.x) words.to[i] = words.value;
 }}
 """
-MEMSET_ALL = Launch(_TEXT_OF_ALL, "wg_fill_all", (1, 1, 1), (_THREADS, 1, 1), ("fills",))
+MEMSETS_KERNEL = Launch(_TEXT_OF_ALL, "wg_fill_all", (1, 1, 1), (_THREADS, 1, 1), ("fills",))
 
 Edges = set[tuple[int, int]]  # between nodes by their handles: one that is before another
 Workspace = TypeVar("Workspace", bound=Hashable)
@@ -103,7 +103,7 @@ def memsets_as_kernels(driver: KernelLoader, graph: Any, own: Sequence[OwnMemory
     found = [(int(node), Memset.of(check(cu.cuGraphMemsetNodeGetParams(node)))) for node in of_kind]
     memsets = {node: memset for node, memset in found if memset is not None}
     if memsets:
-        functions = driver.kernels([MEMSET, MEMSET_ALL])
+        functions = driver.kernels([MEMSET_KERNEL, MEMSETS_KERNEL])
         _Change(cu, graph, {int(node): node for node in nodes}, functions).replace(memsets, own)
     return graph
 
@@ -140,11 +140,11 @@ class _Change:
             part = memsets[start : start + TABLE]
             table = np.zeros(TABLE, [("to", np.uint64), ("value", np.uint32), ("count", np.uint32)])
             table[: len(part)] = part
-            self._add(MEMSET_ALL, len(part), Arguments([Struct(table.tobytes())]), self.made[-1:])
+            self._add(MEMSETS_KERNEL, len(part), Arguments([Struct(table.tobytes())]), self.made[-1:])
 
     def _add_memset(self, memset: Memset) -> int:
         arguments = Arguments([memset.pointer, np.uint32(memset.value), np.uint32(memset.words)])
-        return self._add(MEMSET, -(-memset.words // _THREADS), arguments)
+        return self._add(MEMSET_KERNEL, -(-memset.words // _THREADS), arguments)
 
     def _add(self, launch: Launch, blocks: int, arguments: Arguments, before: Sequence[int] = ()) -> int:
         """A new node, after those before it."""

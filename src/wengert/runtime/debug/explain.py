@@ -7,7 +7,7 @@ never of guesses: kernels, bytes between memory and kernels, floating-point oper
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wengert.compiler.liveness import Life, live, lives
@@ -85,20 +85,20 @@ def size_of(node: Node) -> int:
     """The bytes of a value."""
     if isinstance(node.dtype, tuple):
         return sum(math.prod(s) * d.itemsize for s, d in zip(node.shape, node.dtype))
-    return node.size * node.dtype.itemsize
+    return int(node.size * node.dtype.itemsize)
 
 
 def flops(node: Node) -> int:
     """The floating-point operations of a node; 0 for what only moves."""
     name = node.op.name
     if name == "matmul":
-        return 2 * node.size * node.sources[0].shape[-1]
+        return int(2 * node.size * node.sources[0].shape[-1])
     if name.startswith("convolve"):
         first, second = node.sources
         which = name.removesuffix("_last")
         y = {"convolve": node, "convolve_input": first}.get(which, second)
         weight = node if which == "convolve_weight" else second
-        return 2 * y.size * math.prod(weight.shape[1:])
+        return int(2 * y.size * math.prod(weight.shape[1:]))
     if name in _PRODUCTS_OF_ATTENTION:
         return _PRODUCTS_OF_ATTENTION[name] * _attention_flops(node)
     if isinstance(node.op, Elementwise):
@@ -114,7 +114,7 @@ def _attention_flops(node: Node) -> int:
     first = 1 if node.op.name == "attention_backward" else 0  # its first operand is the cotangent
     query, key = node.sources[first].shape, node.sources[first + 1].shape
     product = 2 * math.prod(query) * key[-2]
-    return product // 2 if node.attrs["causal"] else product
+    return int(product // 2 if node.attrs["causal"] else product)
 
 
 def rows(graph: Graph, program: Any) -> list[Row]:
@@ -215,7 +215,12 @@ def after(program: Any, name: str) -> str:
     graphs = {name: graph for name, graph, _ in _after_passes(program)}
     if name in graphs:
         return IMPORTS + as_python(graphs[name])
-    others = {"fuse": fused, "refusals": refusals, "memory": memory_text, "build": lambda program: program.source}
+    others: dict[str, Callable[[Any], str]] = {
+        "fuse": fused,
+        "refusals": refusals,
+        "memory": memory_text,
+        "build": lambda program: program.source,
+    }
     if program.tuning() is not None:
         others["tuning"] = lambda program: program.tuning()
     if name not in others:
