@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver, install
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import driver, memory
-from wengert.backends.cuda.driver import Driver, opened
+from wengert.backends.cuda.driver import CudaDriver, opened
 from wengert.backends.cuda.memory import DeviceArray
 from wengert.core import devices
 
@@ -128,21 +129,21 @@ class Calls:
 
 
 @pytest.fixture
-def bare() -> Driver:
+def bare() -> CudaDriver:
     """A driver of no GPU."""
-    made = Driver.__new__(Driver)
+    made = CudaDriver.__new__(CudaDriver)
     made.cu, made.context, made.stream = Calls(), "context", "stream"
     made.lock, made.is_capturing = threading.RLock(), False
-    made.postponed = driver.deque()
+    made.postponed = deque()
     return made
 
 
-def test_memory_is_freed_in_a_thread_that_has_nothing_to_do_with_the_gpu(bare: Driver) -> None:
+def test_memory_is_freed_in_a_thread_that_has_nothing_to_do_with_the_gpu(bare: CudaDriver) -> None:
     in_threads(lambda: bare.free(256))
     assert bare.cu.names == ["cuCtxPushCurrent", "cuMemFreeAsync", "cuCtxPopCurrent"]
 
 
-def test_who_frees_does_not_wait_for_who_has_the_stream(bare: Driver) -> None:
+def test_who_frees_does_not_wait_for_who_has_the_stream(bare: CudaDriver) -> None:
     with bare.lock:
         in_threads(lambda: bare.free(256))
         assert bare.cu.names == []
@@ -150,7 +151,7 @@ def test_who_frees_does_not_wait_for_who_has_the_stream(bare: Driver) -> None:
     assert bare.cu.names[1:] == ["cuMemFreeAsync", "cuCtxPopCurrent", "cuMemAllocAsync"]
 
 
-def test_nothing_is_freed_during_a_capture(bare: Driver) -> None:
+def test_nothing_is_freed_during_a_capture(bare: CudaDriver) -> None:
     bare.is_capturing = True
     bare.free(256)
     assert bare.cu.names == []
@@ -160,7 +161,7 @@ def test_nothing_is_freed_during_a_capture(bare: Driver) -> None:
 
 
 @pytest.mark.parametrize("error, kind, waits", [(0, 0, False), (0, 1, True), (1, 0, False)])
-def test_an_upload_from_pinned_memory_is_waited_for(bare: Driver, error: int, kind: int, waits: bool) -> None:
+def test_an_upload_from_pinned_memory_is_waited_for(bare: CudaDriver, error: int, kind: int, waits: bool) -> None:
     """The device reads such memory by itself, later; of other memory the driver knows nothing, or says that it errs."""
     bare.cu.cuPointerGetAttributes = lambda count, attributes, address: (error, [kind])
     bare.cu.CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_MEMORY_TYPE=2)

@@ -13,7 +13,7 @@ from wengert.backends import protocol
 from wengert.backends.cpu.device import HostDevice
 from wengert.backends.cpu.program import Program as CpuProgram
 from wengert.backends.cuda.device import CudaDevice
-from wengert.backends.cuda.driver import Driver
+from wengert.backends.cuda.driver import CudaDriver
 from wengert.backends.cuda.event import CudaEvent
 from wengert.backends.cuda.graph import CudaGraph
 from wengert.backends.cuda.kernel import DependentLaunch
@@ -24,7 +24,7 @@ from wengert.runtime.program import Interpreter
 IMPLEMENTATIONS = [
     (devices.Device, HostDevice),
     (devices.Device, CudaDevice),
-    (protocol.Driver, Driver),
+    (protocol.Driver, CudaDriver),
     (protocol.Driver, EmulatedDriver),
     (protocol.Driver, IdleDriver),
     (protocol.StreamEvent, CudaEvent),

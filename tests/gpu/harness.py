@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.cuda.bindings import check
-from wengert.backends.cuda.driver import Driver, opened
+from wengert.backends.cuda.driver import CudaDriver, opened
 from wengert.backends.cuda.kernel import Arguments
 from wengert.kernels.launch import DeviceProperties, Launch, TensorMap, Work
 
@@ -25,10 +25,10 @@ class Item(NamedTuple):
     empty: dict[str, int]
 
 
-def gpu() -> Driver:
+def gpu() -> CudaDriver:
     """The first GPU, this thread's calls going to it."""
     found = opened("cuda:0")
-    assert isinstance(found, Driver)
+    assert isinstance(found, CudaDriver)
     return found
 
 

@@ -26,7 +26,7 @@ from wengert.ops.recorders import Elementwise
 Array = np.ndarray[Any, Any]
 
 
-class Checked(Program):
+class CheckedCpuProgram(Program):
     """A compiled graph whose kernels are compared with their references in every call."""
 
     apart = True

@@ -23,7 +23,7 @@ from wengert.plan.candidates import Step
 TF32 = 2.0**-9  # what rounding both operands of a product to 10 bits may make of it
 
 
-class Checked(Program):
+class CheckedCudaProgram(Program):
     """A graph on a GPU whose steps are compared with their references in every call."""
 
     def _run(self, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> None:

@@ -1,7 +1,7 @@
 """Choices: which candidates won when they were timed, kept in a file for every kind of GPU.
 
 A choice stands for a GPU, the versions of the libraries and our kernels' text; where one of them has changed, the file
-is left aside with a warning until candidates are timed again.
+is ignored with a warning until candidates are timed again.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def headers() -> dict[str, str]:
 
 @functools.cache
 def _options() -> tuple[bytes, ...]:
-    """What NVRTC is told besides the architecture: where the toolkit's own headers are."""
+    """NVRTC's options besides the architecture: where the toolkit's own headers are."""
     from cuda.pathfinder import find_nvidia_header_directory
 
     found = find_nvidia_header_directory("cudart")

@@ -1,7 +1,7 @@
 """The CUDA driver in Python's terms: what this backend asks of a GPU, and nothing more.
 
-A Driver is one GPU with one stream of ours. Its parts are a file each: `stream` (order, events), `allocator` (memory),
-`transfer` (copies), `kernel` (loading, launching), `graph` (capture and replay). The protocol it implements is
+A CudaDriver is one GPU with one stream of ours. Its parts are a file each: `stream` (order, events), `allocator`
+(memory), `transfer` (copies), `kernel` (loading, launching), `graph` (capture and replay). It implements the protocol
 `backends.protocol.Driver`, and so does the emulated GPU of the tests.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wengert.backends.cuda.device import CudaDevice
 
 
-class Driver(Transfer, GraphCapture):
+class CudaDriver(Transfer, GraphCapture):
     """One GPU."""
 
 
@@ -31,4 +31,4 @@ def opened(device: str) -> protocol.Driver:
 
 def make(index: int) -> protocol.Driver:
     """A driver of this GPU. Tests put another in its place."""
-    return Driver(index)
+    return CudaDriver(index)

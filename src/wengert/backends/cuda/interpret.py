@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.checked import difference, reference_of, wrong
-from wengert.backends.cuda.checked import Checked
+from wengert.backends.cuda.checked import CheckedCudaProgram
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program
@@ -54,7 +54,7 @@ class _Single(_Later, Program):
     """A program of one node."""
 
 
-class _CheckedSingle(_Later, Checked):
+class _CheckedSingle(_Later, CheckedCudaProgram):
     """A program of one node that is compared with its reference."""
 
 

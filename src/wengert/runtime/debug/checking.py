@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.checked import Checked, difference, has_reference, references_of
+from wengert.backends.checked import CheckedCpuProgram, difference, has_reference, references_of
 from wengert.backends.protocol import NOTHING
 from wengert.core.devices import on_host
 from wengert.core.errors import CompilerError
@@ -46,7 +46,7 @@ class _Whole:
         return results
 
 
-class CheckedProgram(_Whole, Checked):
+class CheckedProgram(_Whole, CheckedCpuProgram):
     """A compiled graph that is compared, kernel by kernel and as a whole, with its references in every call."""
 
 
@@ -55,4 +55,4 @@ def checked_on_gpu() -> type:
     """The same for a graph on a GPU, whose programs are loaded on first use."""
     from wengert.backends.cuda import checked
 
-    return type("CheckedCudaProgram", (_Whole, checked.Checked), {})
+    return type("CheckedProgramOnGpu", (_Whole, checked.CheckedCudaProgram), {})
