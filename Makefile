@@ -48,6 +48,7 @@ lint: $(LINT_STAMP)  ## check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --explicit-package-bases tests/backends/emulated.py # the emulated GPU has the protocol of the driver
 	$(BIN)/lint-imports
 
 format: $(LINT_STAMP)  ## format the code and fix what can be fixed

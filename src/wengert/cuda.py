@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wengert.core import devices
+from wengert.core.devices import is_host
 from wengert.core.dtypes import ALL, as_dtype
 from wengert.core.errors import ArgumentError, DeviceError, DTypeError
 from wengert.core.graph import Node, Shape
 from wengert.kernels.registry import register, simple
 from wengert.ops.core import data
 from wengert.ops.op import Op
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, engine
 
 if TYPE_CHECKING:
     from wengert.backends.cuda.copies import Download
-    from wengert.kernels.launch import Device, Named, Work
+    from wengert.backends.protocol import Driver
+    from wengert.kernels.launch import DeviceProperties, Named, Work
 
 __all__ = [
     "Memory",
@@ -65,7 +67,7 @@ def stream(device: str = "cuda") -> int:
     return int(_driver(device).stream)
 
 
-def _driver(device: str) -> Any:
+def _driver(device: str) -> Driver:
     name = _named(device)
     from wengert.backends.cuda.driver import opened
 
@@ -74,7 +76,7 @@ def _driver(device: str) -> Any:
 
 def _named(device: str) -> str:
     name = devices.named(device, "cuda")
-    if name == "cpu":
+    if is_host(name):
         raise DeviceError("this is about GPUs: name one, like 'cuda'")
     return name
 
@@ -162,12 +164,12 @@ def upload(array: Any, device: str = "cuda") -> Tensor:
         x = wg.cuda.upload(images)
     """
     name = _named(device)
-    from wengert.backends.cuda.copies import upload_aside
+    from wengert.backends.cuda.copies import upload_beside
 
     found = np.asarray(array)
     if found.dtype not in ALL:
         raise DTypeError(f"cuda.upload: an array of dtype {found.dtype} cannot become a tensor")
-    there: Any = upload_aside(found, name)
+    there: Any = upload_beside(found, name)
     return Tensor(data(there, name))
 
 
@@ -181,11 +183,10 @@ def download(tensor: Tensor) -> Download:
         print(losses[-10].item())
     """
     from wengert.backends.cuda.copies import Download
-    from wengert.runtime.dynamic.realize import value
 
-    if tensor.device == "cpu":
+    if is_host(tensor.device):
         raise DeviceError("cuda.download: this tensor is on the host already")
-    return Download(value(tensor.node))
+    return Download(engine.array(tensor.node))
 
 
 # --- kernels of your own --------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ CUDA_KERNEL = Op(
 )
 
 
-def _launched(node: Node, named: Named, device: Device) -> Work:
+def _launched(node: Node, named: Named, device: DeviceProperties) -> Work:
     """The work of a kernel of the user's own."""
     from wengert.kernels.launch import Launch, Work
 
@@ -232,7 +233,7 @@ class Kernel:
         if not tensors:
             raise ArgumentError(f"{self.name}: at least one argument must be a Tensor on a GPU")
         for tensor in tensors:
-            if tensor.device == "cpu":
+            if is_host(tensor.device):
                 _refuse(self.name)
         shape, dtype = self._result(*args) if self._result is not None else (tensors[0].shape, tensors[0].dtype)
         node = CUDA_KERNEL(

@@ -28,7 +28,8 @@ class Engine:
     """What later rooms do for a Tensor; `wengert.runtime` and `wengert.autodiff` fill it in."""
 
     value: Callable[[Node], np.ndarray[Any, Any]]  # the array of a node, computing all that is pending
-    settle: Callable[..., None]  # called when many Tensors are pending, and by backward
+    array: Callable[[Node], Any]  # the same where it is, on its device
+    flush: Callable[..., None]  # computes what is pending: called when that is much, and by backward
     backward: Callable[..., None]
 
 
@@ -122,7 +123,7 @@ class Tensor:
             pending = recording.pending
             pending.append(slot)
             if len(pending) > recording.limit:
-                engine.settle()
+                engine.flush()
 
     # --- what it is ---------------------------------------------------------------------------------------------
 
@@ -504,7 +505,7 @@ def _await(tensor: Tensor) -> None:
     pending = recording.pending
     pending.append(ref(tensor))
     if len(pending) > recording.limit:
-        engine.settle()
+        engine.flush()
 
 
 def unwrap(value: Any) -> Any:

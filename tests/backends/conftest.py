@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EMULATED, EmulatedDriver
-from wengert.backends.cuda import blas, dnn, dnn_attention, driver
-from wengert.core import devices
+from tests.backends.emulated import EMULATED, EmulatedDriver, install
+from wengert.backends.cuda import blas, dnn, dnn_attention
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +22,7 @@ def without_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedDriver]:
     """A GPU that is the emulator, with the tiers that users have."""
-    monkeypatch.setattr(driver, "_open", {"cuda:0": EMULATED})
-    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    install(monkeypatch, EMULATED)
     before, wg.config.tier = wg.config.tier, "auto"
     yield EMULATED
     wg.config.tier = before

@@ -5,39 +5,49 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.kernels.emulator import Emulator, _with_headers
 from tests.kernels.headers import pasted
-from wengert.backends.cuda.stream import Arguments
+from wengert.backends.cuda import interpret
+from wengert.backends.cuda.device import CudaDevice
+from wengert.backends.cuda.kernel import Arguments
+from wengert.backends.protocol import Driver
+from wengert.core import devices
 from wengert.core.errors import OutOfMemoryError
-from wengert.kernels.launch import RTX_2080, Launch, Work
+from wengert.kernels.launch import RTX_2080, DeviceProperties, Launch, TensorMap, Work
 
 ARENA = 1 << 28
 _BY_TEXT = '"(conv|pool|gemm)'  # headers that are read once for each text
 
 
 class EmulatedDriver:
-    """What `wengert.backends.cuda.driver.Driver` does, on the CPU."""
+    """The protocol `wengert.backends.protocol.Driver` on the CPU."""
 
     def __init__(self, index: int = 0, memory: int = 1 << 32) -> None:
-        self.index, self.figures, self.stream = index, RTX_2080, 0
+        self.index, self.stream = index, 0
+        self.properties: DeviceProperties = RTX_2080
         self.memory = memory
         self.lock = threading.RLock()
-        self.blocks: dict[int, np.ndarray] = {}
+        self.blocks: dict[int, np.ndarray[Any, Any]] = {}
         self.arena_array = np.empty(ARENA, np.uint8)
         self.arena_size = 0
         self.functions: dict[tuple[str, str], Any] = {}
         self.flag = 0
-        self.recording: list[Any] | None = None
+        self.captured: list[Any] | None = None
         self.replays = 0
 
-    name = "emulated"
+    @property
+    def name(self) -> str:
+        """What the tests call it."""
+        return "emulated"
 
     def make_current(self) -> None:
         """There is only one."""
@@ -94,11 +104,11 @@ class EmulatedDriver:
             self.clear(self.flag, 4)
         return found
 
-    def upload(self, pointer: int, array: np.ndarray) -> None:
+    def upload(self, pointer: int, array: np.ndarray[Any, Any]) -> None:
         """Copy an array in."""
         ctypes.memmove(pointer, array.ctypes.data, array.nbytes)
 
-    def download(self, array: np.ndarray, pointer: int) -> None:
+    def download(self, array: np.ndarray[Any, Any], pointer: int) -> None:
         """Copy an array out."""
         ctypes.memmove(array.ctypes.data, pointer, array.nbytes)
 
@@ -123,15 +133,15 @@ class EmulatedDriver:
     def wait_for(self, stream: int) -> None:
         """There is only one stream."""
 
-    def mark(self) -> EmulatedMark:
+    def event(self) -> EmulatedEvent:
         """Now."""
-        return EmulatedMark()
+        return EmulatedEvent()
 
-    def gathered(self) -> Any:
+    def batched_submission(self) -> AbstractContextManager[None]:
         """All begins at once."""
         return nullcontext()
 
-    def allocate_aside(self, size: int) -> int:
+    def allocate_beside(self, size: int) -> int:
         """As any other memory."""
         return self.allocate(size)
 
@@ -143,11 +153,11 @@ class EmulatedDriver:
         """Let go of memory."""
         self.free(address)
 
-    def upload_aside(self, pointer: int, source: int, size: int) -> tuple[EmulatedMark, EmulatedMark]:
+    def upload_beside(self, pointer: int, source: int, size: int) -> tuple[EmulatedEvent, EmulatedEvent]:
         """Copy at once."""
-        start = self.mark()
+        start = self.event()
         ctypes.memmove(pointer, source, size)
-        return start, self.mark()
+        return start, self.event()
 
     def prepared(self, work: Work) -> Work:
         """A work as the emulator takes it."""
@@ -167,36 +177,36 @@ class EmulatedDriver:
                 self.functions[launch.source, launch.entry] = function, barriers
         return self.functions
 
-    def encode(self, described: Any, address: int) -> bytes:
+    def encode(self, described: TensorMap, address: int) -> bytes:
         """Nothing here has tensor maps."""
         raise AssertionError(described)
 
     def launch(self, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
         """Run a kernel, or record it."""
-        if self.recording is not None:
-            self.recording.append([function, shape, _copied(arguments)])
+        if self.captured is not None:
+            self.captured.append([function, shape, _copied(arguments)])
             return
         call, barriers = function
         sizes = (ctypes.c_uint * 6)(*shape[:6])
         reason = call(ctypes.c_void_p(arguments.pointer), sizes, ctypes.c_uint(shape[6]), int(barriers), 0)
         assert reason is None, reason
 
-    def following(self, function: Any, shape: Sequence[int], arguments: Arguments) -> EmulatedRecording:
+    def dependent_launch(self, function: Any, shape: Sequence[int], arguments: Arguments) -> EmulatedGraph:
         """There is nothing to follow: all is done already."""
-        recording = EmulatedRecording(self)
-        recording.calls.append([function, shape, _copied(arguments)])
-        return recording
+        graph = EmulatedGraph(self)
+        graph.calls.append([function, shape, _copied(arguments)])
+        return graph
 
     @contextmanager
-    def capturing(self) -> Iterator[EmulatedRecording]:
+    def capturing(self) -> Iterator[EmulatedGraph]:
         """Record what is launched inside."""
-        recording = EmulatedRecording(self)
+        graph = EmulatedGraph(self)
         with self.lock:
-            self.recording = recording.calls
+            self.captured = graph.calls
             try:
-                yield recording
+                yield graph
             finally:
-                self.recording = None
+                self.captured = None
 
     def time(self, work: Callable[[], None], repeats: int = 1) -> float:
         """Time means nothing here."""
@@ -204,20 +214,20 @@ class EmulatedDriver:
         return 1.0
 
 
-class EmulatedMark:
+class EmulatedEvent:
     """A point in time that is past."""
 
     def __init__(self) -> None:
         self.time = perf_counter()
 
-    def is_past(self) -> bool:
+    def is_done(self) -> bool:
         """It is."""
         return True
 
     def wait(self) -> None:
         """There is nothing to wait for."""
 
-    def since(self, other: EmulatedMark) -> float:
+    def since(self, other: EmulatedEvent) -> float:
         """The seconds between two."""
         return self.time - other.time
 
@@ -249,7 +259,7 @@ def _copied(arguments: Arguments) -> Arguments:
     return again
 
 
-class EmulatedRecording:
+class EmulatedGraph:
     """A graph of launches."""
 
     def __init__(self, driver: EmulatedDriver) -> None:
@@ -295,3 +305,11 @@ class EmulatedRecording:
 
 
 EMULATED = EmulatedDriver()
+_protocols: tuple[Driver, devices.Device] = EMULATED, CudaDevice("cuda:0", EMULATED)  # which mypy compares
+
+
+def install(monkeypatch: pytest.MonkeyPatch, driver: Driver, name: str = "cuda:0") -> None:
+    """Have the GPU of this name be this one, until the test ends."""
+    if driver is not EMULATED:  # kernels of ops that were kept for one driver are not for another
+        monkeypatch.setattr(interpret, "_carriers", OrderedDict())
+    monkeypatch.setitem(devices._opened, name, CudaDevice(name, driver))

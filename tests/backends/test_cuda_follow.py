@@ -14,11 +14,9 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EmulatedDriver, IdleDriver
+from tests.backends.emulated import EmulatedDriver, IdleDriver, install
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import driver
-from wengert.core import devices
-from wengert.kernels.launch import H200, Device
+from wengert.kernels.launch import H200, DeviceProperties
 from wengert.plan import dependent_launch
 
 NAMES: dict[str, Callable[[wg.Tensor], wg.Tensor]] = {
@@ -37,13 +35,12 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def source_of(
-    monkeypatch: pytest.MonkeyPatch, function: Callable[..., wg.Tensor], *shape: int, device: Device = H200
+    monkeypatch: pytest.MonkeyPatch, function: Callable[..., wg.Tensor], *shape: int, device: DeviceProperties = H200
 ) -> str:
     """The text of a function's program on a GPU that does nothing."""
     idle = IdleDriver()
-    idle.figures, idle.memory = device, 1 << 38
-    monkeypatch.setattr(driver, "_open", {"cuda:0": idle})
-    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    idle.properties, idle.memory = device, 1 << 38
+    install(monkeypatch, idle)
     compiled = wg.compile(function)
     compiled(wg.zeros(shape, device="cuda"))
     return compiled.source()
@@ -61,7 +58,11 @@ def source_of(
     ids=["a long one", "a short one", "a device that cannot", "two kernels", "a product"],
 )
 def test_only_long_kernels_that_are_all_of_a_program_follow(
-    monkeypatch: pytest.MonkeyPatch, function: Callable[..., wg.Tensor], size: int, device: Device, follows: bool
+    monkeypatch: pytest.MonkeyPatch,
+    function: Callable[..., wg.Tensor],
+    size: int,
+    device: DeviceProperties,
+    follows: bool,
 ) -> None:
     assert ("wg_follow();" in source_of(monkeypatch, function, size, device=device)) is follows
 
@@ -69,7 +70,7 @@ def test_only_long_kernels_that_are_all_of_a_program_follow(
 @pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 @pytest.mark.usefixtures("short")
 def test_they_compute_the_same_when_their_operands_move(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "figures", H200)
+    monkeypatch.setattr(gpu, "properties", H200)
     scaled = wg.compile(lambda x: x * 2.0 + 1.0)
     given = [wg.tensor(np.full(9, k, np.float32), device="cuda") for k in range(3)]
     results = [scaled(given[k % 3]) for k in range(20)]

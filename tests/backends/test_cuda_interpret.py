@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import IdleDriver
+from tests.backends.emulated import IdleDriver, install
 from tests.compiler.three_steps import tier
-from wengert.backends.cuda import driver, interpret
+from wengert.backends.cuda import interpret
 from wengert.backends.cuda.memory import transfers
-from wengert.core import devices
 
 
 @pytest.fixture(autouse=True)
 def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[IdleDriver]:
     """A GPU that does nothing, and every node alone."""
     found = IdleDriver()
-    monkeypatch.setattr(driver, "_open", {"cuda:0": found})
-    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    install(monkeypatch, found)
     monkeypatch.setattr(interpret, "_carriers", OrderedDict())
     with tier("interpret"):
         yield found

@@ -148,7 +148,7 @@ def test_nothing_else_ever_lies_in_a_small_workspace(monkeypatch: pytest.MonkeyP
         assert all(last <= start or end <= first for first, last in others)
     (piece,) = made.pieces
     begin = made.driver.arena(0)
-    assert {*piece.recording.own} == {(begin + made.plan.arena.offsets[key], sizes[key]) for key in made.plan.private}
+    assert {*piece.graph.own} == {(begin + made.plan.arena.offsets[key], sizes[key]) for key in made.plan.private}
 
 
 class HalfLibrary(FakeLibrary):

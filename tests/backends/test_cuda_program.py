@@ -220,7 +220,7 @@ def test_what_follows_a_convolution_of_one_image_is_part_of_its_kernel(
     gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batch normalisation, what is added and relu, where the blocks of a cluster share the depth."""
-    monkeypatch.setattr(gpu, "figures", H200)
+    monkeypatch.setattr(gpu, "properties", H200)
     monkeypatch.setattr(gpu, "prepared", emulated)
     wg.manual_seed(0)
     first, second, norm = wg.nn.Conv2d(64, 64, 3, padding=1), wg.nn.Conv2d(64, 64, 3, padding=1), wg.nn.BatchNorm2d(64)
@@ -533,7 +533,7 @@ def test_equal_kernels_over_nothing_stay_apart() -> None:
 
 def test_what_cannot_be_captured_is_named_and_launched(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(function: object, shape: object, arguments: object) -> None:
-        if gpu.recording is not None:
+        if gpu.captured is not None:
             raise wg.errors.CudaError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: operation not permitted")
         launch(function, shape, arguments)
 
@@ -576,7 +576,7 @@ def test_branches_do_not_wait_for_one_another() -> None:
     program = compiled._newest("a test").program
     assert sorted(map(len, program.plan.waits)) == [0, 0, 1, 1]
     [stretch] = program.pieces
-    assert [call for call, others in stretch.recording.waits.items() if not others] == [0]  # a graph has one beginning
+    assert [call for call, others in stretch.graph.waits.items() if not others] == [0]  # a graph has one beginning
 
 
 class FakeLibrary:
@@ -588,9 +588,9 @@ class FakeLibrary:
         self.shape = shape
 
     def enqueue(self, stream: int, pointers: list[int], workspace: int) -> None:
-        if EMULATED.recording is not None:
+        if EMULATED.captured is not None:
             then = list(pointers)
-            EMULATED.recording.append(lambda: self.multiply(then))
+            EMULATED.captured.append(lambda: self.multiply(then))
         else:
             self.multiply(pointers)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EmulatedDriver, EmulatedRecording
+from tests.backends.emulated import EmulatedDriver, EmulatedGraph
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda.replay import MANY_LARGE, SMALL
 
@@ -62,13 +62,13 @@ def test_a_result_that_nobody_holds_is_written_over() -> None:
 def changes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The nodes of graphs that are given other arguments from here on."""
     found: list[Any] = []
-    change = EmulatedRecording.change
+    change = EmulatedGraph.change
 
-    def noted(recording: EmulatedRecording, node: int, *launch: Any) -> None:
+    def noted(recording: EmulatedGraph, node: int, *launch: Any) -> None:
         found.append(node)
         change(recording, node, *launch)
 
-    monkeypatch.setattr(EmulatedRecording, "change", noted)
+    monkeypatch.setattr(EmulatedGraph, "change", noted)
     return found
 
 

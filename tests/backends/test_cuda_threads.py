@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +13,12 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EMULATED, EmulatedDriver
+from tests.backends.emulated import EMULATED, EmulatedDriver, install
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import driver, memory
-from wengert.backends.cuda.driver import Driver, opened
+from wengert.backends.cuda.driver import CudaDriver, opened
 from wengert.backends.cuda.memory import DeviceArray
+from wengert.core import devices
 
 emulated = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 
@@ -81,7 +83,7 @@ def test_programs_of_several_threads_do_not_mix() -> None:
 def test_the_calls_of_every_thread_go_to_the_device_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, current = EmulatedDriver(), set[int]()
     monkeypatch.setattr(gpu, "make_current", lambda: current.add(threading.get_ident()))
-    monkeypatch.setattr(driver, "_open", {"cuda:0": gpu})
+    install(monkeypatch, gpu)
 
     def work() -> None:
         opened("cuda:0")
@@ -98,14 +100,14 @@ def test_one_driver_is_made_for_a_device(monkeypatch: pytest.MonkeyPatch) -> Non
         threading.Event().wait(0.05)
         return EMULATED
 
-    monkeypatch.setattr(driver, "_open", {})
+    monkeypatch.delitem(devices._opened, "cuda:0", raising=False)
     monkeypatch.setattr(driver, "make", make)
     in_threads(*[lambda: (met.wait(), opened("cuda:0"))] * 2)
     assert made == [0]
 
 
 def test_blocks_that_end_while_memory_is_counted_do_not_wait_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_open", {"cuda:0": EmulatedDriver()})
+    install(monkeypatch, EmulatedDriver())
     held = [DeviceArray((4,), np.dtype(np.float32), "cuda:0")]
 
     def collected_meanwhile() -> None:
@@ -127,21 +129,21 @@ class Calls:
 
 
 @pytest.fixture
-def bare() -> Driver:
+def bare() -> CudaDriver:
     """A driver of no GPU."""
-    made = Driver.__new__(Driver)
+    made = CudaDriver.__new__(CudaDriver)
     made.cu, made.context, made.stream = Calls(), "context", "stream"
     made.lock, made.is_capturing = threading.RLock(), False
-    made.postponed = driver.deque()
+    made.postponed = deque()
     return made
 
 
-def test_memory_is_freed_in_a_thread_that_has_nothing_to_do_with_the_gpu(bare: Driver) -> None:
+def test_memory_is_freed_in_a_thread_that_has_nothing_to_do_with_the_gpu(bare: CudaDriver) -> None:
     in_threads(lambda: bare.free(256))
     assert bare.cu.names == ["cuCtxPushCurrent", "cuMemFreeAsync", "cuCtxPopCurrent"]
 
 
-def test_who_frees_does_not_wait_for_who_has_the_stream(bare: Driver) -> None:
+def test_who_frees_does_not_wait_for_who_has_the_stream(bare: CudaDriver) -> None:
     with bare.lock:
         in_threads(lambda: bare.free(256))
         assert bare.cu.names == []
@@ -149,7 +151,7 @@ def test_who_frees_does_not_wait_for_who_has_the_stream(bare: Driver) -> None:
     assert bare.cu.names[1:] == ["cuMemFreeAsync", "cuCtxPopCurrent", "cuMemAllocAsync"]
 
 
-def test_nothing_is_freed_during_a_capture(bare: Driver) -> None:
+def test_nothing_is_freed_during_a_capture(bare: CudaDriver) -> None:
     bare.is_capturing = True
     bare.free(256)
     assert bare.cu.names == []
@@ -159,7 +161,7 @@ def test_nothing_is_freed_during_a_capture(bare: Driver) -> None:
 
 
 @pytest.mark.parametrize("error, kind, waits", [(0, 0, False), (0, 1, True), (1, 0, False)])
-def test_an_upload_from_pinned_memory_is_waited_for(bare: Driver, error: int, kind: int, waits: bool) -> None:
+def test_an_upload_from_pinned_memory_is_waited_for(bare: CudaDriver, error: int, kind: int, waits: bool) -> None:
     """The device reads such memory by itself, later; of other memory the driver knows nothing, or says that it errs."""
     bare.cu.cuPointerGetAttributes = lambda count, attributes, address: (error, [kind])
     bare.cu.CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_MEMORY_TYPE=2)

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import EmulatedDriver, IdleDriver
+from tests.backends.emulated import EmulatedDriver, IdleDriver, install
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import driver
-from wengert.core import devices
 from wengert.kernels.launch import RTX_2080, Work
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
@@ -24,7 +22,7 @@ class WithTensorCores(EmulatedDriver):
 
     def __init__(self) -> None:
         super().__init__()
-        self.figures = replace(RTX_2080, arch="80", shared_per_sm=1 << 17, shared_per_block=1 << 17)
+        self.properties = replace(RTX_2080, arch="80", shared_per_sm=1 << 17, shared_per_block=1 << 17)
 
     def prepared(self, work: Work) -> Work:
         """Tensor cores are replaced."""
@@ -58,8 +56,7 @@ def trained(length: int, device: str) -> tuple[list[np.ndarray], str]:
 
 def use(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have this GPU, and the tiers that users have."""
-    monkeypatch.setattr(driver, "_open", {"cuda:0": gpu})
-    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    install(monkeypatch, gpu)
     monkeypatch.setattr(wg.config, "tier", "auto")
 
 
@@ -69,7 +66,7 @@ def test_the_gradient_of_a_bias_before_an_attention_reads_nothing_again(
     monkeypatch: pytest.MonkeyPatch, length: int, passes: int
 ) -> None:
     gpu = IdleDriver()
-    gpu.figures = replace(RTX_2080, arch="80", shared_per_sm=1 << 17, shared_per_block=1 << 17)
+    gpu.properties = replace(RTX_2080, arch="80", shared_per_sm=1 << 17, shared_per_block=1 << 17)
     use(gpu, monkeypatch)
     _, told = trained(length, "cuda")
     assert "attention_by_query" in told and told.count("columns of") == passes

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.emulated import IdleDriver
+from tests.backends.emulated import IdleDriver, install
 from tests.compiler import test_layers_compiled, test_models_compiled, test_optimizers_compiled
 from tests.compiler.three_steps import Training
 from tests.ops.suite import Call, collect, function_of, identifier
-from wengert.backends.cuda import driver, interpret
+from wengert.backends.cuda import interpret
+from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray
-from wengert.core import devices, tree
+from wengert.core import tree
 from wengert.core.dtypes import FLOATING
 from wengert.core.errors import DeviceError
 from wengert.core.graph import Node
@@ -27,8 +28,7 @@ MAKES_VALUES = ("nonzero", "unique", "masked_select", "repeat")  # look at value
 @pytest.fixture(autouse=True)
 def _gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A GPU that does nothing."""
-    monkeypatch.setattr(driver, "_open", {GPU: IdleDriver()})
-    monkeypatch.setattr(devices, "_opened", {GPU})
+    install(monkeypatch, IdleDriver())
     monkeypatch.setattr(interpret, "_computed", lambda node, *_: zeros(node))
     yield
     wg.synchronize()
@@ -133,6 +133,6 @@ def test_text_is_generated_on_the_device() -> None:
 
 def test_synchronize_waits_for_the_gpus_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[str] = []
-    monkeypatch.setattr(driver._open[GPU], "synchronize", lambda: waited.append(GPU), raising=False)
+    monkeypatch.setattr(opened(GPU), "synchronize", lambda: waited.append(GPU), raising=False)
     wg.synchronize()
     assert waited == [GPU]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import wengert as wg
-from wengert.backends.cuda import compile, driver
+from wengert.backends.cuda import bindings, compile
 from wengert.core import devices
 from wengert.core.errors import DeviceError
 
@@ -20,9 +20,8 @@ NO_DEVICE, TOO_OLD, NO_DRIVER = 100, 803, "Failed to dlopen libcuda.so.1"
 @pytest.fixture(autouse=True)
 def _afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing was asked for before, and nothing is remembered after."""
-    monkeypatch.setattr(driver, "_open", {})
-    monkeypatch.setattr(devices, "_opened", set())
-    remembering = (driver.bindings, compile.bindings, compile._fingerprint)
+    monkeypatch.setattr(devices, "_opened", {devices.HOST: devices.of(devices.HOST)})
+    remembering = (bindings.bindings, compile.bindings, compile._fingerprint)
     for cached in remembering:
         cached.cache_clear()
     yield

@@ -40,8 +40,8 @@ class Plan:
 
     def enqueue(self, stream: int, pointers: list[int], workspace: int) -> None:
         then = list(pointers)
-        if EMULATED.recording is not None:
-            EMULATED.recording.append(lambda: self.convolve(then))
+        if EMULATED.captured is not None:
+            EMULATED.captured.append(lambda: self.convolve(then))
         else:
             self.convolve(then)
 

@@ -7,21 +7,18 @@ from time import perf_counter
 
 import pytest
 
-from tests.backends.emulated import IdleDriver
+from tests.backends.emulated import IdleDriver, install
 from tests.gpu.joined import joined
 from tests.gpu.sanitize import outcome, summary, watched
 from tests.gpu.works import every_work
-from wengert.backends.cuda import driver
 from wengert.backends.cuda.compile import cubin
-from wengert.core import devices
 from wengert.kernels.launch import H200, Launch
 
 
 def test_every_kind_of_kernel_is_there_with_its_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = IdleDriver()
-    idle.figures = H200
-    monkeypatch.setattr(driver, "_open", {"cuda:0": idle})
-    monkeypatch.setattr(devices, "_opened", {"cuda:0"})
+    idle.properties = H200
+    install(monkeypatch, idle)
     headers: set[str] = set()
     reasons: list[str] = []
     for item in every_work(graphs=10, every=60):

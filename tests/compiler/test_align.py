@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from tests.backends.emulated import IdleDriver, install
 from wengert.compiler import align as module
 from wengert.compiler.align import align
 from wengert.compiler.dce import dce
 from wengert.compiler.passes import optimize
 from wengert.compiler.verify import verify
-from wengert.core import devices
 from wengert.core.graph import Graph, Node
 from wengert.ops.core import placeholder
 
@@ -24,7 +24,7 @@ Function = Callable[..., wg.Tensor]
 @pytest.fixture(autouse=True)
 def everything_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small products are padded too; nothing runs on the GPU that values are said to be on."""
-    monkeypatch.setattr(devices, "_opened", {GPU})
+    install(monkeypatch, IdleDriver(), GPU)
     monkeypatch.setattr(module, "WORTH", 0)
     monkeypatch.setattr(module, "SHORTEST", 1)
 

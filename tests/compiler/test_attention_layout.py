@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from tests.backends.emulated import IdleDriver, install
 from wengert.compiler.attention_layout import attention_layout
 from wengert.compiler.dce import dce
 from wengert.compiler.passes import optimize
 from wengert.compiler.verify import verify
-from wengert.core import devices
 from wengert.core.graph import Graph
 from wengert.ops.core import placeholder
 
@@ -22,7 +22,7 @@ GPU = "cuda:0"
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are said to be on a GPU; nothing runs there."""
-    monkeypatch.setattr(devices, "_opened", {GPU})
+    install(monkeypatch, IdleDriver(), GPU)
 
 
 def by_head(x: wg.Tensor) -> wg.Tensor:

@@ -10,7 +10,7 @@ import pytest
 import wengert as wg
 from tests.compiler.fuzz import joined
 from tests.compiler.wide_graphs import wide_graph
-from wengert.backends.checked import Checked, difference, references_of
+from wengert.backends.checked import CheckedCpuProgram, difference, references_of
 from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler import simplify
 from wengert.compiler.passes import optimize
@@ -37,7 +37,7 @@ def checking() -> Iterator[None]:
 def test_right_kernels_are_not_accused(block: int) -> None:
     whole = joined([wide_graph(seed) for seed in range(5000 + 10 * block, 5010 + 10 * block)])
     graph, reports = optimize(whole.graph)
-    results = Checked(graph, reports)(whole.arrays)
+    results = CheckedCpuProgram(graph, reports)(whole.arrays)
     assert len(results) == len(whole.expected)
 
 

@@ -35,7 +35,7 @@ from wengert.compiler import (
 )
 from wengert.compiler.liveness import Life
 from wengert.compiler.passes import optimize
-from wengert.compiler.target import HOST
+from wengert.compiler.target import HOST_TARGET
 from wengert.core.dtypes import HALF
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
@@ -88,7 +88,7 @@ def caught_by(fault: Fault) -> str | None:
         return "verify" if "after" in str(error) else str(error)
     try:
         program = CheckedProgram(
-            graph, planned(optimized, HOST, CCodegen, fault.pairs, {"parallel_regions"}, check=False)
+            graph, planned(optimized, HOST_TARGET, CCodegen, fault.pairs, {"parallel_regions"}, check=False)
         )
     except (toolchain.CompilerError, AssertionError, KeyError):
         return "build"

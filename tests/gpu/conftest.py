@@ -11,7 +11,7 @@ import pytest
 import wengert as wg
 from tests.gpu.joined import joined
 from wengert.backends.cuda import compile
-from wengert.backends.cuda.driver import Driver
+from wengert.backends.cuda.driver import CudaDriver
 from wengert.kernels.launch import Launch
 
 
@@ -37,14 +37,14 @@ def _compile_here() -> None:
     """
     if "PYTEST_XDIST_WORKER" in os.environ:
         compile.THREADS = 1
-        Driver.kernels = _kernels_joined  # type: ignore[method-assign]
+        CudaDriver.kernels = _kernels_joined  # type: ignore[method-assign]
 
 
 MANY = 8  # kernels that are better compiled together than found in the cache, where another test left them
-_kernels = Driver.kernels
+_kernels = CudaDriver.kernels
 
 
-def _kernels_joined(driver: Driver, launches: Iterable[Launch]) -> dict[tuple[str, str], Any]:
+def _kernels_joined(driver: CudaDriver, launches: Iterable[Launch]) -> dict[tuple[str, str], Any]:
     """As the driver's."""
     wanted = list(launches)
     new = [launch for launch in wanted if (launch.source, launch.entry) not in driver.functions]

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.cuda.bindings import check
-from wengert.backends.cuda.driver import Driver, opened
-from wengert.backends.cuda.stream import Arguments
-from wengert.kernels.launch import Device, Launch, TensorMap, Work
+from wengert.backends.cuda.driver import CudaDriver, opened
+from wengert.backends.cuda.kernel import Arguments
+from wengert.kernels.launch import DeviceProperties, Launch, TensorMap, Work
 
 Array = np.ndarray[Any, Any]
 
@@ -25,16 +25,16 @@ class Item(NamedTuple):
     empty: dict[str, int]
 
 
-def gpu() -> Driver:
+def gpu() -> CudaDriver:
     """The first GPU, this thread's calls going to it."""
-    found: Driver = opened("cuda:0")
-    found.make_current()
+    found = opened("cuda:0")
+    assert isinstance(found, CudaDriver)
     return found
 
 
-def this_device() -> Device:
-    """The figures of the first GPU."""
-    return gpu().figures
+def this_device() -> DeviceProperties:
+    """The properties of the first GPU."""
+    return gpu().properties
 
 
 def prepare(works: Iterable[Work]) -> None:

@@ -121,7 +121,7 @@ def collected(graphs: int, every: int, diary: Diary) -> list[list[Item]]:
     diary.tell(f"{len(texts)} kernel texts in {len(items)} works")
     chunks = [chunk(items[i : i + CHUNK]) for i in range(0, len(items), CHUNK)]
     modules = {launch.source for chunk in chunks for item in chunk for launch in item.work.launches}
-    compiled(modules, gpu().figures.arch)
+    compiled(modules, gpu().properties.arch)
     diary.tell(f"compiled as {len(modules)} modules")
     return chunks
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends.cuda.stream import Following
+from wengert.backends.cuda.kernel import DependentLaunch
 from wengert.plan import dependent_launch
 
 ROWS, COLUMNS = 2048, 8192  # 64 MB: more than a cache holds
@@ -39,7 +39,7 @@ def chain(function: Callable[[wg.Tensor], wg.Tensor], rows: int = ROWS) -> tuple
     for _ in range(STEPS):
         x = compiled(x)
     recordings = [r for graphs in compiled._newest("a test").repetition.repeat.graphs.values() for r in graphs]
-    return x.numpy(), all(isinstance(r, Following) for r in recordings)
+    return x.numpy(), all(isinstance(r, DependentLaunch) for r in recordings)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)

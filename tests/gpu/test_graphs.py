@@ -10,14 +10,14 @@ import numpy as np
 import wengert as wg
 from wengert.backends.cuda.bindings import check
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memset_kernels import FILL, FILL_ALL
+from wengert.backends.cuda.memset_kernels import MEMSET_KERNEL, MEMSETS_KERNEL
 from wengert.core.dtypes import bfloat16
 
 
 def kinds_of(recording: Any) -> Counter[str]:
     """How many nodes of a graph are memsets, and how many the kernels in place of memsets."""
-    cu, functions = recording.cu, recording.driver.kernels([FILL, FILL_ALL])
-    kernels = {int(functions[launch.source, launch.entry]): launch.entry for launch in (FILL, FILL_ALL)}
+    cu, functions = recording.cu, recording.driver.kernels([MEMSET_KERNEL, MEMSETS_KERNEL])
+    kernels = {int(functions[launch.source, launch.entry]): launch.entry for launch in (MEMSET_KERNEL, MEMSETS_KERNEL)}
     found: Counter[str] = Counter()
     for node in check(cu.cuGraphGetNodes(recording.graph, check(cu.cuGraphGetNodes(recording.graph))[1]))[0]:
         kind = check(cu.cuGraphNodeGetType(node))
@@ -84,5 +84,5 @@ def test_half_precision_products_give_the_same_bits_at_every_replay() -> None:
         for y, want in zip(products(x), expected):
             assert (y.numpy().view(np.uint16) == want).all()
     (piece,) = products._newest("a test").program.pieces
-    found = kinds_of(piece.recording)
+    found = kinds_of(piece.graph)
     assert not found["memset"] and found["wg_fill_all"] <= 1 and found["wg_fill"] <= 1

@@ -1,6 +1,6 @@
 """Works in small, one of every kernel text: of the op suite, of random graphs, and of the kernels written by hand.
 
-Needs no GPU but its figures. `every_work()` leaves out works all of whose kernels came before.
+Needs no GPU but its properties. `every_work()` leaves out works all of whose kernels came before.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ from wengert.core.graph import Graph, now
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.convolution import cuda as convolution_cuda
-from wengert.kernels.launch import ERROR_FLAG, Device, Work
+from wengert.kernels.launch import ERROR_FLAG, DeviceProperties, Work
 from wengert.kernels.matmul import gemm
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.op import picks
 from wengert.plan import column_partials, dependent_launch
+from wengert.plan.host_outputs import device_of
 from wengert.plan.pipeline import planned
 
 UNIT = 60  # cases of the op suite to a program
@@ -53,7 +54,7 @@ class Planned(Program):
 
     def __init__(self, graph: Graph) -> None:
         with patch.object(CudaLibraries, "candidates", lambda *_, **__: ()):
-            super().__init__(planned(graph, target_of(graph), codegen_with()))
+            super().__init__(planned(graph, target_of(device_of(graph)), codegen_with()))
 
     def _connect(self) -> None:
         pass
@@ -61,7 +62,7 @@ class Planned(Program):
 
 def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
     """A work of every kernel text by hand, of so many random graphs, and of one in `every` of the op suite."""
-    device = opened("cuda:0").figures
+    device = opened("cuda:0").properties
     found = itertools.chain(
         of_gemm(device),
         of_convolutions(device),
@@ -175,7 +176,7 @@ def numbers(shape: tuple[int, ...], dtype: Any) -> Array:
 # --- by hand --------------------------------------------------------------------------------------------------------
 
 
-def of_gemm(device: Device) -> Iterator[Item]:
+def of_gemm(device: DeviceProperties) -> Iterator[Item]:
     """Matrix products: every tile of one layout, and every rung of the others."""
     for dtype, tf32 in ((float32, False), (float32, True), (bfloat16, False), (float16, False), (float64, False)):
         for turned in itertools.product((False, True), repeat=2):
@@ -192,7 +193,7 @@ def of_gemm(device: Device) -> Iterator[Item]:
         yield Item(f"{odd}", work, {"a": numbers((33, 5), int32), "b": numbers((17, 5), int32)}, {"c": 33 * 17 * 4})
 
 
-def of_convolutions(device: Device) -> Iterator[Item]:
+def of_convolutions(device: DeviceProperties) -> Iterator[Item]:
     """Convolutions and their transposes, by every kernel that can do them."""
     for form, (dtype, tf32) in itertools.product(FORMS, ((float32, False), (float32, True), (bfloat16, False))):
         for node in nodes(form, dtype):
@@ -219,7 +220,7 @@ def of_convolutions(device: Device) -> Iterator[Item]:
         yield Item(f"{node.op.name} {ONE_IMAGE} by {tile}", work, given, {"c": node.size * 4})
 
 
-def of_attention(device: Device) -> Iterator[Item]:
+def of_attention(device: DeviceProperties) -> Iterator[Item]:
     """Attention, forward and backward."""
     wide: list[Any] = [(((2, 70, 128),) * 3, None, {"causal": True, "scale": 0.1})]
     for case, dtype in itertools.product(ATTENTIONS + wide, (float32, bfloat16, float16)):
@@ -234,7 +235,7 @@ def of_attention(device: Device) -> Iterator[Item]:
             yield Item(f"attention {case} {dtype}", work, given, empty)
 
 
-def of_prebuilt(device: Device) -> Iterator[Item]:
+def of_prebuilt(device: DeviceProperties) -> Iterator[Item]:
     """Kernels that take sizes as arguments."""
     for node in (node for family in FAMILIES for node in family()):
         work = prebuilt.work(node, device)

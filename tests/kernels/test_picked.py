@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from tests.backends.emulated import IdleDriver, install
 from tests.kernels.cuda_graphs import Array, CudaGraph
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda.compile import cubin
 from wengert.compiler import align
 from wengert.compiler.passes import optimize
-from wengert.core import devices
 from wengert.core.graph import Graph, now
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.shapes import Rows
 from wengert.kernels.ir.loops import Kernel
-from wengert.kernels.launch import H200, RTX_2080, Device, Work
+from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
 from wengert.ops.core import placeholder
 from wengert.plan import lower
 
@@ -35,13 +35,13 @@ BRANCH = re.compile(r"if \(\(uint(?:32|64)_t\)[^{]*\{")
 @pytest.fixture(autouse=True)
 def as_if_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are treated as those of 50257 elements are; nothing runs on the GPU that values are said to be on."""
-    monkeypatch.setattr(devices, "_opened", {GPU})
+    install(monkeypatch, IdleDriver(), GPU)
     monkeypatch.setattr(lower, "ROW_FITS", 0)
     monkeypatch.setattr(align, "WORTH", 0)
     monkeypatch.setattr(align, "SHORTEST", 1)
 
 
-def in_shared(kernel: Kernel, vector: int = 8, device: Device = H200) -> Work:
+def in_shared(kernel: Kernel, vector: int = 8, device: DeviceProperties = H200) -> Work:
     """The launches of a kernel, in shared memory if it has rows."""
     rows = kernel.inner and kernel.inner[-1].extent == ALIGNED
     return write(kernel, device, Rows(vector, 32, 1, 0, in_shared=True) if rows else None)
@@ -127,7 +127,7 @@ def test_targets_out_of_range_are_found(target: int) -> None:
 
 
 @pytest.mark.parametrize("device", [RTX_2080, H200], ids=lambda device: f"sm_{device.arch}")
-def test_kernels_that_pick_compile(device: Device) -> None:
+def test_kernels_that_pick_compile(device: DeviceProperties) -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
     program = CudaGraph(loss_graph(ALIGNED, 16), lambda kernel: in_shared(kernel, device=device))
     (text,) = [x.source for work, _ in program.works.values() for x in work.launches if BRANCH.search(x.source)]

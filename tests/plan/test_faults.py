@@ -18,7 +18,7 @@ from tests.backends.emulated import EMULATED
 from tests.plan.stages import with_stage
 from wengert.backends.cuda.program import codegen_with, target_of
 from wengert.compiler.liveness import Life
-from wengert.compiler.target import HOST
+from wengert.compiler.target import HOST_TARGET
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, now
 from wengert.kernels.launch import H200
@@ -262,7 +262,7 @@ CANNOT_BE_TOLD = {
 @pytest.fixture(autouse=True)
 def device(monkeypatch: pytest.MonkeyPatch, gpu: Any) -> Iterator[None]:
     """A GPU that no kernel is compiled for, on which even small programs share memory and join steps."""
-    monkeypatch.setattr(EMULATED, "figures", H200)
+    monkeypatch.setattr(EMULATED, "properties", H200)
     monkeypatch.setattr(memory, "APART", -1)
     monkeypatch.setattr(column_partials, "LARGE", 1)
     monkeypatch.setattr(dependent_launch, "LONG", 1)
@@ -277,8 +277,8 @@ def plan_of(fault: Fault) -> Plan:
     outputs = [out.node for out in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
     graph = Graph(inputs, outputs, since)
     if fault.device == "cpu":
-        return planned(graph, HOST, CCodegen, fault.pairs)
-    return planned(graph, target_of(graph), codegen_with(), fault.pairs)
+        return planned(graph, HOST_TARGET, CCodegen, fault.pairs)
+    return planned(graph, target_of(fault.device), codegen_with(), fault.pairs)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.stage}: {fault.name}")

@@ -21,7 +21,9 @@ import wengert as wg
 from tests.backends.emulated import IdleDriver
 from wengert.backends.cpu import program as cpu
 from wengert.backends.cpu import toolchain
-from wengert.backends.cuda import blas, dnn, dnn_attention, driver
+from wengert.backends.cpu.device import HostDevice
+from wengert.backends.cuda import blas, dnn, dnn_attention
+from wengert.backends.cuda.device import CudaDevice
 from wengert.core import devices
 from wengert.core.graph import Graph
 from wengert.kernels.launch import ERROR_FLAG, H200, Launch
@@ -50,7 +52,7 @@ class VirtualDriver(IdleDriver):
 
     def __init__(self) -> None:
         super().__init__(memory=1 << 37)
-        self.figures, self.next = H200, 1 << 40
+        self.properties, self.next = H200, 1 << 40
 
     def allocate(self, size: int) -> int:
         """Addresses that nobody has yet."""
@@ -114,10 +116,9 @@ def without_toolchains(libraries: bool = False) -> Iterator[None]:
         enter(cpu, "load", lambda units: _NoLibrary())
         enter(cpu, "close_with", lambda owner, library: None)
         enter(cpu.Program, "_connect", lambda self: None)
-        enter(building, "has_compiler", lambda: True)
+        enter(toolchain, "has_compiler", lambda: True)
         enter(random, "drawer", _draw_zeros)
-        enter(driver, "_open", {DEVICE: VirtualDriver()})
-        enter(devices, "_opened", {DEVICE})
+        enter(devices, "_opened", {devices.HOST: HostDevice(), DEVICE: CudaDevice(DEVICE, VirtualDriver())})
         for module, name in ((blas, "cuBLASLt"), (dnn, "cuDNN"), (dnn_attention, "cuDNN attention")):
             enter(module, "library", lambda: None)
             found = [LibraryCall(name, 1 << 20)] if libraries else []

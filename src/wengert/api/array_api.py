@@ -170,7 +170,7 @@ class NamespaceInfo:
 
     def devices(self) -> list[str]:
         """The devices there are."""
-        return ["cpu", *devices.gpus()]
+        return [devices.HOST, *devices.gpus()]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes that creation functions use."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.devices import is_host
 from wengert.core.dtypes import as_dtype, default_complex, default_float
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
@@ -32,7 +33,7 @@ def tensor(
     dtype('float32')
     """
     node = _untracked(value, None if dtype is None else as_dtype(dtype), copy)
-    keeps = device is None and (isinstance(value, Tensor) or node.device != "cpu")
+    keeps = device is None and (isinstance(value, Tensor) or not is_host(node.device))
     made = Tensor(node if keeps else to_device(node, check_device(device, "tensor")))
     return made.requires_grad_() if requires_grad else made
 

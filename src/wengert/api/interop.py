@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from wengert.api import creation, functions
-from wengert.core.devices import named
-from wengert.core.dtypes import bfloat16
+from wengert.core import devices
+from wengert.core.devices import CUDA, HOST, is_host
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, now
 from wengert.ops.core import data
-from wengert.runtime.dynamic.realize import value
 from wengert.tensor import Tensor, engine
 
 # NumPy's names for what the Array API standard calls otherwise.
@@ -51,6 +50,8 @@ OTHER_MEANINGS = {
     "pad": "wg.pad takes the padding in PyTorch's order, from the last axis on",
     "split": "wg.split takes the parts' sizes; np.split(t, n) is wg.chunk(t, n)",
 }
+
+_PAGE_LOCKED = 3  # DLPack's number for memory of the host that a GPU reads: NumPy reads it, too
 
 # Questions about values, whose answers are no tensors: NumPy answers them.
 QUESTIONS = {"allclose", "array_equal", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
@@ -123,44 +124,26 @@ def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 def dlpack(self: Tensor, **options: Any) -> Any:
     """The value for another library, without a copy unless that asks for one. Neither side may write to it then."""
     now()
-    if self.device != "cpu":
-        return _dlpack_on_gpu(self, **options)
-    if self.dtype is bfloat16:
-        raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")
-    array = engine.value(self.node)
-    if min(array.strides, default=0) < 0:  # a flipped view: PyTorch would end the process
-        array = array.copy()
-    return array.__dlpack__(**options)
-
-
-def _dlpack_on_gpu(
-    tensor: Tensor, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-) -> Any:
-    from wengert.backends.cuda.dlpack import to_dlpack
-
-    if dl_device not in (None, dlpack_device(tensor)):
-        if copy is False or dl_device != (1, 0):
-            raise BufferError(f"a tensor on {tensor.device} cannot be handed to device {dl_device} without a copy")
-        return dlpack(tensor.to("cpu"))
-    array = value(tensor.node)
-    return to_dlpack(array.copy() if copy else array, stream)
+    wanted = options.get("dl_device")
+    if not is_host(self.device) and wanted not in (None, dlpack_device(self)):
+        if options.get("copy") is False or wanted != devices.of(HOST).dlpack_device:
+            raise BufferError(f"a tensor on {self.device} cannot be handed to device {wanted} without a copy")
+        return dlpack(self.to(HOST))
+    return devices.of(self.device).to_dlpack(engine.array(self.node), **options)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
     """The device, in DLPack's numbers."""
-    kind, _, index = self.device.partition(":")
-    return (1, 0) if kind == "cpu" else (2, int(index))
+    return devices.of(self.device).dlpack_device
 
 
 @property  # type: ignore[misc]
 def cuda_array_interface(self: Tensor) -> dict[str, Any]:
     """Where the value is on a GPU, for other libraries. Neither side may write to it from then on."""
-    if self.device == "cpu":
+    if is_host(self.device):
         raise AttributeError("__cuda_array_interface__: this tensor is on the CPU")
-    from wengert.backends.cuda.dlpack import interface
-
     now()
-    return interface(value(self.node), self)
+    return devices.of(self.device).array_interface(engine.array(self.node), self)
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
@@ -175,13 +158,14 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
 
 
 def _taken(x: Any, copy: bool) -> Node:
-    kind = x.__dlpack_device__()[0] if hasattr(x, "__dlpack_device__") else 1
-    if kind == 2:
-        return borrowed(x, copy)
-    if kind not in (1, 3):
+    number = x.__dlpack_device__()[0] if hasattr(x, "__dlpack_device__") else None
+    kind = HOST if number in (None, _PAGE_LOCKED) else devices.exchanged(number)
+    if kind is None:
         raise DTypeError(f"from_dlpack: the array is on device {x.__dlpack_device__()}, which is not known here")
+    if not is_host(kind):
+        return borrowed(x, copy)
     try:
-        value = np.from_dlpack(x)
+        value = devices.of(HOST).borrow(x)
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
         raise DTypeError(f"from_dlpack: {error}") from None
     return data(np.array(value) if copy else value)
@@ -189,14 +173,12 @@ def _taken(x: Any, copy: bool) -> Node:
 
 def borrowed(x: Any, copy: bool) -> Node:
     """The node of an array of another library's on a GPU: in the same memory, or in a copy of it there."""
-    from wengert.backends.cuda import dlpack
-
-    named("cuda", "from_dlpack")  # which says what is missing
+    device = devices.of(devices.named(CUDA, "from_dlpack"))  # which says what is missing
     try:
-        array = dlpack.from_dlpack(x) if hasattr(x, "__dlpack__") else dlpack.from_interface(x)
+        array = device.borrow(x)
     except (BufferError, RuntimeError, TypeError) as error:
         raise DTypeError(f"cannot make a tensor of this {type(x).__name__} on a GPU: {error}") from None
-    return data(array.copy() if copy else array, array.device)  # type: ignore[arg-type]
+    return data(array.copy() if copy else array, array.device)
 
 
 def array_namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:

@@ -31,7 +31,7 @@ def backward(tensor: Tensor, gradient: Any, *, retain_graph: bool, create_graph:
                 accumulate_grad(slot, cotangent)
     recording.cut = len(recording.pending)
     if recording.trace is None:  # abstract values cannot be computed, and what records them lets go of them
-        engine.settle(frozenset() if retain_graph else frozenset(order))
+        engine.flush(frozenset() if retain_graph else frozenset(order))
         if not retain_graph:
             release(order)
     elif recording.trace.static is not None and not retain_graph:

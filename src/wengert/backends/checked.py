@@ -29,7 +29,7 @@ from wengert.plan.steps import Step
 Array = np.ndarray[Any, Any]
 
 
-class Checked(Program):
+class CheckedCpuProgram(Program):
     """A compiled graph whose kernels are compared with their references in every call."""
 
     apart = True
@@ -41,7 +41,7 @@ class Checked(Program):
     def _checking(self, step: Step, call: Callable[..., None], number: int) -> Callable[..., None]:
         def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Node, Any]) -> None:
             if number == 0:
-                self.memory = Memory(lambda node: self._view(node, table))
+                self.memory = StoredSums(lambda node: self._view(node, table))
             self.memory.require_unchanged(self._in_memory(step.reads), f"step {number}, {kernel_name(step)}, reads")
             expected = [] if step.host_op is not None else references(step, self.memory.view)
             call(pointers, arena, table, results)
@@ -61,7 +61,7 @@ class Checked(Program):
         return [node for node in map(storage, nodes) if node in self.slots or node in self.plan.arena.offsets]
 
 
-class Memory:
+class StoredSums:
     """What each value in a program's memory was when it was stored or first read, as a sum of its bytes."""
 
     def __init__(self, view: Callable[[Node], Array]) -> None:
@@ -203,7 +203,7 @@ def _rounding(node: Node, dtype: np.dtype[Any], wide: Array, sources: Sequence[A
     if not isinstance(node.op, Elementwise):
         terms = [_largest(source) * (source.size / max(wide.size, 1)) ** 0.5 for source in sources if np.ndim(source)]
         size = size + max(terms, default=0)
-    return np.nan_to_num(2 * _epsilon(dtype) * size, nan=0, posinf=0) * noise
+    return np.asarray(np.nan_to_num(2 * _epsilon(dtype) * size, nan=0, posinf=0) * noise)
 
 
 def _largest(array: Any) -> float:
@@ -245,7 +245,7 @@ def difference(found: Array, reference: Reference, precision: float | None = Non
 
 
 def _agree(a: Array, b: Array, allowed: Array) -> Array:
-    return (np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.asarray((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))
 
 
 def _unit(dtype: np.dtype[Any]) -> float:

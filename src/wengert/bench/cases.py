@@ -13,12 +13,13 @@ import numpy as np
 
 import wengert as wg
 from wengert import models, optim
+from wengert.core.devices import HOST, is_host
 from wengert.learn.value.engine import Value
 from wengert.learn.value.nn import MLP as ValueMLP
 from wengert.runtime.static.compile import Compiled
 
 Array = np.ndarray[Any, Any]
-BOTH = ("cpu", "gpu")
+BOTH = (HOST, "gpu")
 
 
 class Op(NamedTuple):
@@ -226,7 +227,7 @@ def _classifier(
             return wg.cross_entropy(model(x), y)
 
         given = numbers(batch, *shape), places(10, batch)
-        return _trained(model, optimizer, *given, device, loss_of, half and device != "cpu")
+        return _trained(model, optimizer, *given, device, loss_of, half and not is_host(device))
 
     return make
 
@@ -237,7 +238,7 @@ def _gpt(batch: int, device: str) -> tuple[Callable[[], Any], Callable[[], Any]]
     tokens = places(256, batch, 257)
     optimizer = optim.AdamW(model.parameters(), lr=1e-4)
     given = np.ascontiguousarray(tokens[:, :-1]), np.ascontiguousarray(tokens[:, 1:])
-    return _trained(model, optimizer, *given, device, lambda x, y: model(x, y)[1], device != "cpu")
+    return _trained(model, optimizer, *given, device, lambda x, y: model(x, y)[1], not is_host(device))
 
 
 MODELS = (

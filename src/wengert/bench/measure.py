@@ -15,6 +15,8 @@ import numpy as np
 
 import wengert as wg
 from wengert.bench.cases import numbers
+from wengert.core import devices
+from wengert.core.devices import HOST, is_host
 from wengert.runtime.static.compile import Compiled
 
 SPANS = 5
@@ -71,7 +73,7 @@ def _waiting(device: str) -> Callable[[], None]:
 
 def placed(array: np.ndarray[Any, Any], device: str) -> wg.Tensor:
     """An array as a Tensor on a device."""
-    return wg.tensor(array, device="cuda" if device == "gpu" else "cpu")
+    return wg.tensor(array, device=devices.CUDA if device == "gpu" else HOST)
 
 
 # --- copies ---------------------------------------------------------------------------------------------------------
@@ -132,14 +134,14 @@ def launch() -> dict[str, float]:
 
 def ceilings(device: str) -> dict[str, float]:
     """Bytes a second from and to memory, and floating-point operations a second, as measured."""
-    found = {"bandwidth": _bandwidth(device), "float32": _rate(device, 2048 if device == "cpu" else 4096, "float32")}
+    found = {"bandwidth": _bandwidth(device), "float32": _rate(device, 2048 if is_host(device) else 4096, "float32")}
     if device == "gpu":
         found["bfloat16"] = _rate(device, 8192, "bfloat16")
     return found
 
 
 def _bandwidth(device: str) -> float:
-    x = placed(np.ones(1 << (25 if device == "cpu" else 28), np.float32), device)
+    x = placed(np.ones(1 << (25 if is_host(device) else 28), np.float32), device)
     copy = Compiled(lambda x: x + 1.0)
     return 8 * x.size / timed(lambda: copy(x), device, 0.5).seconds
 
@@ -148,7 +150,7 @@ def _rate(device: str, n: int, dtype: str) -> float:
     x, y = (placed(numbers(n, n, seed=i), device).to(getattr(wg, dtype)) for i in range(2))
     multiply = Compiled(wg.matmul)
     best = timed(lambda: multiply(x, y), device, 0.5).seconds
-    if device == "cpu":
+    if is_host(device):
         a, b = x.numpy(), y.numpy()
         best = min(best, timed(lambda: a @ b, device, 0.5).seconds)
     return 2 * n**3 / best

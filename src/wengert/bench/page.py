@@ -14,6 +14,7 @@ from wengert.bench.plot import Axes, Curve, bars, seconds, short
 HERE = Path(__file__).parent
 Report = dict[str, Any]
 Point = dict[str, Any]
+_MACHINE = ("cpu", "cores", "gpu")  # what is said of the machine besides versions
 DEVICES = {"cpu": "CPU", "gpu": "GPU", "python": "plain Python"}
 
 
@@ -61,7 +62,7 @@ def _without_every(report: Report) -> Report:
 def _introduction(report: Report) -> str:
     machine = report["machine"]
     gpu = machine["gpu"] or "no GPU here, so only the CPU was measured"
-    versions = ", ".join(f"{k} {v}" for k, v in machine.items() if k not in ("cpu", "cores", "gpu"))
+    versions = ", ".join(f"{k} {v}" for k, v in machine.items() if k not in _MACHINE)
     points, left = len(report["points"]), len(report["left out"])
     out = f"; {left} were left out (the last table says why)" if left else ""
     return (

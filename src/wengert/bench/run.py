@@ -22,6 +22,8 @@ from wengert.bench.build import build, calls
 from wengert.bench.cases import MODELS, OPS, Model, Op
 from wengert.bench.every import EVERY
 from wengert.bench.measure import Time, ceilings, copied, copies, launch, timed
+from wengert.core import devices
+from wengert.core.devices import HOST, is_host
 from wengert.runtime.debug.explain import flops, size_of
 from wengert.runtime.static.compile import Compiled
 
@@ -113,7 +115,7 @@ def _begun(has_gpu: bool) -> dict[str, Any]:
     return {
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
-        "ceilings": {device: ceilings(device) for device in (["cpu", "gpu"] if has_gpu else ["cpu"])},
+        "ceilings": {device: ceilings(device) for device in ([HOST, "gpu"] if has_gpu else [HOST])},
         "launch": launch() if has_gpu else None,
         "copies": copies() if has_gpu else [],
         "points": [],
@@ -124,7 +126,7 @@ def _begun(has_gpu: bool) -> dict[str, Any]:
 
 
 _ORDER = {name: n for n, name in enumerate([*(model.name for model in MODELS), *(op.name for op in (*OPS, *EVERY))])}
-_DEVICES = ("cpu", "gpu", "python")
+_DEVICES = (HOST, "gpu", "python")
 
 
 def _place(point: Point) -> tuple[int, int, int]:
@@ -193,7 +195,7 @@ def of_op(case: Op, size: int, device: str) -> Iterator[Point]:
 
 def of_model(case: Model, size: int, device: str) -> Iterator[Point]:
     """A model's forward pass, and a step of its training. In plain Python only what ends in time."""
-    forward, train = case.make(size, "cuda" if device == "gpu" else device)
+    forward, train = case.make(size, devices.CUDA if device == "gpu" else device)
     for name, step in (("forward", forward), ("training step", train)):
         time = timed(step, device, 0.3)
         yield {"pass": name, "seconds": time.seconds, "host": time.host}
@@ -223,7 +225,7 @@ def crossovers(points: Sequence[Point]) -> list[dict[str, Any]]:
     for point in points:
         passes.setdefault((point["case"], point["pass"]), []).append(point)
     for (case, name), own in passes.items():
-        cpu = {p["size"]: p["seconds"] for p in own if p["device"] == "cpu"}
+        cpu = {p["size"]: p["seconds"] for p in own if is_host(p["device"])}
         gpu = {p["size"]: p for p in own if p["device"] == "gpu"}
         shared = [size for size in cpu if size in gpu]
         if not shared:

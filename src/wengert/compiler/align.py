@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 
 from wengert.compiler.rewrite import made_by, rewrite
-from wengert.compiler.target import HOST, Target
+from wengert.compiler.target import HOST_TARGET, Target
+from wengert.core.devices import is_host
 from wengert.core.dtypes import FLOATING, HALF, int32
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
@@ -43,7 +44,7 @@ SHORTEST = 128  # a product this narrow in some direction is bound by memory, wh
 _NEUTRAL = {SUM: 0.0, MAX: -math.inf, MIN: math.inf}
 
 
-def align(graph: Graph, target: Target = HOST) -> Graph:
+def align(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with large products on aligned rows; the graph itself where all are, and off a GPU.
 
     >>> import wengert as wg
@@ -60,7 +61,7 @@ def _unaligned(product: Node) -> set[int]:
     """The extents of a product's axes along which its matrices lie in memory, if they are not aligned and it pays."""
     a, b = product.sources
     (m, n), k = product.shape[-2:], a.shape[-1]
-    on_gpu = product.device != "cpu" and product.dtype in HALF
+    on_gpu = not is_host(product.device) and product.dtype in HALF
     if not on_gpu or min(m, n, k) < SHORTEST or 2 * product.size * k < WORTH:
         return set()
     along = {m if _is_transpose(a) else k, k if _is_transpose(b) else n, n}

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from wengert.compiler.fuel import spend
 from wengert.compiler.rewrite import over
-from wengert.compiler.target import HOST, Target
+from wengert.compiler.target import HOST_TARGET, Target
+from wengert.core.devices import is_host
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import CAST, cast
@@ -27,14 +28,14 @@ _SWAP = (0, 2, 1, 3)  # heads and rows
 _MOVES = (PERMUTE, RESHAPE, SLICE)
 
 
-def attention_layout(graph: Graph, target: Target = HOST) -> Graph:
+def attention_layout(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with attention's heads read and written where they lie; the graph itself off a GPU."""
     found = [node for node in graph.nodes if _is_chosen(node)]
     return _Heads(graph, found).graph() if found else graph
 
 
 def _is_chosen(node: Node) -> bool:
-    return node.op in (ATTENTION, ATTENTION_BACKWARD) and node.device != "cpu"
+    return node.op in (ATTENTION, ATTENTION_BACKWARD) and not is_host(node.device)
 
 
 class _Heads:
@@ -49,7 +50,7 @@ class _Heads:
         self.totals: dict[Node, Node] = {}  # by the sum of three cotangents: the backward that makes them
         self.gone: set[Node] = set()  # what lies between the two
         for node in graph.nodes:
-            if node.op is add and node.device != "cpu" and node.ndim == 3:
+            if node.op is add and not is_host(node.device) and node.ndim == 3:
                 self._find_total(node)
         self.joined = {*self.rows.values(), *self.totals.values()}
         self.replacing: dict[Node, Node] = {}

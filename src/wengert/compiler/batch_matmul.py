@@ -20,7 +20,7 @@ from collections.abc import Hashable, Sequence
 
 from wengert.compiler.fuel import spend
 from wengert.compiler.rewrite import over
-from wengert.compiler.target import HOST, Target
+from wengert.compiler.target import HOST_TARGET, Target
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import reshape, slice_axis, stack
@@ -29,7 +29,7 @@ SMALL = 1 << 16
 """Floating-point operations of a product (32 x 32 x 32) up to which it is merged with its equals."""
 
 
-def batch_matmul(graph: Graph, target: Target = HOST) -> Graph:
+def batch_matmul(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with equal small products merged; the graph itself where there are none."""
     depths = _depths(graph)
     groups = [group for group in _equals(graph, depths) if _merges(group)]

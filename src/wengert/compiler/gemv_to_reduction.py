@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 
 from wengert.compiler.rewrite import made_by, rewrite
-from wengert.compiler.target import HOST, Target
+from wengert.compiler.target import HOST_TARGET, Target
+from wengert.core.devices import is_host
 from wengert.core.dtypes import HALF, bool_, float32, float64
 from wengert.core.graph import Graph, Node
 from wengert.ops import elementwise as e
@@ -25,7 +26,7 @@ from wengert.ops.movement import PERMUTE, reshape
 from wengert.ops.reduce import MAX, SUM
 
 
-def gemv_to_reduction(graph: Graph, target: Target = HOST) -> Graph:
+def gemv_to_reduction(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with thin products as loops; the graph itself where there are none.
 
     >>> import wengert as wg
@@ -38,12 +39,12 @@ def gemv_to_reduction(graph: Graph, target: Target = HOST) -> Graph:
 
 
 def _rule(node: Node) -> Node | None:
-    if node.op is ATTENTION and node.device != "cpu":
+    if node.op is ATTENTION and not is_host(node.device):
         return _one_query(node)
     if node.op is not MATMUL:
         return None
     if node.dtype in HALF:
-        return _one_row(node) if node.device != "cpu" else None
+        return _one_row(node) if not is_host(node.device) else None
     if node.dtype not in (float32, float64):
         return None
     a, b = node.sources

@@ -34,7 +34,8 @@ from wengert.compiler.layout_convolution import (
 )
 from wengert.compiler.layout_pool import largest, takes_in
 from wengert.compiler.rewrite import looking_into, made_by, over
-from wengert.compiler.target import HOST, Target
+from wengert.compiler.target import HOST_TARGET, Target
+from wengert.core.devices import is_host
 from wengert.core.dtypes import HALF, float32
 from wengert.core.graph import Graph, Node, Shape, now, recorded_as
 from wengert.ops.addressing import ADD_ALONG
@@ -75,7 +76,7 @@ _REDUCTIONS = frozenset((SUM, MAX, MIN, PROD, ALL, ANY))
 _PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # attributes of movement with a number for each axis
 
 
-def layout(graph: Graph, target: Target = HOST) -> Graph:
+def layout(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with its convolutions turned; the graph itself where none is to be."""
     chosen = {node for node in graph.nodes if _is_chosen(node, target)}
     if not chosen:
@@ -86,7 +87,7 @@ def layout(graph: Graph, target: Target = HOST) -> Graph:
 
 def _is_chosen(node: Node, target: Target) -> bool:
     """Whether a convolution is faster with channels last: on a GPU, by tensor cores, in one group."""
-    if node.op not in _CONVOLUTIONS or node.device == "cpu" or node.ndim not in (4, 5):
+    if node.op not in _CONVOLUTIONS or is_host(node.device) or node.ndim not in (4, 5):
         return False
     by_tensor_cores = node.dtype in HALF or (node.dtype is float32 and target.tf32)
     sizes = math.prod(x.size for x in (node, *node.sources))

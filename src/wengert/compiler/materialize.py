@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
 from wengert.compiler.storage import storage
+from wengert.core.devices import is_host
 from wengert.core.dtypes import HALF
 from wengert.core.graph import Graph, Node
 from wengert.ops.core import AGAIN, CAST
@@ -49,7 +50,7 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
             roots.add(storage(_narrowest(few)))
             effort[few] = 0
         effort[node] = node.op.cost + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
-        if node.device != "cpu":
+        if not is_host(node.device):
             leaves[node] = _large_leaves(node, leaves)
         if uses.get(node, 0) < 2 or node.op.kind == "movement":
             continue
@@ -62,7 +63,7 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
 
 def _factors(node: Node) -> list[Node]:
     """What every row of a large matrix of weights is multiplied by, on a GPU: it is computed once, not for each row."""
-    if node.op is not multiply or node.device == "cpu" or node.size < LARGE:
+    if node.op is not multiply or is_host(node.device) or node.size < LARGE:
         return []
     first, second = node.sources
     pairs = ((first, second), (second, first))
@@ -71,7 +72,7 @@ def _factors(node: Node) -> list[Node]:
 
 def _statistics(node: Node, effort: Mapping[Node, float]) -> list[Node]:
     """What a large value on a GPU reads of its columns' totals, divisions among it: these finish it once."""
-    if node.device == "cpu" or node.size < LARGE:
+    if is_host(node.device) or node.size < LARGE:
         return []
     expensive = [source for source in node.sources if effort.get(source, 0) * times(source, node) > DIVISIONS]
     return [source for source in expensive if _is_few(source, node) and _is_of_totals(source)]

@@ -27,7 +27,7 @@ from wengert.compiler.onehot import onehot
 from wengert.compiler.remat import remat
 from wengert.compiler.rewrite import over, with_attrs
 from wengert.compiler.simplify import simplify
-from wengert.compiler.target import HOST, Target
+from wengert.compiler.target import HOST_TARGET, Target
 from wengert.compiler.transpose_matmul import transpose_matmul
 from wengert.compiler.verify import verify
 from wengert.core.graph import Graph, Node
@@ -65,7 +65,7 @@ def optimize(
     off: Collection[str] = (),
     fuel: int | None = None,
     check: bool = True,
-    target: Target = HOST,
+    target: Target = HOST_TARGET,
 ) -> tuple[Graph, list[Report]]:
     """The graph after the passes, those named in `off` left out, and a report of each.
 

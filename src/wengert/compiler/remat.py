@@ -28,7 +28,8 @@ from wengert.compiler.liveness import Life, live
 from wengert.compiler.materialize import RECOMPUTE_UP_TO, stored_values, times
 from wengert.compiler.rewrite import over
 from wengert.compiler.storage import storage
-from wengert.compiler.target import HOST, Target
+from wengert.compiler.target import HOST_TARGET, Target
+from wengert.core.devices import is_host
 from wengert.core.graph import Graph, Node, Shape, recorded_as
 from wengert.ops.core import AGAIN, LITERAL, again
 from wengert.ops.creation import IOTA
@@ -43,7 +44,7 @@ SHARE = 16  # one of so many parts of that moment is saved by that
 ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
 
 
-def remat(graph: Graph, target: Target = HOST) -> Graph:
+def remat(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with cheap values computed again after its fullest moment.
 
     >>> import wengert as wg
@@ -76,7 +77,7 @@ def _bytes(node: Node) -> int:
 
 def _price(node: Node, additions: float) -> float:
     """What a value is chosen by: its additions on a CPU. On a GPU time is that of memory, and the largest go first."""
-    return additions if node.device == "cpu" else 0
+    return additions if is_host(node.device) else 0
 
 
 def _is_pointwise(node: Node) -> bool:
@@ -148,7 +149,7 @@ class _Model:
     def _written_over(self, alive: Mapping[Node, Life], peak: int) -> int:
         """The bytes that a result at the fullest moment does not take: a GPU writes it over what it reads last."""
         result = self.graph.nodes[peak]
-        if result.device == "cpu" or result not in alive or not _is_pointwise(result):
+        if is_host(result.device) or result not in alive or not _is_pointwise(result):
             return 0
         dying = [node for node, life in alive.items() if life.last == peak and node is not result]
         alike = any(node.dtype == result.dtype and node.size == result.size for node in dying)
@@ -189,7 +190,7 @@ class _Model:
     def _made_on_the_way(self, values: Collection[Node]) -> set[Node]:
         """The values but for those that a GPU makes of inputs alone: it casts all weights in one launch, early."""
         own = self.at.keys()
-        return {v for v in values if v.device == "cpu" or not own.isdisjoint(self._expression(v)[1])}
+        return {v for v in values if is_host(v.device) or not own.isdisjoint(self._expression(v)[1])}
 
     def _written_in_passing(self, costs: Mapping[Node, float], aim: int) -> set[Node]:
         """Of the values, those that a late loop on a GPU can write as it goes, in a large program.
@@ -199,7 +200,7 @@ class _Model:
         if self.most < PLENTY:
             return set()
         late = [
-            n for n in costs if n.device != "cpu" and costs[n] <= RECOMPUTE_UP_TO and self.held[self.ends[n]] <= aim
+            n for n in costs if not is_host(n.device) and costs[n] <= RECOMPUTE_UP_TO and self.held[self.ends[n]] <= aim
         ]
         loops = self._late_loops({value.shape for value in late})
         found = set()
@@ -264,7 +265,7 @@ class _Model:
     def _reads_more(self, value: Node) -> bool:
         """Whether computing a value reads more from a GPU's memory than reading the value itself would."""
         read = sum(_bytes(leaf) for leaf in self._expression(value)[1])
-        return value.device != "cpu" and read > 1.5 * _bytes(value)
+        return not is_host(value.device) and read > 1.5 * _bytes(value)
 
     def _saves(self, value: Node) -> bool:
         """Whether what a value is computed from takes no more memory then than a small part of it."""

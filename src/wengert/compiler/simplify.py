@@ -12,7 +12,7 @@ from wengert.compiler.constants import fold
 from wengert.compiler.fuel import fuel
 from wengert.compiler.movement import MOVES
 from wengert.compiler.rewrite import Rule, rewrite
-from wengert.compiler.target import HOST, Target
+from wengert.compiler.target import HOST_TARGET, Target
 from wengert.core.graph import Graph, Node
 from wengert.ops.op import Op
 from wengert.ops.recorders import Elementwise
@@ -36,7 +36,7 @@ def simpler(node: Node) -> Node | None:
     return None
 
 
-def simplify(graph: Graph, target: Target = HOST) -> Graph:
+def simplify(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with every node simplified.
 
     >>> import wengert as wg

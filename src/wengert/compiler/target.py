@@ -8,16 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wengert.core.devices import HOST
+
 if TYPE_CHECKING:
-    from wengert.kernels.launch import Device
+    from wengert.kernels.launch import DeviceProperties
 
 
 @dataclass(frozen=True)
 class Target:
     """A device and the settings that what is generated for it depends on."""
 
-    device: str = "cpu"
-    properties: Device | None = None  # of a GPU: the figures that launch shapes follow from
+    device: str = HOST
+    properties: DeviceProperties | None = None  # of a GPU: the figures that launch shapes follow from
     tf32: bool = False  # whether tensor cores may round float32
     budget: int | None = None  # bytes that intermediate values should take at most; None: what they take
 
@@ -27,5 +29,5 @@ class Target:
         return self.properties is not None
 
 
-HOST = Target()
+HOST_TARGET = Target()
 """The CPU, with the settings as they are by default."""

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from wengert.core.devices import HOST
 from wengert.core.errors import CompilerError, WengertError
 from wengert.core.graph import RELEASED, Graph, Node, Shape, describe_type, has_array
 from wengert.ops import elementwise as e
@@ -81,7 +82,7 @@ def _problem(node: Node) -> str | None:
         if not _is_plain(value):
             return f"has the attribute {key} = {value!r}, which is no plain value"
     for source in node.sources:
-        if source.device not in (node.device, "cpu") and node.op is not TO_DEVICE:
+        if source.device not in (node.device, HOST) and node.op is not TO_DEVICE:
             return f"on {node.device} reads {source!r} on {source.device}"
     check = _CHECKS.get(node.op)
     problem = check(node, *node.sources) if check is not None else None

@@ -1,55 +1,245 @@
-"""Devices by name: "cpu", and "cuda:0", "cuda:1", ... for GPUs. "cuda" is the first of them.
+"""The registry of devices: the only place that knows devices by name.
 
-A GPU is opened when it is named first, so that what is missing is said on the user's line. The runtime says how.
+"cpu" is the host; "cuda:0", "cuda:1", ... are GPUs, and "cuda" is the first of them. A backend registers its kind of
+device (`register`). A device is opened when it is first named, so that the error about a missing part is on the user's
+line; from then on the registry holds it as a `Device`, the protocol through which everything else reaches it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakSet
+
+import numpy as np
 
 from wengert.core.errors import DeviceError
 
-default = "cpu"
+if TYPE_CHECKING:
+    from wengert.backends.protocol import Program
+    from wengert.compiler.target import Target
+    from wengert.core.graph import Graph, Node, Shape
+    from wengert.plan.codegen import MakeCodegen
+    from wengert.plan.plan import Plan
 
-opener: Callable[[str], Any] | None = None
-"""Opens a GPU, or raises with what is missing; set by the runtime."""
+HOST = "cpu"
+"""The name of the host device."""
 
-_opened: set[str] = set()
+CUDA = "cuda"
+"""The kind of NVIDIA's GPUs, and the name of the first of them."""
+
+HostArray = np.ndarray[Any, Any]
+
+
+class Device(Protocol):
+    """A device that is open. Its arrays have a shape, a dtype and the device's name; the host's are NumPy's."""
+
+    @property
+    def name(self) -> str:
+        """The device's full name: "cpu", "cuda:0"."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """What the maker calls it."""
+        ...
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """The device in DLPack's numbers."""
+        ...
+
+    # --- arrays ---------------------------------------------------------------------------------------------------
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
+        """A new array, with anything in it."""
+        ...
+
+    def upload(self, array: HostArray) -> Any:
+        """A host array on this device; the host gives the array itself."""
+        ...
+
+    def download(self, array: Any) -> HostArray:
+        """An array of this device on the host; the host gives the array itself."""
+        ...
+
+    def copy_into(self, target: Any, source: Any) -> None:
+        """Copy the elements of one array of this device into another of the same shape and dtype."""
+        ...
+
+    def is_sole(self, array: Any) -> bool:
+        """Whether everything that reads an array's memory refers to this very array: its references tell who does."""
+        ...
+
+    def owns_memory(self, array: Any) -> bool:
+        """Whether an array is no view of another, and `is_sole`."""
+        ...
+
+    def view(self, node: Node, array: Any) -> Any | None:
+        """What a slice or reshape makes of an array without a copy; None where this device has no such view."""
+        ...
+
+    # --- computing ------------------------------------------------------------------------------------------------
+
+    def can_compile(self) -> bool:
+        """Whether there is a compiler for this device; if not, graphs are interpreted."""
+        ...
+
+    def interpret(
+        self,
+        order: Sequence[Node],
+        keep: set[Node],
+        failure: Callable[[Exception, Node], Any],
+        *,
+        tf32: bool,
+        check: bool,
+    ) -> None:
+        """Give each node of `order` its buffer, one op at a time; those not in `keep` lose it after their last use."""
+        ...
+
+    def target(self, *, tf32: bool = False, budget: int | None = None) -> Target:
+        """The device as what a graph is compiled for; see `compiler.target`."""
+        ...
+
+    def codegen(self, tuning: float = 0.0) -> MakeCodegen:
+        """What generates code for it. Candidate kernels are timed for up to `tuning` seconds."""
+        ...
+
+    def build(self, plan: Plan) -> Program:
+        """The program that carries out a plan."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until the device has finished everything it was given."""
+        ...
+
+    def time(self, work: Callable[[], Any], repeats: int = 1) -> float:
+        """The seconds that the device takes for some work, the least of several runs."""
+        ...
+
+    # --- exchange -------------------------------------------------------------------------------------------------
+
+    def to_dlpack(self, array: Any, *, stream: Any = None, **options: Any) -> Any:
+        """A DLPack capsule with an array, for a consumer that works on `stream`."""
+        ...
+
+    def borrow(self, x: Any) -> Any:
+        """An array on the memory of another library's array, which is on this kind of device."""
+        ...
+
+    def array_interface(self, array: Any, holder: Any) -> dict[str, Any]:
+        """The dictionary by which libraries find an array's memory; `holder` keeps the array alive."""
+        ...
+
+
+# --- the registry -----------------------------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """A kind of device: what opens one of them, how many there are, and DLPack's number for the kind."""
+
+    open: Callable[[str, int], Device]
+    count_all: Callable[[], int]
+    dlpack: int
+
+
+_kinds: dict[str, Kind] = {}
+_opened: dict[str, Device] = {}
+_opening = threading.RLock()
+
 keepers: WeakSet[Any] = WeakSet()
-"""Who keeps memory of GPUs that nobody refers to for the next call: `let_go` is called where it is short."""
+"""Objects that keep unused device memory for the next call: `let_go` is called where memory is short."""
+
+default = HOST
+"""The device of tensors that are made without one."""
+
+on_change: Callable[[], Any] | None = None
+"""Called when the default changes: recorded functions may mean another device now. Set by the runtime."""
+
+
+def register(kind: str, open: Callable[[str, int], Device], count: Callable[[], int], dlpack: int) -> None:
+    """Make a kind of device known: `open(name, index)` opens one, or raises what is missing."""
+    _kinds[kind] = Kind(open, count, dlpack)
+
+
+def of(name: str) -> Device:
+    """The device of this full name, opened if need be."""
+    found = _opened.get(name)
+    return _open(name) if found is None else found
+
+
+def _open(name: str) -> Device:
+    with _opening:  # a device is opened once, whichever thread names it first
+        if name not in _opened:
+            _opened[name] = _kinds[kind_of(name)].open(name, index_of(name))
+        return _opened[name]
 
 
 def named(device: Any, asker: str) -> str:
-    """The full name of a device, which is there; raises in the name of who asked for it.
+    """The full name of a device, which is opened; raises in the name of the function that asked for it.
 
     >>> named("cpu", "zeros")
     'cpu'
     """
-    if device == "cpu":
-        return "cpu"
+    if device == HOST:
+        return HOST
     if not is_device(device):
         raise DeviceError(f"{asker}: {device!r} is no device; there is 'cpu', and 'cuda' where there is an NVIDIA GPU")
-    full = device if ":" in device else f"{device}:0"
-    if full not in _opened:
-        assert opener is not None
-        opener(full)
-        _opened.add(full)
+    full: str = device if ":" in device else f"{device}:0"
+    of(full)
     return full
 
 
-def in_use() -> list[str]:
-    """The GPUs that were named so far."""
-    return sorted(_opened)
+def is_host(name: Any) -> bool:
+    """Whether this is the host's name.
+
+    >>> is_host("cpu"), is_host("cuda:0")
+    (True, False)
+    """
+    return bool(name == HOST)
+
+
+def kind_of(name: str) -> str:
+    """The kind of a device.
+
+    >>> kind_of("cuda:1")
+    'cuda'
+    """
+    return name.partition(":")[0]
+
+
+def index_of(name: str) -> int:
+    """The number of a device among those of its kind.
+
+    >>> index_of("cuda:1"), index_of("cpu")
+    (1, 0)
+    """
+    return int(name.partition(":")[2] or 0)
 
 
 def is_device(name: Any) -> bool:
-    """Whether this is the name of a device, there or not."""
+    """Whether this is the name of a device, present or not."""
     if not isinstance(name, str):
         return False
     kind, _, index = name.partition(":")
-    return (kind == "cpu" and not index) or (kind == "cuda" and (not index or index.isdigit()))
+    return not index if kind == HOST else kind == CUDA and (not index or index.isdigit())
+
+
+def is_kind(name: str) -> bool:
+    """Whether this begins like the name of a device."""
+    return kind_of(name) in (HOST, CUDA)
+
+
+def in_use() -> list[str]:
+    """The accelerators that were opened so far."""
+    return sorted(name for name in _opened if name != HOST)
+
+
+def gpus() -> list[str]:
+    """The GPUs there are, by name; none where CUDA is not installed or has no driver."""
+    found = _kinds.get(CUDA)
+    return [] if found is None else [f"{CUDA}:{index}" for index in range(found.count_all())]
 
 
 def set_default_device(device: str) -> None:
@@ -64,14 +254,43 @@ def set_default_device(device: str) -> None:
         on_change()
 
 
-on_change: Callable[[], Any] | None = None
-"""Told that the default is another: recorded functions may mean another device now; set by the runtime."""
+# --- arrays and graphs ------------------------------------------------------------------------------------------------
 
 
-def gpus() -> list[str]:
-    """The GPUs there are, by name; none where CUDA is not installed or has no driver."""
-    return [] if lister is None else lister()
+def accelerator_of(graph: Graph) -> str | None:
+    """The accelerator that some of a graph's values are on, which then computes all of it; None if there is none."""
+    for node in (*graph.nodes, *graph.inputs, *graph.outputs):
+        if node.device != HOST:
+            return node.device
+    return None
 
 
-lister: Callable[[], list[str]] | None = None
-"""Names the GPUs; set by the runtime."""
+def on_host(array: Any) -> HostArray:
+    """An array on the host: itself, or a copy of what is on a device."""
+    return array if isinstance(array, np.ndarray) else of(array.device).download(array)
+
+
+def moved(array: Any, device: str) -> Any:
+    """An array on another device."""
+    return of(device).upload(on_host(array))
+
+
+def is_sole(array: Any) -> bool:
+    """Whether everything that reads an array's memory refers to this very array, on whatever device it is."""
+    return of(array.device).is_sole(array)
+
+
+def owns_memory(array: Any) -> bool:
+    """Whether an array is no view of another, and `is_sole`."""
+    return of(array.device).owns_memory(array)
+
+
+def exchanged(number: int) -> str | None:
+    """The kind of device that has this number in DLPack, if it is known."""
+    return next((kind for kind, known in _kinds.items() if known.dlpack == number), None)
+
+
+def synchronize() -> None:
+    """Wait until all accelerators in use have finished what they were given."""
+    for name in in_use():
+        of(name).synchronize()

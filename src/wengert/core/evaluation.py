@@ -31,11 +31,11 @@ class Observer(Protocol):
         ...
 
     def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
-        """Steps of a program were given to a GPU: by number, with marks of their beginning and end."""
+        """Steps of a program were given to a GPU: by number, with events at their beginning and end."""
         ...
 
     def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
-        """A copy of so many bytes was given to a GPU, with marks of its beginning and end."""
+        """A copy of so many bytes was given to a GPU, with events at its beginning and end."""
         ...
 
     def built(self, start: float, stop: float) -> None:

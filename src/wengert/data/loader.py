@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import wengert as wg
+from wengert.core.devices import is_host
 from wengert.core.errors import ArgumentError, DTypeError
 from wengert.data.dataset import Array, Batch, Dataset
 
@@ -156,7 +157,7 @@ class DataLoader:
         device = self.device
         if device is None:
             yield from batches
-        elif device == "cpu":
+        elif is_host(device):
             for batch in batches:
                 yield tuple(wg.tensor(array, copy=False) for array in batch)
         else:

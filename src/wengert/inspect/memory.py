@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from wengert import cuda
-from wengert.backends.cuda.driver import opened_names
+from wengert.core import devices
 from wengert.core.graph import Node, describe_type
 from wengert.core.location import describe
 from wengert.runtime.debug.explain import bytes_text, fullest, size_of
@@ -17,7 +17,7 @@ from wengert.runtime.debug.explain import bytes_text, fullest, size_of
 Holder = tuple[int, str, str]  # bytes, what, the line
 
 
-class Memory:
+class MemoryWatch:
     """Live arrays by identity, and a list of them from when they were most."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Memory:
 
     def look_at_gpus(self) -> None:
         """See what the GPUs in use hold."""
-        found = [cuda.memory(name) for name in opened_names()]
+        found = [cuda.memory(name) for name in devices.in_use()]
         self.gpus = [(held, held.by_line) for held in found]
 
     def _look(self, more: Any) -> None:

@@ -1,7 +1,7 @@
 """A recorded computation as plain data: what the page's script draws and tells.
 
-In: a Recorded. Out: dictionaries and lists, ready for JSON. A node is told of once, by its number; edges, gradients and
-rules are numbers of nodes.
+In: a Recorded. Out: dictionaries and lists, ready for JSON. A node is described once, by its number; edges, gradients
+and rules are numbers of nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def as_data(recorded: Recorded) -> dict[str, Any]:
 
 
 class _Model:
-    """The numbers and names of the nodes, and what is told of each."""
+    """The numbers and names of the nodes, and the description of each."""
 
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded
@@ -44,8 +44,8 @@ class _Model:
         recorded = self.recorded
         return {
             "title": recorded.title,
-            "forward": [self._told(node) | self._derivatives(node) for node in recorded.forward],
-            "backward": [self._told(node) | self._rule(node) for node in recorded.backward],
+            "forward": [self._description(node) | self._derivatives(node) for node in recorded.forward],
+            "backward": [self._description(node) | self._rule(node) for node in recorded.backward],
             "outputs": self._numbered(recorded.outputs),
             "differentiated": recorded.differentiated,
         }
@@ -53,9 +53,9 @@ class _Model:
     def _numbered(self, nodes: Iterable[Node | None]) -> list[int]:
         return [self.numbers[node] for node in nodes if node in self.numbers]
 
-    def _told(self, node: Node) -> dict[str, Any]:
-        """What is told of every node."""
-        told: dict[str, Any] = {
+    def _description(self, node: Node) -> dict[str, Any]:
+        """The description of every node."""
+        described: dict[str, Any] = {
             "id": self.numbers[node],
             "name": self.names[node],
             "op": node.op.name,
@@ -63,34 +63,34 @@ class _Model:
             "sources": list(dict.fromkeys(self._numbered(node.sources))),
         }
         if is_given(node):
-            told |= {"given": True, "sources": [], "text": "given"}
+            described |= {"given": True, "sources": [], "text": "given"}
         else:
-            told["text"] = call_text(node, self.names)
+            described["text"] = call_text(node, self.names)
         attrs = {key: str(value)[:200] for key, value in node.attrs.items() if key not in ("slot", "body")}
         if attrs:
-            told["attrs"] = attrs
+            described["attrs"] = attrs
         if self.modules[node]:
-            told["module"] = list(self.modules[node])
-        told |= _line(node.location)
+            described["module"] = list(self.modules[node])
+        described |= _line(node.location)
         if node in self.recorded.values:
-            told["value"] = summary(self.recorded.values[node])
-        return told
+            described["value"] = summary(self.recorded.values[node])
+        return described
 
     def _derivatives(self, node: Node) -> dict[str, Any]:
         """Of a forward node: its cotangents, and its derivative by each source in symbols and in numbers."""
-        told: dict[str, Any] = {"cotangents": self._numbered(_cotangents(self.recorded, node))}
+        described: dict[str, Any] = {"cotangents": self._numbered(_cotangents(self.recorded, node))}
         found = local_derivatives(node, self.names) if node.tracked and not is_given(node) else None
         if found:
-            told["derivatives"] = [self._derivative(node, *each) for each in found if each[0] in self.numbers]
-        return told
+            described["derivatives"] = [self._derivative(node, *each) for each in found if each[0] in self.numbers]
+        return described
 
     def _derivative(self, node: Node, source: Node, text: str, derivative: Node | None, g: Node) -> dict[str, Any]:
-        told: dict[str, Any] = {"of": self.numbers[source], "symbols": text, "local": derivative is not None}
+        described: dict[str, Any] = {"of": self.numbers[source], "symbols": text, "local": derivative is not None}
         if derivative is not None and node in self.recorded.values:
             values = {**self.recorded.values, g: np.ones(node.shape, node.dtype)}
             evaluate([derivative], values)
-            told["value"] = summary(values[derivative])
-        return told
+            described["value"] = summary(values[derivative])
+        return described
 
     def _rule(self, node: Node) -> dict[str, Any]:
         """Of a gradient's node: the forward node whose rule recorded it."""
@@ -122,7 +122,7 @@ def _named(recorded: Recorded) -> dict[Node, str]:
     for letter, nodes in (("v", recorded.forward), ("g", recorded.backward)):
         unnamed = [node for node in nodes if node not in names]
         names.update((node, f"{letter}{i + 1}") for i, node in enumerate(unnamed))
-    for node in reversed(recorded.observed.cotangents):  # the last to be told, nearest to the output, gives the name
+    for node in reversed(recorded.observed.cotangents):  # the last one reported, nearest to the output, gives the name
         if node in names:
             own = names[node]
             barred = f"{own[0]}\u0304{own[1:]}" if len(own) < 5 else f"grad {own}"

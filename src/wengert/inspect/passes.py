@@ -1,7 +1,7 @@
 """What the compiler made of a recorded graph, as plain data: the graph after each pass, its kernels, memory, times.
 
 In: a graph as recorded, and its program. Out: dictionaries for the page. Nodes that a pass left alone are the same in
-the next graph, so each is told of once, and a pass is a list of numbers.
+the next graph, so each is described once, and a pass is a list of numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AT_PEAK = 12  # values named at each step of the memory's timeline
 def as_data(graph: Graph, program: Any, observed: Observed, times: Mapping[int, float]) -> dict[str, Any]:
     """The passes of a program for the page; `times` are the seconds of its steps, where they were measured."""
     graphs = [graph, *[report.graph for report in pass_reports(program)], program.graph]
-    told = {row.name: row for row in rows(graph, program)}
+    by_name = {row.name: row for row in rows(graph, program)}
     numbers: dict[Node, int] = {}
     modules: dict[Node, tuple[str, ...]] = {}
     for each in graphs:
@@ -29,26 +29,26 @@ def as_data(graph: Graph, program: Any, observed: Observed, times: Mapping[int, 
         modules |= observed.modules_in([node for node in nodes if node not in modules])
         for node in nodes:
             numbers.setdefault(node, len(numbers))
-    names = [*list(told)[: len(graphs) - 1], "fuse"]  # the graph stays as it is from there on
-    found = [_pass(told[name], each, numbers) for name, each in zip(names, graphs)]
+    names = [*list(by_name)[: len(graphs) - 1], "fuse"]  # the graph stays as it is from there on
+    found = [_pass(by_name[name], each, numbers) for name, each in zip(names, graphs)]
     return {
-        "nodes": [_told(node, numbers, modules[node]) for node in numbers],
+        "nodes": [_description(node, numbers, modules[node]) for node in numbers],
         "passes": [_with_changes(before, after) for before, after in zip([None, *found], found)],
         "kernels": [_kernel(program, i, numbers, times.get(i)) for i in range(len(program.steps))],
         "memory": _memory(program),
         "arena": bytes_text(program.plan.arena.size),
-        "language": "CUDA" if program.plan.target.launches else "C",
+        "language": program.language,
     }
 
 
-def _told(node: Node, numbers: Mapping[Node, int], module: Sequence[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _description(node: Node, numbers: Mapping[Node, int], module: Sequence[str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {
         "id": numbers[node],
         "op": node.op.name,
         "type": describe_type(node),
         "sources": list(dict.fromkeys(numbers[source] for source in node.sources if source in numbers)),
     }
-    return told | ({"module": list(module)} if module else {})
+    return entry | ({"module": list(module)} if module else {})
 
 
 def _pass(row: Row, graph: Graph, numbers: Mapping[Node, int]) -> dict[str, Any]:
@@ -70,12 +70,12 @@ def _with_changes(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[
 
 def _kernel(program: Any, i: int, numbers: Mapping[Node, int], seconds: float | None) -> dict[str, Any]:
     group, step = program.plan.grouping.groups[i], program.steps[i]
-    told = {
+    entry = {
         "name": described(group, step),
         "nodes": [numbers[node] for node in inside(program, i) if node in numbers],
         "source": _text(program, i),
     }
-    return told | ({} if seconds is None else {"seconds": seconds})
+    return entry | ({} if seconds is None else {"seconds": seconds})
 
 
 def inside(program: Any, i: int) -> list[Node]:

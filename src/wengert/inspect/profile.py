@@ -2,7 +2,7 @@
 
 In: whatever runs inside the `with` block. Ops of the interpreting tier are timed one by one; a compiled program's
 kernels are called one by one, each as a C function of its own (`runtime.profile`), or launched one by one on a GPU with
-marks between them, by the device's clock. What is neither, nor building of programs, is Python: recording, loading
+events between them, by the device's clock. What is neither, nor building of programs, is Python: recording, loading
 data, the script's own work. Out: tables (`table`), a file for Chrome's trace viewer (`trace`), and times for the page
 (`wg.inspect.page(..., profile=...)`).
 """
@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from wengert.backends.cpu.program import Program
+from wengert.core.devices import CUDA, HOST, is_host
 from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node, describe_type
 from wengert.core.location import Location, describe
-from wengert.inspect.marks import Marks
-from wengert.inspect.memory import Memory
+from wengert.inspect.events import EventTimes
+from wengert.inspect.memory import MemoryWatch
 from wengert.inspect.modules import Modules
 from wengert.inspect.passes import inside
 from wengert.inspect.table import Row, ceilings, table
@@ -42,10 +43,10 @@ class Key(NamedTuple):
     kernel: str
     module: tuple[str, ...]
     location: Location
-    device: str = "cpu"
+    device: str = HOST
 
 
-class Event(NamedTuple):
+class TraceEvent(NamedTuple):
     """One op, kernel, copy or building, for the trace."""
 
     name: str
@@ -72,15 +73,15 @@ class Profile:
     def __init__(self) -> None:
         self.seconds = 0.0  # of the whole block
         self.building = 0.0  # of these, in the compiler
-        self.events: list[Event] = []
+        self.events: list[TraceEvent] = []
         self.left_out = 0  # events beyond those kept
-        self.memory = Memory()
+        self.memory = MemoryWatch()
         self._rows: dict[Key, Row] = {}
         self._modules = Modules()
         self._steps: WeakKeyDictionary[Any, list[tuple[Key, Counts]]] = WeakKeyDictionary()
         self._calls: WeakKeyDictionary[Any, list[Callable[..., None]]] = WeakKeyDictionary()
         self._times: dict[str, dict[int, list[float]]] = {}  # by a program's text, the seconds of each step
-        self._marks = Marks()
+        self._times_on_gpu = EventTimes()
         self._stack = ExitStack()
         self._start = 0.0
 
@@ -89,7 +90,7 @@ class Profile:
             raise ArgumentError("profile: another profile is going on; end it first")
         flush()
         self._start = perf_counter()
-        self._marks.begin()
+        self._times_on_gpu.begin()
         self._modules.remember(calls)
         self._stack.enter_context(self._modules.watching())
         watch.observer = self
@@ -98,19 +99,19 @@ class Profile:
     def __exit__(self, *exception: Any) -> None:
         if exception[0] is None:
             flush()  # what was recorded inside is computed inside
-            self._marks.wait()
+            self._times_on_gpu.wait()
         self.seconds += perf_counter() - self._start
         watch.observer = None
         self._stack.close()
         if exception[0] is None:
-            self._marks.read()
+            self._times_on_gpu.read()
             self.memory.look_at_gpus()
 
-    # --- what is told while it runs -----------------------------------------------------------------------------
+    # --- reports while it runs -----------------------------------------------------------------------------
 
     def ran_op(self, node: Node, result: Any, start: float, stop: float) -> None:
         """An op was computed by its reference."""
-        self._add(*self._of_node(node, "cpu"), start, stop)
+        self._add(*self._of_node(node, HOST), start, stop)
         self.memory.made(result, node)
 
     def _of_node(self, node: Node, device: str) -> tuple[Key, Counts]:
@@ -125,8 +126,8 @@ class Profile:
             return program.calls
         if program not in self._calls:
             start = perf_counter()
-            told, times = self._described(program, "cpu"), self._times.setdefault(program.source, {})
-            self._calls[program] = timed_calls(program, functools.partial(self._ran_step, told, times))
+            described_steps, times = self._described(program, HOST), self._times.setdefault(program.source, {})
+            self._calls[program] = timed_calls(program, functools.partial(self._ran_step, described_steps, times))
             self.built(start, perf_counter())
         self.memory.ran(program)
         return self._calls[program]
@@ -134,16 +135,18 @@ class Profile:
     def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
         """Steps of a program were given to a GPU."""
         if watch.node is not None:  # a program for it alone, and all that are like it
-            told = [self._of_node(watch.node, program.device)] * len(steps)
+            described_steps = [self._of_node(watch.node, program.device)] * len(steps)
         else:
-            told = self._told(program)
+            described_steps = self._described_once(program)
             self.memory.ran(program)
         times = self._times.setdefault(program.source, {})
         for number, start, stop in steps:
-            self._marks.add(program.driver, start, stop, functools.partial(self._ran_step, told, times, number))
+            self._times_on_gpu.add(
+                program.driver, start, stop, functools.partial(self._ran_step, described_steps, times, number)
+            )
 
-    def _told(self, program: Any) -> list[tuple[Key, Counts]]:
-        """What is told of the steps of a program on a GPU."""
+    def _described_once(self, program: Any) -> list[tuple[Key, Counts]]:
+        """For each step of a program on a GPU its key, bytes and operations, looked up once."""
         if program not in self._steps:
             start = perf_counter()
             self._steps[program] = self._described(program, program.device)
@@ -152,23 +155,28 @@ class Profile:
 
     def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
         """Bytes were copied to a GPU."""
-        name, row = f"copy of {bytes_text(size)}", f"copies to cuda:{driver.index}"
+        name, row = f"copy of {bytes_text(size)}", f"copies to {CUDA}:{driver.index}"
 
         def note(start: float, stop: float) -> None:
-            self._keep(Event(name, "copy", start - self._start, stop - start, None, row))
+            self._keep(TraceEvent(name, "copy", start - self._start, stop - start, None, row))
 
-        self._marks.add(driver, start, stop, note)
+        self._times_on_gpu.add(driver, start, stop, note)
 
     def _ran_step(
-        self, told: list[tuple[Key, Counts]], times: dict[int, list[float]], number: int, start: float, stop: float
+        self,
+        described_steps: list[tuple[Key, Counts]],
+        times: dict[int, list[float]],
+        number: int,
+        start: float,
+        stop: float,
     ) -> None:
         times.setdefault(number, []).append(stop - start)
-        self._add(*told[number], start, stop)
+        self._add(*described_steps[number], start, stop)
 
     def built(self, start: float, stop: float) -> None:
         """A program was built."""
         self.building += stop - start
-        self._keep(Event("build", "build", start - self._start, stop - start, None))
+        self._keep(TraceEvent("build", "build", start - self._start, stop - start, None))
 
     def _described(self, program: Any, device: str) -> list[tuple[Key, Counts]]:
         """For each step of a program its key, bytes and operations."""
@@ -186,16 +194,16 @@ class Profile:
     def _add(self, key: Key, counts: Counts, start: float, stop: float) -> None:
         seconds = stop - start
         self._rows.setdefault(key, Row()).add(Row(1, seconds, *counts, key.device))
-        row = "host" if key.device == "cpu" else key.device
-        self._keep(Event(key.kernel, "kernel", start - self._start, seconds, key, row))
+        row = "host" if is_host(key.device) else key.device
+        self._keep(TraceEvent(key.kernel, "kernel", start - self._start, seconds, key, row))
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: TraceEvent) -> None:
         if len(self.events) < self.bound:
             self.events.append(event)
         else:
             self.left_out += 1
 
-    # --- what is told afterwards --------------------------------------------------------------------------------
+    # --- reports afterwards --------------------------------------------------------------------------------
 
     @property
     def computing(self) -> float:
@@ -254,12 +262,12 @@ def _counts(moved: int, nodes: Sequence[Node]) -> Counts:
     return Counts(moved, sum(map(flops, nodes)), sum(map(flops, products)))
 
 
-def _traced(event: Event, row: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": event.name, "cat": event.kind, "ph": "X", "pid": 0, "tid": row}
-    told |= {"ts": round(event.start * 1e6, 3), "dur": round(event.seconds * 1e6, 3)}
+def _traced(event: TraceEvent, row: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": event.name, "cat": event.kind, "ph": "X", "pid": 0, "tid": row}
+    shown |= {"ts": round(event.start * 1e6, 3), "dur": round(event.seconds * 1e6, 3)}
     if event.key is not None:
-        told["args"] = {"line": describe(event.key.location), "module": ".".join(event.key.module)}
-    return told
+        shown["args"] = {"line": describe(event.key.location), "module": ".".join(event.key.module)}
+    return shown
 
 
 def profile() -> Profile:

@@ -18,6 +18,7 @@ import numpy as np
 from wengert.api.creation import tensor
 from wengert.autodiff.reverse import differentiable_path, walk
 from wengert.core import tree
+from wengert.core.devices import on_host
 from wengert.core.dtypes import FLOATING
 from wengert.core.errors import ArgumentError, GradientError
 from wengert.core.evaluation import apply_here
@@ -28,7 +29,6 @@ from wengert.nn.module import Module
 from wengert.ops.core import LITERAL, VARIABLE, literal, variable
 from wengert.ops.movement import broadcast_to
 from wengert.runtime.dynamic.realize import flush
-from wengert.runtime.machines import on_host
 from wengert.runtime.static.arguments import take_apart
 from wengert.runtime.static.capture import Captured
 from wengert.runtime.static.compile import Compiled

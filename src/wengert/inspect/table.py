@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wengert.api.random import normal
-from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import DeviceArray
+from wengert.core import devices
+from wengert.core.devices import HOST, is_host
 from wengert.core.dtypes import bfloat16, float32, uint8
 from wengert.core.evaluation import watch
 from wengert.runtime.config import config
@@ -29,7 +28,7 @@ class Row:
     moved: int = 0  # bytes
     flops: int = 0
     half: int = 0  # of the operations, those of products in half precision
-    device: str = "cpu"
+    device: str = HOST
 
     def add(self, other: Row) -> None:
         """Count another one's here too."""
@@ -58,47 +57,39 @@ class Ceiling(NamedTuple):
         return found if self.flops == self.half_flops else f"{found}, {self.half_flops / 1e9:.0f} of bfloat16 ones"
 
 
-def ceiling(device: str = "cpu") -> Ceiling:
+def ceiling(device: str = HOST) -> Ceiling:
     """Measured here, once: the copy of a large array, and matrix products, with tf32 where that is set."""
-    return _measured(device, config.tf32 and device != "cpu")
+    return _measured(device, config.tf32 and not is_host(device))
 
 
 @functools.cache
 def _measured(device: str, tf32: bool) -> Ceiling:
-    if device != "cpu":
+    if not is_host(device):
         return _on_gpu(device)
     source, target = np.ones(1 << 23, np.float32), np.empty(1 << 23, np.float32)
     a = np.ones((768, 768), np.float32)
-    products = 2 * 768**3 / _least(lambda: a @ a)
-    return Ceiling(2 * source.nbytes / _least(lambda: np.copyto(target, source)), products, products)
+    host = devices.of(HOST)
+    products = 2 * 768**3 / host.time(lambda: a @ a, 5)
+    return Ceiling(2 * source.nbytes / host.time(lambda: host.copy_into(target, source), 5), products, products)
 
 
 def _on_gpu(device: str) -> Ceiling:
-    driver = opened(device)
-    source, target = (DeviceArray((1 << 28,), uint8, device) for _ in range(2))
+    gpu = devices.of(device)
+    source, target = (gpu.empty((1 << 28,), uint8) for _ in range(2))
 
     def products(dtype: Any) -> float:
         product: Any = compile(lambda x: x @ x)
         x = normal((4096, 4096), device=device).to(dtype)
         for _ in range(3):  # recorded, launched, captured
             product(x)
-        return 2 * 4096**3 / float(driver.time(lambda: product(x), 5))
+        return 2 * 4096**3 / gpu.time(lambda: product(x), 5)
 
     observer, watch.observer = watch.observer, None
     try:
-        copies = driver.time(lambda: driver.copy(target.pointer, source.pointer, source.nbytes), 5)
+        copies = gpu.time(lambda: gpu.copy_into(target, source), 5)
         return Ceiling(2 * source.nbytes / copies, products(float32), products(bfloat16))
     finally:
         watch.observer = observer
-
-
-def _least(run: Callable[[], Any], repeats: int = 5) -> float:
-    times = []
-    for _ in range(repeats):
-        start = perf_counter()
-        run()
-        times.append(perf_counter() - start)
-    return min(times)
 
 
 def table(rows: Mapping[str, Row], by: str, total: float, top: int) -> str:
@@ -116,5 +107,5 @@ def table(rows: Mapping[str, Row], by: str, total: float, top: int) -> str:
 
 def ceilings(rows: Mapping[str, Row]) -> str:
     """The ceilings of the devices that rows were counted on."""
-    devices = list(dict.fromkeys(row.device for row in rows.values())) or ["cpu"]
-    return "\n".join(f"ceiling{' of ' + each if len(devices) > 1 else ''}: {ceiling(each)}" for each in devices)
+    names = list(dict.fromkeys(row.device for row in rows.values())) or [HOST]
+    return "\n".join(f"ceiling{' of ' + each if len(names) > 1 else ''}: {ceiling(each)}" for each in names)

@@ -1,8 +1,8 @@
 """Launches: what is asked of a CUDA device, as values. No driver is needed to make or read them.
 
 Whatever writes CUDA returns a Work: the launches of a fused group or of an op, in order, and the temporaries they
-share. The runtime compiles the texts, puts addresses for the names of buffers, and launches. A Device holds the figures
-that a launch's shape follows from.
+share. The runtime compiles the texts, puts addresses for the names of buffers, and launches. `DeviceProperties` are the
+facts of a GPU that a launch's shape follows from.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def in_turn(works: Sequence[Work]) -> Work:
 
 
 @dataclass(frozen=True)
-class Device:
-    """The figures of a GPU that launch shapes follow from, and what its kernels are allowed."""
+class DeviceProperties:
+    """The facts of a GPU that launch shapes follow from, and what its kernels are allowed."""
 
     arch: str  # what NVRTC compiles for: "75", "90a"
     sms: int
@@ -139,5 +139,7 @@ class Device:
         return min(fits, self.shared_per_sm // (shared + 1024)) if shared else fits
 
 
-H200 = Device("90a", 132, 2048, 32, 65536, 233472, 232448, 60 << 20, 4.8e12)
-RTX_2080 = Device("75", 46, 1024, 16, 65536, 65536, 65536, 4 << 20, 4.48e11)
+H200 = DeviceProperties("90a", 132, 2048, 32, 65536, 233472, 232448, 60 << 20, 4.8e12)
+RTX_2080 = DeviceProperties("75", 46, 1024, 16, 65536, 65536, 65536, 4 << 20, 4.48e11)
+
+Device = DeviceProperties  # by its former name, until all importers use the new one

@@ -23,6 +23,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
+from wengert.core.devices import is_kind
 from wengert.core.dtypes import HALF, as_dtype, bfloat16
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, recorded_as, recording
@@ -53,7 +54,7 @@ def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextMana
     >>> w.grad.dtype.name
     'float32'
     """
-    if isinstance(dtype, str) and dtype.split(":")[0] in ("cpu", "cuda"):
+    if isinstance(dtype, str) and is_kind(dtype):
         raise DTypeError(f"autocast: {dtype!r} is a device, and it holds for all of them here; leave it out")
     low = as_dtype(dtype)
     if enabled and low not in HALF:

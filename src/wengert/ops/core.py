@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.devices import HOST
 from wengert.core.dtypes import (
     ALL,
     COMPLEX,
@@ -67,17 +68,17 @@ LITERAL = Op(
 )
 
 
-def data(array: np.ndarray[Any, Any], device: str = "cpu") -> Node:
+def data(array: np.ndarray[Any, Any], device: str = HOST) -> Node:
     """A node that holds an array. The array is the node's from now on."""
     return Node(DATA, (), NO_ATTRS, array.shape, as_dtype(array.dtype), device, False, None, array)
 
 
-def literal(value: complex, dtype: np.dtype[Any], device: str = "cpu") -> Node:
+def literal(value: complex, dtype: np.dtype[Any], device: str = HOST) -> Node:
     """A number that is part of the program's text."""
     return Node(LITERAL, (), {"value": value, "dtype": dtype}, (), dtype, device, False, None)
 
 
-def placeholder(shape: Shape, dtype: np.dtype[Any], device: str = "cpu", tracked: bool = True) -> Node:
+def placeholder(shape: Shape, dtype: np.dtype[Any], device: str = HOST, tracked: bool = True) -> Node:
     """An abstract input: it has a shape and a dtype and no value."""
     return Node(PLACEHOLDER, (), NO_ATTRS, shape, dtype, device, tracked and dtype in INEXACT, here())
 
@@ -236,7 +237,7 @@ def as_node(x: Any) -> Node:
     return operand(x, None)
 
 
-def operand(x: Any, beside: np.dtype[Any] | None, device: str = "cpu") -> Node:
+def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
     """What stands beside a value of dtype `beside` in an expression, as a node. Python numbers are weak."""
     kind = type(x)
     if kind is Argument:

@@ -27,6 +27,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
+from wengert.core.devices import HOST
 from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
 from wengert.core.errors import DeviceError
 from wengert.core.graph import Node, recording
@@ -135,13 +136,13 @@ def _inexact(dtype: Any) -> bool:
 def common_device(name: str, sources: Sequence[Node]) -> str:
     """The device all sources are on. Constants that no Tensor names, such as those of our own rules, go along."""
     if not sources:
-        return "cpu"
+        return HOST
     device = sources[0].device
     for source in sources:
         if source.device != device:
-            if source.device == "cpu" and _is_unnamed(source):
+            if source.device == HOST and _is_unnamed(source):
                 continue
-            if device == "cpu" and all(_is_unnamed(s) for s in sources if s.device == "cpu"):
+            if device == HOST and all(_is_unnamed(s) for s in sources if s.device == HOST):
                 device = source.device
                 continue
             raise DeviceError(f"{name}: values on {device} and on {source.device}; move one with .to({device!r})")

@@ -16,7 +16,7 @@ from wengert.core.graph import Node
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.cuda import closing, parts_name
 from wengert.kernels.ir.loops import Accumulate, Kernel, Load
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import DeviceProperties, Work
 from wengert.ops.attention import ATTENTION_BACKWARD
 from wengert.ops.op import PICK
 from wengert.plan.final_reduction import final_step, partials_of
@@ -33,7 +33,7 @@ def attention_partials(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(_joined_steps(plan.steps, plan.donated, plan.target.properties)))
 
 
-def _joined_steps(steps: Sequence[Step], donated: Mapping[Node, Node], device: Device) -> list[Step]:
+def _joined_steps(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceProperties) -> list[Step]:
     found, order = list(steps), Order(steps, donated)
     for number, step in enumerate(steps):
         if not _is_backward(step):
@@ -60,7 +60,9 @@ def _is_backward(step: Step) -> bool:
     return step.writes[0].sources[0].op is ATTENTION_BACKWARD
 
 
-def _joined(step: Step, totals: Step, donated: Mapping[Node, Node], device: Device) -> tuple[Step, Step] | None:
+def _joined(
+    step: Step, totals: Step, donated: Mapping[Node, Node], device: DeviceProperties
+) -> tuple[Step, Step] | None:
     """The step of an attention that leaves parts of totals, and what closes these."""
     made, kernel = step.writes[0], totals.kernel
     node = made.sources[0]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from wengert.compiler.storage import storage
-from wengert.compiler.target import HOST, Target
+from wengert.compiler.target import HOST_TARGET, Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function, write, write_rows
@@ -29,7 +29,7 @@ class CCodegen:
 
     overwriting = False  # no kernel writes a part of its operand in place
 
-    def __init__(self, target: Target = HOST) -> None:
+    def __init__(self, target: Target = HOST_TARGET) -> None:
         self.target = target
         self.functions: dict[Function, str] = {}
         self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts

@@ -15,7 +15,7 @@ from wengert.compiler.fuel import spend
 from wengert.core.graph import Node
 from wengert.kernels.cuda import takes_in, write_margins
 from wengert.kernels.ir.loops import Kernel
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import DeviceProperties, Work
 from wengert.plan.final_reduction import final_step, partials_of
 from wengert.plan.horizontal_fusion import Order
 from wengert.plan.lowering import naming
@@ -32,7 +32,7 @@ def column_partials(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(_joined_steps(plan.steps, plan.donated, plan.target.properties)))
 
 
-def _joined_steps(steps: Sequence[Step], donated: Mapping[Node, Node], device: Device) -> list[Step]:
+def _joined_steps(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceProperties) -> list[Step]:
     found, order = list(steps), Order(steps, donated)
     rows = [number for number, step in enumerate(steps) if _is_large(step.kernel)]
     members: dict[int, list[int]] = {}
@@ -63,7 +63,7 @@ def _may_take(steps: Sequence[Step], rows: int, columns: int, order: Order) -> b
     return order.can_move(columns, rows, after=rows)
 
 
-def _joined(steps: Sequence[Step], donated: Mapping[Node, Node], device: Device) -> list[Step] | None:
+def _joined(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceProperties) -> list[Step] | None:
     """The step over rows that makes partial sums for the others, and the final reduction of each."""
     kernels = [step.kernel for step in steps if step.kernel is not None]
     written = write_margins(kernels[0], kernels[1:], device)

@@ -14,7 +14,7 @@ from wengert.compiler.target import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels import cuda_ops
 from wengert.kernels.convolution.form import is_convolution
-from wengert.kernels.launch import Device
+from wengert.kernels.launch import DeviceProperties
 from wengert.ops.op import PICK
 from wengert.plan.candidates import Candidates
 from wengert.plan.codegen import How, LibraryEpilogue
@@ -41,7 +41,7 @@ class CudaCodegen:
     ) -> None:
         assert target.properties is not None
         self.target, self.libraries, self.choices = target, libraries, choices
-        self.properties: Device = target.properties
+        self.properties: DeviceProperties = target.properties
         self.timer, self.tuning = timer, tuning  # seconds for timing candidates
         self.inlines: Callable[[Node], bool] = cache(inlines)
         self.is_hosted: Callable[[Node], bool] = cache(self._is_hosted)

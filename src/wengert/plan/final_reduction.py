@@ -14,7 +14,7 @@ from wengert.core.graph import Node
 from wengert.kernels.cuda import closing_shape, write
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.ir.transforms import with_buffers
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import DeviceProperties, Work
 from wengert.plan.lowering import naming
 from wengert.plan.steps import Step, launched
 
@@ -30,7 +30,7 @@ def partials_of(final: Kernel, sizes: Mapping[str, int], columns: Step) -> dict[
 
 
 def final_step(
-    final: Kernel, parts: Mapping[str, Node], columns: Step, donated: Mapping[Node, Node], device: Device
+    final: Kernel, parts: Mapping[str, Node], columns: Step, donated: Mapping[Node, Node], device: DeviceProperties
 ) -> Step:
     """The step that is left of one over columns; `donated` says which input an output is written over."""
     buffers: dict[str, Node] = {}

@@ -24,11 +24,11 @@ from wengert.kernels.cuda import (
     write_turned,
 )
 from wengert.kernels.ir.loops import Kernel
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import DeviceProperties, Work
 from wengert.plan.plan import Plan
 from wengert.plan.steps import NOTHING, Step, launched
 
-Writer = Callable[[Sequence[Kernel], Device], Work]
+Writer = Callable[[Sequence[Kernel], DeviceProperties], Work]
 
 LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
 _WAYS: tuple[tuple[Writer, Callable[[Kernel], Hashable | None]], ...] = (
@@ -45,7 +45,7 @@ def horizontal_fusion(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(_fused(plan.steps, plan.donated, plan.target.properties)))
 
 
-def _fused(steps: Sequence[Step], donated: Mapping[Node, Node], device: Device) -> list[Step]:
+def _fused(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceProperties) -> list[Step]:
     found, alike = list(steps), dict[tuple[Writer, Hashable], list[int]]()
     for number, step in enumerate(steps):
         kind = _kind(step)
@@ -77,7 +77,7 @@ def _kind(step: Step) -> tuple[Writer, Hashable] | None:
     return None
 
 
-def _joined(steps: Sequence[Step], write: Writer, device: Device) -> Step:
+def _joined(steps: Sequence[Step], write: Writer, device: DeviceProperties) -> Step:
     kernels = [step.kernel for step in steps if step.kernel is not None]
     buffers = {name: node for step in steps for name, node in step.buffers.items()}
     reads = list(dict.fromkeys(node for step in steps for node in step.reads))

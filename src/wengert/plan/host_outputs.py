@@ -10,6 +10,7 @@ import numpy as np
 from wengert.compiler.constants import number
 from wengert.compiler.fuel import spend
 from wengert.compiler.storage import storage
+from wengert.core.devices import HOST
 from wengert.core.dtypes import INTEGER
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops import elementwise as e
@@ -20,7 +21,7 @@ from wengert.plan.plan import HostOutputs, Plan
 def device_of(graph: Graph) -> str:
     """The GPU that a graph's values are on."""
     for node in (*graph.nodes, *graph.inputs, *graph.outputs):
-        if node.device != "cpu":
+        if node.device != HOST:
             return node.device
     raise ValueError("no value of this graph is on a GPU")
 
@@ -42,9 +43,9 @@ def with_own_outputs(graph: Graph) -> Graph:
 
 def on_host_alone(graph: Graph) -> set[Node]:
     """What is on the host and made only from what is: the host can compute it while the device works."""
-    found = {node for node in (*graph.inputs, *graph.captured()) if node.device == "cpu"}
+    found = {node for node in (*graph.inputs, *graph.captured()) if node.device == HOST}
     for node in graph.nodes:
-        if node.device == "cpu" and found.issuperset(node.sources):
+        if node.device == HOST and found.issuperset(node.sources):
             found.add(node)
     return found
 
@@ -61,7 +62,8 @@ def counted_on(node: Node, counter: Node) -> np.integer[Any] | None:
             return None
         total += known[0]
         node = node.sources[numbers.index(None)]
-    return np.uint64(total % (1 << 64)).astype(node.dtype)
+    found: np.integer[Any] = np.uint64(total % (1 << 64)).astype(node.dtype)
+    return found
 
 
 def host_outputs(plan: Plan) -> Plan:

@@ -14,7 +14,7 @@ from wengert.compiler.fuel import spend
 from wengert.compiler.liveness import Life, live
 from wengert.core.graph import Node
 from wengert.kernels.cuda import write_over
-from wengert.kernels.launch import Device
+from wengert.kernels.launch import DeviceProperties
 from wengert.plan.plan import Plan
 from wengert.plan.steps import Step
 
@@ -42,7 +42,7 @@ def in_place(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(found.steps), lives=found.alive, aliases=found.aliases)
 
 
-def _improve(found: InPlace, number: int, device: Device, least: float = 0) -> bool:
+def _improve(found: InPlace, number: int, device: DeviceProperties, least: float = 0) -> bool:
     """Have a step write a result of at least so many bytes over an operand; whether it can."""
     steps, alive, aliases = found
     step = steps[number]
@@ -73,4 +73,4 @@ def _pairs(found: InPlace, number: int, least: float) -> list[tuple[Node, Node]]
 
 
 def _bytes(node: Node) -> int:
-    return node.size * node.dtype.itemsize
+    return int(node.size * node.dtype.itemsize)

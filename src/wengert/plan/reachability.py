@@ -47,7 +47,7 @@ class Needs:
             self.rows[affected] |= bits
 
     def _column(self, group: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        return (self.rows[:, group >> 6] & np.uint64(1 << (group & 63))) != 0
+        return np.asarray((self.rows[:, group >> 6] & np.uint64(1 << (group & 63))) != 0)
 
     @staticmethod
     def _set(row: Bits, group: int) -> None:

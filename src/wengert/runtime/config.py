@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from wengert.core import devices
+
 
 class Config:
     """Wengert's settings, one object: `wg.config`."""
@@ -51,3 +53,4 @@ class Config:
 
 
 config = Config()
+devices.on_change = config.changed

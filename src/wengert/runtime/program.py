@@ -7,74 +7,27 @@ output may share memory with an input or a constant, never with what another cal
 
 from __future__ import annotations
 
-import functools
 import gc
-import warnings
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from wengert.backends.cpu import program as cpu
-from wengert.backends.cpu import toolchain
-from wengert.backends.cpu.program import NOTHING
-from wengert.compiler.target import Target
+from wengert.backends.protocol import NOTHING, Runnable
+from wengert.core import devices
+from wengert.core.devices import HOST, accelerator_of, moved, on_host
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
-from wengert.plan.c_codegen import CCodegen
 from wengert.plan.pipeline import compiled_plan
 from wengert.plan.plan import Plan
 from wengert.runtime.config import config
-from wengert.runtime.machines import moved, on_gpu, on_host
 
 Array = np.ndarray[Any, Any]
 
 
-class Program(Protocol):
-    """What runs a graph."""
-
-    @property
-    def plan(self) -> Plan | None:
-        """What it carries out; None where nodes are interpreted."""
-        ...
-
-    def __call__(
-        self, arrays: Sequence[Array], owned: Container[int] = (), spare: Mapping[int, Array] = NOTHING
-    ) -> list[Array]:
-        """The arrays of the graph's outputs, from those of its inputs.
-
-        The inputs numbered in `owned` may be overwritten, and so may the arrays in `spare`, each with the output whose
-        number it has.
-        """
-        ...
-
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
-        """The program on the memory of its last call, in which only these inputs and outputs may move, if it can."""
-        ...
-
-
-class Repeat(Protocol):
-    """A program on the memory of its last call, but for some inputs and outputs."""
-
-    @property
-    def makers(self) -> Sequence[Callable[[], Any]]:
-        """What makes arrays for these outputs."""
-        ...
-
-    def refresh(self) -> None:
-        """Look again at what others may have overwritten where it lies."""
-        ...
-
-    def run(self, arrays: Sequence[Array], made: Sequence[Any]) -> bool:
-        """Compute these outputs, each into its array, from arrays for these inputs; not where something is wrong:
-        nothing was done then, and a call of the program says what it is.
-        """
-        ...
-
-
-def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0) -> Program:
+def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0) -> Runnable:
     """The program of a closed graph: optimised and compiled, or interpreted where there is no C compiler.
 
     `pairs` are inputs and the outputs that take their place, by number: they may share memory. On a GPU kernels are
@@ -102,9 +55,9 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Program:
-    on_cuda = on_gpu(graph)
-    if not on_cuda and (config.tier == "interpret" or not has_compiler()):
+def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Runnable:
+    on_gpu = accelerator_of(graph) is not None
+    if not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile()):
         return Interpreter(graph)
     if not config.check:
         return program_of(plan_of(graph, pairs, tuning, config.fuel))
@@ -123,36 +76,14 @@ def plan_of(
     off: Collection[str] = (),
 ) -> Plan:
     """The plan of a recorded graph, for the device that it is on and by the settings of now."""
-    off = {*config.passes_off, *off}
-    if not on_gpu(graph):
-        return compiled_plan(graph, Target(budget=config.memory_budget), CCodegen, pairs, off, fuel, check)
-    from wengert.backends.cuda.program import codegen_with, target_of
-
-    target = target_of(graph, config.tf32, config.memory_budget)
-    return compiled_plan(graph, target, codegen_with(tuning), pairs, off, fuel, check)
+    device = devices.of(accelerator_of(graph) or HOST)
+    target = device.target(tf32=config.tf32, budget=config.memory_budget)
+    return compiled_plan(graph, target, device.codegen(tuning), pairs, {*config.passes_off, *off}, fuel, check)
 
 
-def program_of(plan: Plan) -> Program:
+def program_of(plan: Plan) -> Runnable:
     """The program that carries out a plan."""
-    if not plan.target.launches:
-        return cpu.Program(plan)
-    from wengert.backends.cuda.program import Program as CudaProgram
-
-    return CudaProgram(plan)
-
-
-@functools.cache
-def has_compiler() -> bool:
-    """Whether there is a C compiler; says once if there is none."""
-    if toolchain.compiler() is None:
-        warnings.warn(
-            "no C compiler was found, so programs run on the slower NumPy references. Install gcc or clang, or name "
-            "one in WENGERT_CC",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return False
-    return True
+    return devices.of(plan.target.device).build(plan)
 
 
 class Interpreter:
@@ -161,7 +92,7 @@ class Interpreter:
     It computes on the host; what belongs on a GPU comes from there and goes back.
     """
 
-    plan = None  # nothing was planned
+    is_compiled = False
 
     def __init__(self, graph: Graph) -> None:
         places: dict[Node, int] = {}
@@ -202,7 +133,7 @@ class Interpreter:
                 values[place] = apply_here(node, [values[source] for source in sources])
                 for end in ends:
                     values[end] = None
-        return [values[place] if device == "cpu" else moved(values[place], device) for place, device in self.outputs]
+        return [values[place] if device == HOST else moved(values[place], device) for place, device in self.outputs]
 
     def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Nothing stays in its place."""

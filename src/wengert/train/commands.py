@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import wengert as wg
+from wengert.core.devices import is_host
 from wengert.core.errors import ArgumentError
 from wengert.train import recipe as recipes
 from wengert.train.checkpoint import load_checkpoint, located
@@ -83,7 +84,7 @@ def generate(options: Namespace) -> int:
 def tune(options: Namespace) -> int:
     """`wengert tune` of a recipe: the kernels of its steps, chosen by timing them."""
     recipe = _recipe(options.target, {**_changes(options), "tune": options.seconds, "compile": True})
-    if recipe.device == "cpu":
+    if is_host(recipe.device):
         raise ArgumentError("tune: programs on the CPU have one way to run; --device cuda takes a GPU")
     with tempfile.TemporaryDirectory() as folder:
         run = Run(recipe, folder)

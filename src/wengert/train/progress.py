@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import wengert as wg
+from wengert.core.devices import HOST, is_host
 
 SECONDS_BETWEEN_LINES = 15
 """Where there is no terminal; an epoch's end is always shown."""
@@ -32,7 +33,7 @@ class Report:
     """Units seen in a second."""
     unit: str
     seconds_left: float
-    device: str = "cpu"
+    device: str = HOST
 
     def fields(self) -> list[str]:
         """The parts of a line."""
@@ -155,9 +156,9 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def memory(device: str = "cpu") -> str:
+def memory(device: str = HOST) -> str:
     """The memory that is held on a GPU, or by the process."""
-    if device != "cpu":
+    if not is_host(device):
         on_gpu = wg.cuda.memory(device)
         held = on_gpu.live + on_gpu.arena
     else:

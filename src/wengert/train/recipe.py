@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
+from wengert.core.devices import HOST
 from wengert.core.errors import ArgumentError, FileError
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -40,7 +41,7 @@ class Recipe:
     accumulate: int = 1
     """Batches whose gradients make one update."""
     seed: int = 0
-    device: str = "cpu"
+    device: str = HOST
     dtype: str = "float32"
     """float32, float64, or bfloat16 and float16 as mixed precision."""
     compile: bool = True

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import wengert as wg
+from wengert.core.devices import is_host
 from wengert.core.errors import ArgumentError, ComputationError, NaNError, OutOfRangeError
 from wengert.data import DataLoader, Dataset
 from wengert.train import progress
@@ -124,7 +125,7 @@ class Run:
             "history": self.history,
             "epoch_sums": self.epoch_sums,
             "tokenizer": None if tokenizer is None else tokenizer.description(),
-            "choices": {} if self.recipe.device == "cpu" else wg.cuda.choices(self.recipe.device),
+            "choices": {} if is_host(self.recipe.device) else wg.cuda.choices(self.recipe.device),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -134,7 +135,7 @@ class Run:
         self.steps.scaler.load_state_dict(state["scaler"])
         wg.random.default_generator.set_state(state["random"])
         self.loader.load_state_dict(state["order"])
-        if self.recipe.device != "cpu":
+        if not is_host(self.recipe.device):
             wg.cuda.set_choices(state.get("choices", {}), self.recipe.device)
         for name in ("step", "evaluated", "waited", "best", "history", "epoch_sums"):
             setattr(self, name, state[name])
@@ -260,7 +261,7 @@ class Run:
         pace = _Pace(self.step)
         window: list[dict[str, float]] = []
         pending: list[Update] = []
-        ahead = 0 if self.recipe.device == "cpu" else AHEAD
+        ahead = 0 if is_host(self.recipe.device) else AHEAD
         is_last = False
         while not is_last:
             pending.append(self._recorded_update())
@@ -352,7 +353,7 @@ class Run:
 
 def _on_their_way(values: dict[str, wg.Tensor]) -> dict[str, Any]:
     """Values that can be looked at while a GPU goes on with later updates."""
-    return {name: value if value.device == "cpu" else wg.cuda.download(value) for name, value in values.items()}
+    return {name: value if is_host(value.device) else wg.cuda.download(value) for name, value in values.items()}
 
 
 @contextmanager

@@ -22,7 +22,8 @@ from wengert.backends.cpu.recycle import recycler
 from wengert.backends.cpu.replay import HEAD, ITEMS, Repeat
 from wengert.backends.cpu.toolchain import close_with, load
 from wengert.compiler.storage import storage
-from wengert.compiler.target import HOST
+from wengert.compiler.target import HOST_TARGET
+from wengert.core.devices import HOST
 from wengert.core.errors import OutOfRangeError
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
@@ -56,6 +57,7 @@ NOTHING: Mapping[int, np.ndarray[Any, Any]] = {}
 class Program:
     """A compiled graph: call it with arrays for the inputs."""
 
+    is_compiled, language, device = True, "C", HOST
     apart = False  # whether every step is a piece of its own
 
     def __init__(self, plan: Plan) -> None:
@@ -95,9 +97,8 @@ class Program:
             lines.append(f"without C, run by their references: {', '.join(named)}")
         return "\n".join(lines)
 
-    def tuning(self) -> str:
-        """Nothing was timed: there is one way to carry out each group."""
-        return "there are no candidates to time on the CPU"
+    def tuning(self) -> None:
+        """There are no candidates to time."""
 
     def text_of(self, number: int) -> str:
         """The C of a step: the call, and the function that it calls."""
@@ -255,7 +256,7 @@ class Program:
             return table[self.slots[owner]].reshape(node.shape)
         start = self.plan.arena.offsets[owner]
         raw = self.arena[start : start + owner.size * owner.dtype.itemsize]
-        return raw.view(owner.dtype).reshape(node.shape)
+        return np.asarray(raw.view(owner.dtype).reshape(node.shape))
 
 
 def _is_loops(step: Step) -> bool:
@@ -264,7 +265,7 @@ def _is_loops(step: Step) -> bool:
 
 def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), off: Collection[str] = ()) -> Program:
     """The program of an optimised graph; `pairs` are inputs and the outputs that take their place, by number."""
-    return Program(planned(graph, HOST, CCodegen, pairs, off))
+    return Program(planned(graph, HOST_TARGET, CCodegen, pairs, off))
 
 
 def kernel_units(functions: Mapping[str, Function]) -> list[str]:

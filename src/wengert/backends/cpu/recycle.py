@@ -157,7 +157,7 @@ def is_sole_base(array: Array) -> bool:
 
     A view of a view refers to the array below both, so that must be this one, or one that only this one refers to.
     """
-    base = array.base
+    base: Any = array.base
     if type(base) is np.ndarray and getrefcount(base) == 3:  # this array's, the name's, and that of asking
         base = base.base
     return base is None or type(base) is Memory

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import warnings
 import weakref
 from _ctypes import dlclose
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,20 @@ def compiler() -> str | None:
     """The C compiler to use, or None if there is none."""
     chosen = os.environ.get("WENGERT_CC")
     return shutil.which(chosen) if chosen else next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+
+
+@functools.cache
+def has_compiler() -> bool:
+    """Whether there is a C compiler; says once if there is none."""
+    if compiler() is None:
+        warnings.warn(
+            "no C compiler was found, so programs run on the slower NumPy references. Install gcc or clang, or name "
+            "one in WENGERT_CC",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def cache_folder() -> Path:

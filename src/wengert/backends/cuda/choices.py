@@ -1,7 +1,7 @@
 """Choices: which candidates won when they were timed, kept in a file for every kind of GPU.
 
 A choice stands for a GPU, the versions of the libraries and our kernels' text; where one of them has changed, the file
-is left aside with a warning until candidates are timed again.
+is ignored with a warning until candidates are timed again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from wengert.backends.cpu.toolchain import cache_folder
 from wengert.backends.cuda import blas, dnn
 from wengert.backends.cuda.compile import headers
+from wengert.backends.protocol import Driver
 from wengert.plan.steps import Choice
 
 
@@ -99,7 +100,7 @@ def _checked(fields: Any) -> Choice:
 _loaded: WeakKeyDictionary[Any, Choices] = WeakKeyDictionary()
 
 
-def choices_of(driver: Any) -> Choices:
+def choices_of(driver: Driver) -> Choices:
     """The choices for a driver's GPU, read from the file once."""
     found = _loaded.get(driver)
     if found is None:

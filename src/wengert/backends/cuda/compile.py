@@ -44,7 +44,7 @@ def headers() -> dict[str, str]:
 
 @functools.cache
 def _options() -> tuple[bytes, ...]:
-    """What NVRTC is told besides the architecture: where the toolkit's own headers are."""
+    """NVRTC's options besides the architecture: where the toolkit's own headers are."""
     from cuda.pathfinder import find_nvidia_header_directory
 
     found = find_nvidia_header_directory("cudart")
@@ -118,7 +118,7 @@ def cubin(text: str, arch: str) -> bytes:
     if int(status):
         raise CompilerError(f"NVRTC could not build a kernel for sm_{arch}:\n{_log(nvrtc, program)[:2000]}")
     size = nvrtc.nvrtcGetCUBINSize(program)[1]
-    code = b" " * size
+    code: bytes = b" " * size
     nvrtc.nvrtcGetCUBIN(program, code)
     nvrtc.nvrtcDestroyProgram(program)
     return code
@@ -126,6 +126,6 @@ def cubin(text: str, arch: str) -> bytes:
 
 def _log(nvrtc: Any, program: Any) -> str:
     size = nvrtc.nvrtcGetProgramLogSize(program)[1]
-    log = b" " * size
+    log: bytes = b" " * size
     nvrtc.nvrtcGetProgramLog(program, log)
     return log.decode(errors="replace").rstrip("\0")

@@ -20,6 +20,7 @@ import numpy as np
 
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import Block, DeviceArray, check_indices, transfers, upload
+from wengert.backends.protocol import Driver, StreamEvent
 from wengert.core.evaluation import watch
 from wengert.core.graph import Shape
 
@@ -43,7 +44,7 @@ def pinned(shape: Shape, dtype: np.dtype[Any], device: str) -> Array:
     return np.frombuffer(memoryview(memory), np.uint8)[:size].view(dtype)[: math.prod(shape)].reshape(shape)
 
 
-def _let_go(driver: Any, address: int) -> None:
+def _let_go(driver: Driver, address: int) -> None:
     del _ranges[address]
     driver.when_not_capturing(partial(driver.free_pinned, address))
 
@@ -54,7 +55,7 @@ def is_pinned(array: Array) -> bool:
     return array.flags.c_contiguous and any(a <= begin and begin + array.nbytes <= b for a, b in ranges)
 
 
-def upload_aside(array: Array, device: str) -> DeviceArray:
+def upload_beside(array: Array, device: str) -> DeviceArray:
     """An array on the device, which whatever comes next there waits for.
 
     What lies in pinned memory must not be changed before that; anything else may be, as soon as this returns.
@@ -64,10 +65,10 @@ def upload_aside(array: Array, device: str) -> DeviceArray:
     driver = opened(device)
     driver.make_current()
     lane = _lanes.setdefault(device, Lane(device))
-    block = Block(array.nbytes, device, aside=True)
+    block = Block(array.nbytes, device, beside=True)
     with lane.lock:
         source = array if is_pinned(array) else lane.staged(array)
-        start, stop = driver.upload_aside(block.pointer, source.ctypes.data, array.nbytes)
+        start, stop = driver.upload_beside(block.pointer, source.ctypes.data, array.nbytes)
         lane.under_way.append(Copy(source, source is not array, stop))
     transfers.uploads += 1
     transfers.uploaded += array.nbytes
@@ -92,7 +93,7 @@ class Download:
             driver.download_later(address, driver.flag, 4)
         if self.size:
             driver.download_later(address + FLAG, array.pointer, self.size)
-        self._stop = driver.mark()
+        self._stop = driver.event()
         self._found: Array | None = None
         transfers.downloads += 1
         transfers.downloaded += self.size
@@ -124,7 +125,7 @@ class Copy(NamedTuple):
 
     source: Array
     is_block: bool
-    stop: Any
+    stop: StreamEvent
 
 
 class Lane:
@@ -144,7 +145,7 @@ class Lane:
 
     def block(self, size: int) -> Array:
         """A pinned block of so many bytes at least."""
-        self._settle()
+        self._collect()
         fitting = [i for i, block in enumerate(self.blocks) if size <= block.nbytes <= 4 * size]
         if fitting:
             return self.blocks.pop(fitting[0])
@@ -154,10 +155,10 @@ class Lane:
         """Keep a block for the next copy; of many the latest."""
         self.blocks = [block, *self.blocks[: KEPT - 1]]
 
-    def _settle(self) -> None:
+    def _collect(self) -> None:
         """Take back the blocks that have been read."""
         waiting = self.under_way
-        while waiting and (len(waiting) >= UNDER_WAY or waiting[0].stop.is_past()):
+        while waiting and (len(waiting) >= UNDER_WAY or waiting[0].stop.is_done()):
             copy = waiting.popleft()
             copy.stop.wait()
             if copy.is_block:

@@ -18,11 +18,12 @@ import numpy as np
 
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import ALIGNMENT, DeviceArray
+from wengert.core import devices
 from wengert.core.dtypes import ALL, as_dtype, bfloat16, bool_
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Shape
 
-CUDA = 2  # DLPack's number for it
+DLPACK_CUDA = 2  # DLPack's number for it
 _LEGACY = 1  # the stream that libraries use where nobody named one
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _BFLOAT = 4
@@ -67,7 +68,7 @@ _NEW, _USED = b"dltensor", b"used_dltensor"
 _lent: dict[int, Any] = {}  # by address: what a consumer still refers to
 
 
-@_Deleter
+@_Deleter  # type: ignore[untyped-decorator]
 def _delete(managed: Any) -> None:
     *_, array, driver, stream = _lent.pop(ctypes.addressof(managed.contents))
     if not sys.is_finalizing():  # its last kernels may still read what we are about to free
@@ -79,7 +80,7 @@ def _after(wait: Callable[[int], Any], stream: int, held: Any) -> None:
     wait(stream)
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # type: ignore[untyped-decorator]
 def _forget(capsule: int) -> None:
     """A capsule dies: if nobody took what is in it, it goes too."""
     if _python.PyCapsule_IsValid(capsule, _NEW):
@@ -97,7 +98,7 @@ def to_dlpack(array: DeviceArray, stream: int | None = None) -> Any:
     shape = (ctypes.c_int64 * max(len(array.shape), 1))(*array.shape)
     tensor = managed.tensor
     tensor.data = array.pointer
-    tensor.device = _Device(CUDA, driver.index)
+    tensor.device = _Device(DLPACK_CUDA, driver.index)
     tensor.ndim = len(array.shape)
     code = _BFLOAT if array.dtype is bfloat16 else _CODES[array.dtype.kind]
     tensor.dtype = _DataType(code, 8 * array.dtype.itemsize, 1)
@@ -136,7 +137,7 @@ class _Capsule:
 def from_dlpack(x: Any) -> DeviceArray:
     """An array on the memory of another library's, which must be contiguous."""
     index = x.__dlpack_device__()[1]
-    device = f"cuda:{index}"
+    device = f"{devices.CUDA}:{index}"
     capsule = x.__dlpack__(stream=int(opened(device).stream))
     managed = ctypes.cast(_python.PyCapsule_GetPointer(capsule, _NEW), ctypes.POINTER(_Managed))
     tensor = managed.contents.tensor
@@ -158,8 +159,8 @@ def from_interface(x: Any) -> DeviceArray:
     strides = given.get("strides")
     _require_contiguous(shape, None if strides is None else [step // dtype.itemsize for step in strides])
     pointer = int(given["data"][0])
-    driver = opened("cuda:0")
-    device = f"cuda:{driver.index_of(pointer) if pointer else 0}"
+    driver = opened(f"{devices.CUDA}:0")
+    device = f"{devices.CUDA}:{driver.index_of(pointer) if pointer else 0}"
     stream = given.get("stream")
     if stream is not None:
         opened(device).wait_for(int(stream))
@@ -173,8 +174,9 @@ def _borrowed(shape: Shape, dtype: np.dtype[Any], block: _Borrowed) -> DeviceArr
 
 
 def _dtype(found: _DataType) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = bfloat16
     if found.code == _BFLOAT:
-        return bfloat16
+        return dtype
     for dtype in ALL:
         code = _CODES.get("b" if dtype is bool_ else dtype.kind)
         if code == found.code and 8 * dtype.itemsize == found.bits and found.lanes == 1:

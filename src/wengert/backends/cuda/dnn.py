@@ -144,12 +144,12 @@ class Fused(Convolution):
     def works(self) -> bool:
         """Whether its engine takes these sizes."""
         try:
-            return self.alone is not None
+            return self.loaded_plan is not None
         except Exception:
             return False
 
     @functools.cached_property
-    def alone(self) -> Any:
+    def loaded_plan(self) -> Any:
         """The compiled plan in a graph of its own."""
         content = kept(self.path)
         if content is not None:
@@ -166,11 +166,11 @@ class Fused(Convolution):
     @functools.cached_property
     def workspace(self) -> int:
         """The bytes that it works in."""
-        return int(self.alone.get_workspace_size())
+        return int(self.loaded_plan.get_workspace_size())
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
         """Put it on the stream: two operands, what its steps read besides, and the result."""
-        self.alone.execute(dict(enumerate(pointers, 1)), workspace, self.handle)
+        self.loaded_plan.execute(dict(enumerate(pointers, 1)), workspace, self.handle)
 
 
 @functools.lru_cache(maxsize=512)

@@ -146,7 +146,7 @@ def candidates(shape: Shape, device: str) -> list[Candidate]:
 
 
 def _graph(dnn: Any, shape: Shape, device: str, names: Sequence[str]) -> tuple[Any, list[Any], dict[str, Any]]:
-    """A graph with the operands, and what both passes are told."""
+    """A graph with the operands, and the options of both passes."""
     kinds = dnn.data_type
     kind = getattr(kinds, NAMES[shape.dtype])
     graph = dnn.pygraph(

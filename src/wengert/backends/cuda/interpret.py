@@ -1,4 +1,4 @@
-"""The interpreting tier on a GPU: every node alone, by kernels that are there already.
+"""The interpreting tier on a GPU: every node by itself, by kernels that are there already.
 
 Most ops have kernels that take sizes as arguments (`kernels.prebuilt`): a text for an op and its dtypes, compiled once
 for a machine, so that neither a new shape nor a new expression compiles anything. The others, products and the like,
@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.checked import difference, reference_of, wrong
-from wengert.backends.cuda.checked import Checked
+from wengert.backends.cuda.checked import CheckedCudaProgram
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import Program, codegen_with, target_of
-from wengert.backends.cuda.single_op import Alone
+from wengert.backends.cuda.single_op import SingleOpKernel
 from wengert.core.errors import CompilerError, CudaError
 from wengert.core.evaluation import check_nans, watch
 from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording
@@ -55,11 +55,11 @@ class _Single(_Later, Program):
     """A program of one node."""
 
 
-class _CheckedSingle(_Later, Checked):
+class _CheckedSingle(_Later, CheckedCudaProgram):
     """A program of one node that is compared with its reference."""
 
 
-Carrier = Alone | _Single | _CheckedSingle
+Carrier = SingleOpKernel | _Single | _CheckedSingle
 _carriers: OrderedDict[Hashable, Carrier | None] = OrderedDict()  # None: a program is needed, which numbers are part of
 
 
@@ -127,7 +127,7 @@ def _prepared(order: Sequence[Node], settings: Settings) -> dict[Node, Carrier]:
 
 def _unconnected(carrier: Carrier) -> Iterable[Launch]:
     """The launches of what was never called."""
-    if isinstance(carrier, Alone):
+    if isinstance(carrier, SingleOpKernel):
         return carrier.launches if carrier.calls is None else ()
     works = [step for step in carrier.steps if step.launches] if carrier.pieces is None else []
     return [launch for work in works for launch in work.launches]
@@ -156,13 +156,13 @@ def _computed(node: Node, carrier: Carrier | None, settings: Settings) -> Any:
         array = array if type(array) is DeviceArray else upload(array, device)
         return array.reshape(node.shape)
     carrier = carrier or _carrier(node, settings)
-    if isinstance(carrier, Alone):
+    if isinstance(carrier, SingleOpKernel):
         return _by_prebuilt(node, carrier, settings.check)
     results = carrier([source.buffer for source in _given(node)])
     return tuple(results) if isinstance(node.dtype, tuple) else results[0]
 
 
-def _by_prebuilt(node: Node, carrier: Alone, check: bool) -> DeviceArray:
+def _by_prebuilt(node: Node, carrier: SingleOpKernel, check: bool) -> DeviceArray:
     """What kernels that take sizes as arguments make of a node, compared with its reference if that is asked for."""
     arrays = [_number(source) if source.op is LITERAL else source.buffer for source in node.sources]
     result = carrier(arrays, node)
@@ -188,7 +188,7 @@ def _number(literal: Node) -> np.ndarray[Any, Any]:
 
 
 def _carrier(node: Node, settings: Settings) -> Carrier:
-    """What carries out a node: prebuilt kernels for its shapes, or a program of it alone."""
+    """What carries out a node: prebuilt kernels for its shapes, or a program of one node."""
     types = tuple([(source.shape, source.dtype) for source in node.sources])
     key = (node.op, _attributes(node), settings, types)
     carrier = _kept(key, lambda: _prebuilt(node, settings))
@@ -210,17 +210,17 @@ def _kept(key: Hashable, make: Callable[[], Carrier | None]) -> Carrier | None:
     return _carriers[key]
 
 
-def _prebuilt(node: Node, settings: Settings) -> Alone | None:
+def _prebuilt(node: Node, settings: Settings) -> SingleOpKernel | None:
     sources = tuple([placeholder(source.shape, source.dtype) for source in node.sources])
-    alone = Node(node.op, sources, node.attrs, node.shape, node.dtype, node.device, False, None)
-    work = prebuilt.work(alone, opened(settings.device).figures)
-    return None if work is None else Alone(alone, work, settings.device)
+    single = Node(node.op, sources, node.attrs, node.shape, node.dtype, node.device, False, None)
+    work = prebuilt.work(single, opened(settings.device).properties)
+    return None if work is None else SingleOpKernel(single, work, settings.device)
 
 
 def _program(node: Node, given: Sequence[Node], settings: Settings) -> Carrier:
     kind = _CheckedSingle if settings.check else _Single
-    graph = _alone(node, given, settings.device)
-    target = target_of(graph, settings.tf32, device=settings.device)
+    graph = _graph_of(node, given, settings.device)
+    target = target_of(settings.device, settings.tf32)
     return kind(planned(graph, target, codegen_with()), captures=False)
 
 
@@ -228,7 +228,7 @@ def _attributes(node: Node) -> Hashable:
     return tuple((name, value if isinstance(value, Hashable) else repr(value)) for name, value in node.attrs.items())
 
 
-def _alone(node: Node, given: Sequence[Node], device: str) -> Graph:
+def _graph_of(node: Node, given: Sequence[Node], device: str) -> Graph:
     """The graph of one node over placeholders."""
     since = now()
     with recorded_as(recording.location, False):

@@ -53,15 +53,15 @@ _lock = threading.RLock()  # of `usage`: garbage may be collected, and blocks be
 
 
 class Block:
-    """A stretch of a GPU's memory; freed when nobody refers to it any more."""
+    """A range of a GPU's memory; freed when nobody refers to it any more."""
 
     __slots__ = ("__weakref__", "device", "driver", "location", "pointer", "size")
 
-    def __init__(self, size: int, device: str, aside: bool = False) -> None:
+    def __init__(self, size: int, device: str, beside: bool = False) -> None:
         self.size, self.device, self.location = max(size, 1), device, here()
         self.pointer = 0
         self.driver = opened(device)
-        self.pointer = afforded(self.driver.allocate_aside if aside else self.driver.allocate, self.size, device)
+        self.pointer = afforded(self.driver.allocate_beside if beside else self.driver.allocate, self.size, device)
         with _lock:
             used = usage.setdefault(device, Usage())
             used.live += self.size
@@ -114,12 +114,13 @@ def _readable(size: float) -> str:
 
 
 class DeviceArray:
-    """An array on a GPU: a block, or a stretch of one, and what lies in it. A view names the owner of its memory."""
+    """An array on a GPU: a block, or a range of one, and what lies in it. A view names the owner of its memory."""
 
     __slots__ = ("__weakref__", "block", "dtype", "owner", "pointer", "shape")
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str) -> None:
-        self.shape, self.dtype, self.owner = shape, dtype, None
+        self.shape, self.dtype = shape, dtype
+        self.owner: Any = None
         self.block = Block(math.prod(shape) * dtype.itemsize, device)
         self.pointer: int = self.block.pointer  # where it begins
 

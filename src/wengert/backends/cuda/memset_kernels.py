@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.cuda.bindings import check
-from wengert.backends.cuda.stream import Arguments, Own
+from wengert.backends.cuda.kernel import Arguments, KernelLoader
 from wengert.core.errors import CudaError
 from wengert.kernels.launch import Launch, Struct
 
 MOST = 1 << 16  # bytes: what is larger is worth a memset
-TABLE = 250  # fills of one kernel: a launch takes 4 KB by value everywhere
+TABLE = 250  # memsets of one kernel: a launch takes 4 KB by value everywhere
 _THREADS = 256
 _REPEATED = {1: 0x01010101, 2: 0x00010001, 4: 1}  # by the bytes of an element: what makes a word of its value
 _TEXT = """
@@ -29,7 +29,7 @@ extern "C" __global__ void wg_fill(unsigned int* to, unsigned int value, unsigne
     if (i < count) to[i] = value;
 }
 """
-FILL = Launch(_TEXT, "wg_fill", (1, 1, 1), (_THREADS, 1, 1), ("to",))
+MEMSET_KERNEL = Launch(_TEXT, "wg_fill", (1, 1, 1), (_THREADS, 1, 1), ("to",))
 _TEXT_OF_ALL = f"""
 struct wg_words {{ unsigned int* to; unsigned int value, count; }};
 struct wg_fills {{ wg_words of[{TABLE}]; }};
@@ -39,12 +39,20 @@ extern "C" __global__ void wg_fill_all(const __grid_constant__ wg_fills fills) {
     for (unsigned int i = threadIdx.x; i < words.count; i += blockDim.x) words.to[i] = words.value;
 }}
 """
-FILL_ALL = Launch(_TEXT_OF_ALL, "wg_fill_all", (1, 1, 1), (_THREADS, 1, 1), ("fills",))
+MEMSETS_KERNEL = Launch(_TEXT_OF_ALL, "wg_fill_all", (1, 1, 1), (_THREADS, 1, 1), ("fills",))
 
 Edges = set[tuple[int, int]]  # between nodes by their handles: one that is before another
 
 
-class Fill(NamedTuple):
+class OwnMemory(NamedTuple):
+    """Memory from `start` to `end` that one call of a graph has for itself, and the nodes that the call is after."""
+
+    start: int
+    end: int
+    after: frozenset[int]
+
+
+class Memset(NamedTuple):
     """Words of one value."""
 
     pointer: int
@@ -57,16 +65,16 @@ class Fill(NamedTuple):
         return self.pointer + 4 * self.words
 
     @staticmethod
-    def of(memset: Any) -> Fill | None:
+    def of(memset: Any) -> Memset | None:
         """What a memset does, if it is small and of whole words."""
         size = memset.width * memset.elementSize
         if memset.height != 1 or size > MOST or size % 4 or int(memset.dst) % 4:
             return None
         mask = (1 << 8 * memset.elementSize) - 1
-        return Fill(int(memset.dst), (memset.value & mask) * _REPEATED[memset.elementSize], size // 4)
+        return Memset(int(memset.dst), (memset.value & mask) * _REPEATED[memset.elementSize], size // 4)
 
 
-def filled_by_kernels(driver: Any, graph: Any, own: Sequence[Own] = ()) -> Any:
+def memsets_as_kernels(driver: KernelLoader, graph: Any, own: Sequence[OwnMemory] = ()) -> Any:
     """The graph with kernels in place of its small memsets; as it is where the driver does not have it so.
 
     `own`: the memory that calls of the graph have for themselves.
@@ -74,12 +82,12 @@ def filled_by_kernels(driver: Any, graph: Any, own: Sequence[Own] = ()) -> Any:
     cu = driver.cu
     kind = cu.CUgraphNodeType.CU_GRAPH_NODE_TYPE_MEMSET
     nodes = check(cu.cuGraphGetNodes(graph, check(cu.cuGraphGetNodes(graph))[1]))[0]
-    memsets = [node for node in nodes if check(cu.cuGraphNodeGetType(node)) == kind]
-    found = [(int(node), Fill.of(check(cu.cuGraphMemsetNodeGetParams(node)))) for node in memsets]
-    fills = {node: fill for node, fill in found if fill is not None}
-    if fills:
-        functions = driver.kernels([FILL, FILL_ALL])
-        _Change(cu, graph, {int(node): node for node in nodes}, functions).replace(fills, own)
+    of_kind = [node for node in nodes if check(cu.cuGraphNodeGetType(node)) == kind]
+    found = [(int(node), Memset.of(check(cu.cuGraphMemsetNodeGetParams(node)))) for node in of_kind]
+    memsets = {node: memset for node, memset in found if memset is not None}
+    if memsets:
+        functions = driver.kernels([MEMSET_KERNEL, MEMSETS_KERNEL])
+        _Change(cu, graph, {int(node): node for node in nodes}, functions).replace(memsets, own)
     return graph
 
 
@@ -91,14 +99,14 @@ class _Change:
         self.edges = self._edges_now()
         self.made: list[int] = []
 
-    def replace(self, fills: Mapping[int, Fill], own: Sequence[Own]) -> None:
+    def replace(self, memsets: Mapping[int, Memset], own: Sequence[OwnMemory]) -> None:
         """Put kernels where memsets are; for all that can be early, at the beginning."""
-        early = _early(fills, self.edges, own)
-        others = set(self.nodes) - set(fills)
+        early = _early(memsets, self.edges, own)
+        others = set(self.nodes) - set(memsets)
         try:
-            self._add_beginning([fills[node] for node in early])
+            self._add_beginning([memsets[node] for node in early])
             beginning = self.made[-1:]
-            twins = {node: self._add_fill(fill) for node, fill in fills.items() if node not in early}
+            twins = {node: self._add_memset(memset) for node, memset in memsets.items() if node not in early}
             edges = {(twins.get(a, a), twins.get(b, b)) for a, b in _without(early, self.edges)}
             first = others.union(twins.values()) - {after for _, after in edges}
             edges |= {(node, after) for node in beginning for after in first}
@@ -106,20 +114,20 @@ class _Change:
         except CudaError:
             self._undo()
             return
-        for node in fills:
+        for node in memsets:
             check(self.cu.cuGraphDestroyNode(self.nodes[node]))
 
-    def _add_beginning(self, fills: Sequence[Fill]) -> None:
-        """What fills them all, one kernel after the other if they are many."""
-        for start in range(0, len(fills), TABLE):
-            part = fills[start : start + TABLE]
+    def _add_beginning(self, memsets: Sequence[Memset]) -> None:
+        """What sets them all, one kernel after the other if they are many."""
+        for start in range(0, len(memsets), TABLE):
+            part = memsets[start : start + TABLE]
             table = np.zeros(TABLE, [("to", np.uint64), ("value", np.uint32), ("count", np.uint32)])
             table[: len(part)] = part
-            self._add(FILL_ALL, len(part), Arguments([Struct(table.tobytes())]), self.made[-1:])
+            self._add(MEMSETS_KERNEL, len(part), Arguments([Struct(table.tobytes())]), self.made[-1:])
 
-    def _add_fill(self, fill: Fill) -> int:
-        arguments = Arguments([fill.pointer, np.uint32(fill.value), np.uint32(fill.words)])
-        return self._add(FILL, -(-fill.words // _THREADS), arguments)
+    def _add_memset(self, memset: Memset) -> int:
+        arguments = Arguments([memset.pointer, np.uint32(memset.value), np.uint32(memset.words)])
+        return self._add(MEMSET_KERNEL, -(-memset.words // _THREADS), arguments)
 
     def _add(self, launch: Launch, blocks: int, arguments: Arguments, before: Sequence[int] = ()) -> int:
         """A new node, after those before it."""
@@ -154,16 +162,17 @@ class _Change:
         return set(zip(map(int, sources), map(int, targets)))
 
 
-def _early(fills: Mapping[int, Fill], edges: Edges, own: Iterable[Own]) -> list[int]:
-    """The fills that are better done at the beginning: each the only one in its call's own memory, and before all else
-    that the call does, since a kernel of its own may have written what is cleared after it. A single one gains nothing.
+def _early(memsets: Mapping[int, Memset], edges: Edges, own: Iterable[OwnMemory]) -> list[int]:
+    """The memsets that are better done at the beginning: each the only one in its call's own memory, and before all
+    else that the call does, since a kernel of its own may have written what is cleared after it. A single one gains
+    nothing.
     """
     found = []
     for place in own:
-        inside = [node for node, fill in fills.items() if fill.pointer < place.end and place.start < fill.end]
+        inside = [node for node, memset in memsets.items() if memset.pointer < place.end and place.start < memset.end]
         if len(inside) == 1:
-            fill = fills[inside[0]]
-            is_within = place.start <= fill.pointer and fill.end <= place.end
+            memset = memsets[inside[0]]
+            is_within = place.start <= memset.pointer and memset.end <= place.end
             if is_within and {a for a, b in edges if b == inside[0]} <= place.after:
                 found.append(inside[0])
     return found if len(found) > 1 else []

@@ -2,8 +2,8 @@
 
 In: a plan. Out: a Program that computes its outputs from arrays on the device (or on the host: those are
 uploaded). Loop groups become generated kernels, matrix products and the like kernels of their own; ops without CUDA
-are computed on the host by their references, between two stretches of launches. The first call launches one by one;
-from the second on every stretch is replayed whole. Addresses that differ from the last call's are put into the graph.
+are computed on the host by their references, between two segmentes of launches. The first call launches one by one;
+from the second on every segment is replayed whole. Addresses that differ from the last call's are put into the graph.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.libraries import CudaLibraries
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
 from wengert.backends.cuda.replay import Fresh, Repeat
-from wengert.backends.cuda.segment import Call, Stretch, VendorCall
+from wengert.backends.cuda.segment import GraphSegment, KernelCall, LibraryCall
 from wengert.backends.cuda.timing import CandidateTimer
 from wengert.compiler.storage import storage
 from wengert.compiler.target import Target
@@ -32,12 +32,13 @@ from wengert.core.graph import Graph, Node, Shape
 from wengert.core.location import describe
 from wengert.kernels.launch import ERROR_FLAG, TensorMap
 from wengert.ops.op import PICK
+from wengert.plan import steps as planning
 from wengert.plan.codegen import MakeCodegen
 from wengert.plan.cuda_codegen import CudaCodegen
 from wengert.plan.host_outputs import counted_on, device_of
 from wengert.plan.pipeline import planned
 from wengert.plan.plan import Plan
-from wengert.plan.steps import LibraryCall, Step
+from wengert.plan.steps import Step
 
 NOTHING: Mapping[int, Any] = {}
 CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place
@@ -45,6 +46,8 @@ CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed pla
 
 class Program:
     """A compiled graph on a GPU: call it with arrays for the inputs."""
+
+    is_compiled, language = True, "CUDA"
 
     def __init__(self, plan: Plan, captures: bool = True) -> None:
         self.plan, self.graph, self.captures = plan, plan.graph, captures
@@ -78,17 +81,17 @@ class Program:
         functions = driver.kernels(launches)
         self.held = [_constant(node, self.device) for node in self.plan.buffers.constants]
         self.pieces: list[Any] = []
-        self.users: dict[int, list[tuple[Stretch, Any, int]]] = {}
+        self.users: dict[int, list[tuple[GraphSegment, Any, int]]] = {}
         for number, step in enumerate(self.steps):
             if step.host_op is not None:
                 self.pieces.append(step.host_op)
                 continue
             if not self.pieces or isinstance(self.pieces[-1], Node):
-                self.pieces.append(Stretch(driver, lambda number: _named(self.steps[number].writes[0])))
+                self.pieces.append(GraphSegment(driver, lambda number: _named(self.steps[number].writes[0])))
             if step.library is not None:
                 self._bind_library(number, step.library, arena, self.pieces[-1])
             for launch in step.launches:
-                call = Call(functions[launch.source, launch.entry], launch, driver.encode, number)
+                call = KernelCall(functions[launch.source, launch.entry], launch, driver.encode, number)
                 self.pieces[-1].add(call, self.plan.waits[number])
                 self._bind(call, number, step, arena, self.pieces[-1])
         self.last = [0] * sum(map(len, self.plan.buffers[:3]))
@@ -98,21 +101,21 @@ class Program:
         self.moved: Counter[int] = Counter()  # how often what a library uses was elsewhere, by slot
         self.fixed: dict[int, DeviceArray] = {}  # by slot: where a library finds what lies elsewhere at every call
 
-    def _bind_library(self, number: int, library: LibraryCall, arena: int, stretch: Stretch) -> None:
+    def _bind_library(self, number: int, library: planning.LibraryCall, arena: int, segment: GraphSegment) -> None:
         step, offsets = self.steps[number], self.plan.arena.offsets
         size = library.candidate.workspace
         workspace = arena + offsets[number, "workspace"] if size else 0
         own = size if (number, "workspace") in self.plan.private else 0
-        call = VendorCall(library.candidate, len(library.operands), workspace, number, own)
-        stretch.add(call, self.plan.waits[number])
+        call = LibraryCall(library.candidate, len(library.operands), workspace, number, own)
+        segment.add(call, self.plan.waits[number])
         for position, name in enumerate(library.operands):
             node = step.buffers.get(name)
             if node is not None and node in self.slots:
-                self.users.setdefault(self.slots[node], []).append((stretch, call, position))
+                self.users.setdefault(self.slots[node], []).append((segment, call, position))
             else:
                 call.pointers[position] = arena + offsets[(number, name) if node is None else node]
 
-    def _bind(self, call: Call, number: int, step: Step, arena: int, stretch: Stretch) -> None:
+    def _bind(self, call: KernelCall, number: int, step: Step, arena: int, segment: GraphSegment) -> None:
         for position, given in enumerate(call.launch.spread):
             argument = given.buffer if isinstance(given, TensorMap) else given
             if not isinstance(argument, str):
@@ -122,7 +125,7 @@ class Program:
             elif argument not in step.buffers:
                 call.arguments.set(position, arena + self.plan.arena.offsets[number, argument])
             elif (node := step.buffers[argument]) in self.slots:
-                self.users.setdefault(self.slots[node], []).append((stretch, call, position))
+                self.users.setdefault(self.slots[node], []).append((segment, call, position))
             else:
                 call.arguments.set(position, arena + self.plan.arena.offsets[node])
 
@@ -179,7 +182,7 @@ class Program:
             elif watch.observer is None:
                 piece.run(self.captures)
             else:
-                watch.observer.ran_steps(self, piece.run_marked())
+                watch.observer.ran_steps(self, piece.run_timed())
 
     def _in_order(self, results: list[Any], arrays: Sequence[Any], owned: Container[int]) -> list[Any]:
         """The device's outputs and the host's, in the graph's order; the latter, too, over what they replace."""
@@ -244,19 +247,19 @@ class Program:
         moves again and again all use a fixed place instead, with copies to and fro.
         """
         users = self.users[slot]
-        moves = not is_first and any(isinstance(call, VendorCall) for _, call, _ in users)
+        moves = not is_first and any(isinstance(call, LibraryCall) for _, call, _ in users)
         if moves:
             self.moved[slot] += 1
         if self.moved[slot] > CAPTURED_ANEW:
             array = self.fixed[slot] = DeviceArray(array.shape, array.dtype, self.device)
-        for stretch, call, position in users:
-            if isinstance(call, Call):
+        for segment, call, position in users:
+            if isinstance(call, KernelCall):
                 call.arguments.set(position, array.pointer)
-                stretch.changed.add(call)
+                segment.changed.add(call)
             else:
                 call.pointers[position] = array.pointer
             if moves:
-                stretch.recording = None
+                segment.graph = None
 
     def copy_in(self) -> None:
         """Bring what has a fixed place there."""
@@ -295,7 +298,7 @@ class Program:
 
     def _placed(self, node: Node, table: Sequence[DeviceArray]) -> DeviceArray:
         """A value where it lies while the program runs."""
-        place = _Stretch(self._address(node, table), self.device)
+        place = _Place(self._address(node, table), self.device)
         return DeviceArray.over(node.shape, node.dtype, place, place.pointer, place)
 
     def _address(self, node: Node, table: Sequence[DeviceArray]) -> int:
@@ -334,7 +337,7 @@ class Program:
                 self.changed.append((k, node, owner in free))
 
 
-class _Stretch(NamedTuple):
+class _Place(NamedTuple):
     """A place in the arena, which owns its memory."""
 
     pointer: int
@@ -350,10 +353,9 @@ def _named(node: Node) -> str:
     return f"{node.op.name} at {describe(node.location)}"
 
 
-def target_of(graph: Graph, tf32: bool = False, budget: int | None = None, device: str | None = None) -> Target:
-    """The target of a graph on a GPU."""
-    device = device or device_of(graph)
-    return Target(device, replace(opened(device).figures, tf32=tf32), tf32, budget)
+def target_of(device: str, tf32: bool = False, budget: int | None = None) -> Target:
+    """A GPU as a target."""
+    return Target(device, replace(opened(device).properties, tf32=tf32), tf32, budget)
 
 
 def codegen_with(tuning: float = 0.0) -> MakeCodegen:
@@ -377,4 +379,5 @@ def build(
     tuning: float = 0.0,
 ) -> Program:
     """The program of an optimised graph; `pairs` are inputs and the outputs that take their place, by number."""
-    return Program(planned(graph, target_of(graph, tf32, None, device), codegen_with(tuning), pairs, off), captures)
+    target = target_of(device or device_of(graph), tf32)
+    return Program(planned(graph, target, codegen_with(tuning), pairs, off), captures)

@@ -12,9 +12,9 @@ from weakref import ref
 
 import numpy as np
 
-from wengert.backends.cuda.driver import current
 from wengert.backends.cuda.memory import DeviceArray, unchecked
-from wengert.backends.cuda.segment import Stretch
+from wengert.backends.cuda.segment import GraphSegment
+from wengert.backends.cuda.stream import current
 from wengert.core.devices import keepers
 from wengert.core.graph import Shape
 
@@ -54,7 +54,7 @@ class Repeat:
     @staticmethod
     def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
         """The repeat, or None for a program in which more happens than launches at these addresses."""
-        if not program.captures or not all(isinstance(piece, Stretch) for piece in program.pieces):
+        if not program.captures or not all(isinstance(piece, GraphSegment) for piece in program.pieces):
             return None
         if len(program.counts) < len(program.plan.host.hosted) or not program.counts.keys() <= program.from_host.keys():
             return None  # the host does more than count
@@ -131,7 +131,7 @@ class Repeat:
         for piece in program.pieces:
             piece.run(True)
         program.copy_out()
-        graphs = [piece.recording for piece in program.pieces]
+        graphs = [piece.graph for piece in program.pieces]
         if None not in graphs and not program.fixed:
             self.graphs[pointers] = graphs
 
@@ -140,7 +140,7 @@ class Repeat:
         program = self.program
         if pointers in self.left and len(self.graphs) <= ASIDE and not program.fixed:
             for piece in program.pieces:
-                piece.recording = None
+                piece.graph = None
         else:
             self.graphs.pop(self.pointers, None)
         self.left.append(self.pointers)

@@ -1,4 +1,4 @@
-"""What a program on a GPU tells of itself: its launches, the text of their kernels, and which candidates won."""
+"""Reports of a program on a GPU: its launches, the text of their kernels, and which candidates won."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def described(program: Program) -> str:
     on_host = [step.host_op.op.name for step in program.steps if step.host_op is not None]
     named = f": {', '.join(sorted(set(on_host)))}" if on_host else ""
     lines = [
+        "",
         f"{program.driver.name} ({program.device}): {launches} launches of our kernels, "
         f"{libraries} calls of libraries, {len(on_host)} ops on the host{named}; "
-        f"{program.plan.arena.size / 1e6:.1f} MB of arena"
+        f"{program.plan.arena.size / 1e6:.1f} MB of arena",
     ]
     lines += [f"  {program.plan.tuned}"] if program.plan.tuned is not None else []
     for step in program.steps:

@@ -13,14 +13,14 @@ import numpy as np
 
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, afforded, unchecked, upload
-from wengert.backends.cuda.segment import Call
+from wengert.backends.cuda.segment import KernelCall
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node
 from wengert.core.location import describe
 from wengert.kernels.launch import ERROR_FLAG, Number, Work
 
 
-class Alone:
+class SingleOpKernel:
     """The launches of one op for its shapes: call it with arrays for the operands."""
 
     def __init__(self, node: Node, work: Work, device: str) -> None:
@@ -33,19 +33,19 @@ class Alone:
         for name, size in work.workspace.items():
             self.offsets[name] = self.arena_size
             self.arena_size += -(-size // 256) * 256
-        self.calls: list[Call] | None = None
-        self.addresses: dict[str, list[tuple[Call, int]]] = {}  # by buffer: the arguments that are its address
-        self.numbers: dict[str, list[tuple[Call, int]]] = {}  # by buffer: those that are what it holds
+        self.calls: list[KernelCall] | None = None
+        self.addresses: dict[str, list[tuple[KernelCall, int]]] = {}  # by buffer: the arguments that are its address
+        self.numbers: dict[str, list[tuple[KernelCall, int]]] = {}  # by buffer: those that are what it holds
         self.sizes: dict[str, int] = {}  # by buffer: the bytes that such an argument takes
         self.bound: dict[str, int | bytes] = {}  # by buffer: the address or the number that the arguments are
 
-    def _connect(self) -> list[Call]:
+    def _connect(self) -> list[KernelCall]:
         """Load the kernels, and note where each buffer is an argument."""
         functions = self.driver.kernels(self.launches)
         arena = afforded(self.driver.arena, self.arena_size, self.device) if self.arena_size else 0
-        calls: list[Call] = []
+        calls: list[KernelCall] = []
         for launch in self.launches:
-            call = Call(functions[launch.source, launch.entry], launch, self.driver.encode, len(calls))
+            call = KernelCall(functions[launch.source, launch.entry], launch, self.driver.encode, len(calls))
             calls.append(call)
             for position, argument in enumerate(launch.arguments):
                 if isinstance(argument, Number):
@@ -74,14 +74,14 @@ class Alone:
                 for call in self.calls:
                     call.enqueue(self.driver)
             else:
-                watch.observer.ran_steps(self, [self._marked(call) for call in self.calls])
+                watch.observer.ran_steps(self, [self._timed(call) for call in self.calls])
             del held
             return result
 
-    def _marked(self, call: Call) -> tuple[int, Any, Any]:
-        start = self.driver.mark()
+    def _timed(self, call: KernelCall) -> tuple[int, Any, Any]:
+        start = self.driver.event()
         call.enqueue(self.driver)
-        return call.step, start, self.driver.mark()
+        return call.step, start, self.driver.event()
 
     def _bind(self, name: str, array: Any) -> Any:
         """Give the launches an array, or the number that it is; what they read."""

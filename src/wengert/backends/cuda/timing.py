@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.cuda.segment import Call, VendorCall
+from wengert.backends.cuda.segment import KernelCall, LibraryCall
+from wengert.backends.protocol import Driver, Replayable
 from wengert.core.errors import OutOfMemoryError
 from wengert.core.graph import Node
 from wengert.kernels.launch import ERROR_FLAG, Launch, TensorMap
@@ -27,7 +28,7 @@ HOPELESS = 1.5  # times as slow as the best in the first round: not timed again
 class CandidateTimer:
     """What times the candidates of a plan on a driver's GPU."""
 
-    def __init__(self, driver: Any) -> None:
+    def __init__(self, driver: Driver) -> None:
         self.driver = driver
 
     def prepare(self, launches: Iterable[Launch]) -> None:
@@ -45,7 +46,7 @@ class CandidateTimer:
 
 def timed(bench: Bench, steps: Mapping[str, Step]) -> dict[str, float]:
     """The median seconds of each step that runs, timed in turn; those far behind are timed once."""
-    ready: dict[str, tuple[Any, int]] = {}
+    ready: dict[str, tuple[Replayable, int]] = {}
     for name, step in steps.items():
         with suppress(Exception):  # a library's way to say that it does not take these operands after all
             ready[name] = bench.repeated(step)
@@ -53,16 +54,16 @@ def timed(bench: Bench, steps: Mapping[str, Step]) -> dict[str, float]:
     first = next(iter(steps))
     for _ in range(ROUNDS):
         best = min((span[0] for span in times.values() if span), default=float("inf"))
-        for name, (recording, count) in ready.items():
+        for name, (graph, count) in ready.items():
             if name == first or not times[name] or times[name][0] < HOPELESS * best:
-                times[name].append(bench.driver.time(recording.replay) / count)
+                times[name].append(bench.driver.time(graph.replay) / count)
     return {name: median(spans) for name, spans in times.items()}
 
 
 class Bench:
     """Memory for what some steps read, write and work in, so that each can be carried out alone."""
 
-    def __init__(self, driver: Any, steps: Iterable[Step]) -> None:
+    def __init__(self, driver: Driver, steps: Iterable[Step]) -> None:
         self.driver, self.steps = driver, list(steps)
         self.places: dict[Node, int] = {}
         self.workspace = 0
@@ -102,8 +103,8 @@ class Bench:
             self.driver.copy(pointer + full, pointer, more)
             full += more
 
-    def repeated(self, step: Step) -> tuple[Any, int]:
-        """A recording of a step many times in a row, and how many times."""
+    def repeated(self, step: Step) -> tuple[Replayable, int]:
+        """A graph of a step many times in a row, and how many times."""
         calls = self._calls(step)
 
         def once() -> None:
@@ -112,13 +113,13 @@ class Bench:
 
         once()  # what is set up at the first call is not timed
         count = max(1, min(MOST, round(SPAN / max(self.driver.time(once), 1e-7))))
-        with self.driver.capturing() as recording:
+        with self.driver.capturing() as graph:
             for _ in range(count):
                 once()
-        recording.replay()
-        return recording, count
+        graph.replay()
+        return graph, count
 
-    def _calls(self, step: Step) -> Sequence[Call | VendorCall]:
+    def _calls(self, step: Step) -> Sequence[KernelCall | LibraryCall]:
         """What carries a step out, with the addresses in place."""
         places = {name: self.places[node] for name, node in step.buffers.items()}
         places[ERROR_FLAG] = self.driver.error_flag()
@@ -126,13 +127,13 @@ class Bench:
         for name, size in step.workspace.items():
             places[name] = at
             at += _rounded(size)
-        calls: list[Call | VendorCall] = []
+        calls: list[KernelCall | LibraryCall] = []
         if step.library is not None:
-            call = VendorCall(step.library.candidate, len(step.library.operands), places.get("workspace", 0), 0)
+            call = LibraryCall(step.library.candidate, len(step.library.operands), places.get("workspace", 0), 0)
             call.pointers[:] = [places[name] for name in step.library.operands]
             calls.append(call)
         for launch in step.launches:
-            own = Call(self.driver.functions[launch.source, launch.entry], launch, self.driver.encode, 0)
+            own = KernelCall(self.driver.functions[launch.source, launch.entry], launch, self.driver.encode, 0)
             for position, argument in enumerate(launch.arguments):
                 buffer = argument.buffer if isinstance(argument, TensorMap) else argument
                 if isinstance(buffer, str):

@@ -16,9 +16,10 @@ from dataclasses import replace
 
 from wengert.core.dtypes import HALF
 from wengert.kernels.cuda.reductions import accumulated
-from wengert.kernels.expressions import guard_text, let_text, scalar_type, stored_type
+from wengert.kernels.expressions import guard_text, let_text, scalar_type
 from wengert.kernels.expressions import load as widened
 from wengert.kernels.expressions import store as narrowed
+from wengert.kernels.expressions import stored_type as stored_type
 from wengert.kernels.ir.index import Index, Loop, substitute, variable
 from wengert.kernels.ir.index_map import Guard
 from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Position, Statement, Store

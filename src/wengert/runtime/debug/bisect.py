@@ -15,11 +15,11 @@ import numpy as np
 from wengert.backends.checked import difference, references_of
 from wengert.compiler.fuel import Rewrite
 from wengert.compiler.fuel import fuel as tank
+from wengert.core.devices import on_host
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph
 from wengert.core.location import describe, source_line
 from wengert.runtime.dynamic.realize import host_value
-from wengert.runtime.machines import on_host
 from wengert.runtime.program import plan_of, program_of
 from wengert.runtime.static.arguments import take_apart
 from wengert.runtime.static.capture import capture

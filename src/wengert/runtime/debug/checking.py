@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.checked import Checked, difference, has_reference, references_of
-from wengert.backends.cpu.program import NOTHING
+from wengert.backends.checked import CheckedCpuProgram, difference, has_reference, references_of
+from wengert.backends.protocol import NOTHING, Runnable
+from wengert.core.devices import on_host
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, describe_type
 from wengert.plan.plan import Plan
 from wengert.runtime.debug.bisect import find_in
-from wengert.runtime.machines import on_host
 
 
 class _Whole:
@@ -47,15 +47,16 @@ class _Whole:
         return results
 
 
-class CheckedProgram(_Whole, Checked):
+class CheckedProgram(_Whole, CheckedCpuProgram):
     """A compiled graph that is compared, kernel by kernel and as a whole, with its references in every call."""
 
 
-def checked_program(recorded: Graph, plan: Plan) -> Any:
+def checked_program(recorded: Graph, plan: Plan) -> Runnable:
     """The program of a plan, compared in every call with its references and with what was recorded."""
     if not plan.target.launches:
         return CheckedProgram(recorded, plan)
-    return _checked_on_gpu()(recorded, plan, captures=False)
+    program: Runnable = _checked_on_gpu()(recorded, plan, captures=False)
+    return program
 
 
 @functools.cache
@@ -63,4 +64,4 @@ def _checked_on_gpu() -> type:
     """The class for a graph on a GPU, whose programs are loaded on first use."""
     from wengert.backends.cuda import checked
 
-    return type("CheckedCudaProgram", (_Whole, checked.Checked), {})
+    return type("CheckedProgramOnGpu", (_Whole, checked.CheckedCudaProgram), {})

@@ -7,7 +7,7 @@ text, made of counts and never of guesses: kernels, bytes between memory and ker
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wengert.compiler.liveness import Life, live, lives
@@ -41,7 +41,7 @@ def text_of(graph: Graph, program: Any, name: str | None = None) -> str:
 
 def is_compiled(program: Any) -> bool:
     """Whether a program was compiled, for the CPU or a GPU, and not interpreted."""
-    return program.plan is not None
+    return bool(program.is_compiled)
 
 
 def compiled_program(program: Any, asked: str) -> Any:
@@ -85,7 +85,7 @@ def size_of(node: Node) -> int:
     """The bytes of a value."""
     if isinstance(node.dtype, tuple):
         return sum(math.prod(s) * d.itemsize for s, d in zip(node.shape, node.dtype))
-    return node.size * node.dtype.itemsize
+    return int(node.size * node.dtype.itemsize)
 
 
 def flops(node: Node) -> int:
@@ -218,8 +218,14 @@ def table(graph: Graph, program: Any) -> str:
 def after(program: Any, name: str) -> str:
     """The graph after a pass as runnable Python, or the plan after a stage."""
     reports = dict(named_reports(program))
-    others = {"fuse": fused, "refusals": refusals, "memory": memory_text, "build": lambda program: program.source}
-    others["tuning"] = lambda program: program.tuning()
+    others: dict[str, Callable[[Any], str]] = {
+        "fuse": fused,
+        "refusals": refusals,
+        "memory": memory_text,
+        "build": lambda program: str(program.source),
+    }
+    if program.tuning() is not None:
+        others["tuning"] = lambda program: str(program.tuning())
     if name in others:
         return others[name](program)
     if name not in reports:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from wengert.backends.cpu.blas import blas
 from wengert.backends.cpu.program import Program
 from wengert.backends.cpu.toolchain import load
+from wengert.core.devices import is_host
 from wengert.core.evaluation import watch
 from wengert.core.location import describe
 from wengert.kernels.threads import thread_count
@@ -69,7 +70,7 @@ class _Watcher:
     def __init__(self, program: Any) -> None:
         self.program = program
         self.best = [float("inf")] * len(program.steps)
-        self.calls = None if program.plan.target.launches else timed_calls(program, self.note)
+        self.calls = timed_calls(program, self.note) if is_host(program.device) else None
 
     def note(self, number: int, start: float, stop: float) -> None:
         self.best[number] = min(self.best[number], stop - start)

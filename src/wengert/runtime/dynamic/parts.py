@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from wengert.core.devices import HOST
 from wengert.core.graph import Node
 from wengert.ops.core import TO_DEVICE
 
@@ -31,7 +32,7 @@ def parts(order: Sequence[Node], keep: set[Node]) -> list[Part]:
     runs = _runs([node for node in order if node not in weightless], weightless)
     kept = keep & weightless
     if kept:
-        runs.insert(0, Part("cpu", sorted(kept, key=_serial), kept))
+        runs.insert(0, Part(HOST, sorted(kept, key=_serial), kept))
     found = []
     for number, run in enumerate(runs):
         later = {source for other in runs[number + 1 :] for node in other.order for source in node.sources}
@@ -49,7 +50,7 @@ def _weightless(order: Iterable[Node]) -> set[Node]:
     """What is on the host and depends on no value in memory."""
     found: set[Node] = set()
     for node in order:
-        if node.device == "cpu" and found.issuperset(node.sources):
+        if node.device == HOST and found.issuperset(node.sources):
             found.add(node)
     return found
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from wengert.autodiff.reverse import raise_released
+from wengert.core import devices
 from wengert.core.errors import (
     AbstractValueError,
     CompilerError,
@@ -33,9 +34,9 @@ from wengert.core.errors import (
 from wengert.core.evaluation import watch
 from wengert.core.graph import RELEASED, Node, Trace, recording
 from wengert.ops.core import PLACEHOLDER, VARIABLE
+from wengert.runtime.config import config
 from wengert.runtime.dynamic.parts import Part, parts
 from wengert.runtime.dynamic.tiers import run_compiled
-from wengert.runtime.machines import interpret, moved, on_host, wait_for_gpus
 from wengert.tensor import engine
 
 _lock = threading.RLock()
@@ -61,7 +62,7 @@ class Failure:
 def host_value(node: Node) -> np.ndarray[Any, Any]:
     """The array of a node on the host; it comes down from the device if it is there."""
     array = value(node)
-    return array if isinstance(array, np.ndarray) else on_host(array)
+    return array if isinstance(array, np.ndarray) else devices.on_host(array)
 
 
 def value(node: Node) -> Any:
@@ -97,7 +98,7 @@ def flush(asked: Sequence[Node] = (), upto: int | None = None, released: Contain
         compute([*asked, *targets], asked, released)
 
 
-def settle(released: Container[Node] | None = None) -> None:
+def flush_pending(released: Container[Node] | None = None) -> None:
     """Compute what is pending before it outgrows its bound: up to the last assignment or backward, if there was one."""
     flush((), recording.cut or None, released)
 
@@ -137,7 +138,8 @@ def _run_part(part: Part, is_step: bool) -> None:
         return
     order = [node for node in part.order if node.buffer is None]
     if watch.checks_nans or not run_compiled(order, part.keep, is_step):
-        interpret(order, part.keep, Failure, part.device)
+        device = devices.of(part.device)
+        device.interpret(order, part.keep, Failure, tf32=config.tf32, check=config.check)
 
 
 def _move(node: Node) -> None:
@@ -145,7 +147,7 @@ def _move(node: Node) -> None:
     array = node.sources[0].buffer
     if type(array) is not Failure:
         try:
-            array = moved(array, node.device)
+            array = devices.moved(array, node.device)
         except Exception as error:
             array = Failure(error, node)
     node.buffer = array
@@ -248,8 +250,9 @@ def eager() -> Iterator[None]:
 def synchronize() -> None:
     """Compute all that is pending in this thread, and wait until the GPUs in use have done all they were asked to."""
     flush()
-    wait_for_gpus()
+    devices.synchronize()
 
 
 engine.value = host_value
-engine.settle = settle
+engine.array = value
+engine.flush = flush_pending

@@ -11,15 +11,15 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
-
 from wengert.backends.cpu.recycle import give_back
+from wengert.backends.protocol import Runnable
+from wengert.core import devices
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, has_array, now, recorded_as, recording
 from wengert.ops.core import LITERAL, placeholder
 from wengert.ops.movement import RESHAPE, SLICE
 from wengert.runtime.config import config
-from wengert.runtime.program import Interpreter, Program, build, has_compiler
+from wengert.runtime.program import Interpreter, build
 from wengert.runtime.static.signature import frozen
 
 STEP_AFTER = 2  # a training step (a flush by `backward`) is compiled when it comes for the third time
@@ -32,7 +32,7 @@ class Structure:
 
     def __init__(self) -> None:
         self.seen = 0
-        self.program: Program | None = None
+        self.program: Runnable | None = None
 
 
 structures: OrderedDict[Hashable, Structure] = OrderedDict()
@@ -40,7 +40,7 @@ structures: OrderedDict[Hashable, Structure] = OrderedDict()
 
 def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
     """Run the nodes as a compiled program if their structure came back often enough; whether that was done."""
-    if config.tier == "interpret" or not (order[-1].device != "cpu" or has_compiler()):
+    if config.tier == "interpret" or not devices.of(order[-1].device).can_compile():
         return False
     order = _with_slices_taken(order)
     key, leaves, kept = _structure(order, keep)
@@ -76,28 +76,21 @@ def _with_slices_taken(order: Sequence[Node]) -> list[Node]:
 
     So the batches of an epoch, `images[i : i + 64]`, are inputs of one program.
     """
-    rest, taken = [], set()
+    rest: list[Node] = []
+    taken: set[Node] = set()
     for node in order:
         source = node.sources[0] if node.sources else None
-        is_slice = node.op is SLICE and has_array(source)  # type: ignore[arg-type]
-        view = _view(node, source.buffer) if is_slice or (node.op is RESHAPE and source in taken) else None  # type: ignore[union-attr]
+        view = None
+        is_slice = node.op is SLICE and source is not None and has_array(source)
+        if source is not None and (is_slice or (node.op is RESHAPE and source in taken)):
+            array = source.buffer
+            view = devices.of(array.device).view(node, array)
         if view is None:
             rest.append(node)
         else:
             node.buffer = view
             taken.add(node)
     return rest
-
-
-def _view(node: Node, array: Any) -> Any:
-    """A slice or a reshape without a copy; None where a device's memory does not allow it."""
-    if isinstance(array, np.ndarray):
-        return node.op.run([array], node)
-    if node.op is RESHAPE:
-        return array.reshape(node.shape)
-    starts, steps = node.attrs["starts"], node.attrs["steps"]
-    of_rows = node.ndim > 0 and steps[0] == 1 and node.shape[1:] == array.shape[1:]
-    return array.rows(starts[0], starts[0] + node.shape[0]) if of_rows else None
 
 
 def _structure(order: Sequence[Node], keep: set[Node]) -> tuple[Hashable, list[Node], list[Node]]:

@@ -33,7 +33,8 @@ class Call(NamedTuple):
     @property
     def specifications(self) -> tuple[Specification, ...]:
         """What counts of each leaf."""
-        return self.key[1]
+        found: tuple[Specification, ...] = self.key[1]
+        return found
 
 
 def take_apart(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
@@ -79,9 +80,15 @@ def _type_of_grad(leaf: Tensor) -> Any:
     return None if leaf._grad is None else (leaf._grad.shape, leaf._grad.dtype)
 
 
+def is_compared_by_identity(kind: type) -> bool:
+    """Whether objects of a class are equal only to themselves."""
+    own: Any = kind.__eq__
+    return own is object.__eq__
+
+
 def _static(leaf: Any) -> Specification:
     kind = type(leaf)
-    if kind.__eq__ is object.__eq__:
+    if is_compared_by_identity(kind):
         return OBJECT, kind, id(leaf)
     try:
         hash(leaf)

@@ -14,13 +14,14 @@ from weakref import ref
 import numpy as np
 
 from wengert.autodiff.checkpoint import CHECKPOINT
+from wengert.backends.protocol import Runnable
 from wengert.core import tree
+from wengert.core.devices import is_sole
 from wengert.core.graph import NO_ATTRS, RELEASED, Graph, Node, now, recording
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import Op, pick
 from wengert.runtime.dynamic.realize import value
-from wengert.runtime.machines import is_sole
-from wengert.runtime.program import Array, Program
+from wengert.runtime.program import Array
 from wengert.runtime.static.arguments import ARRAY, TENSOR, Specification
 from wengert.runtime.static.capture import ARGUMENT, NEW, NONE, SAME_GRAD, SLOT, VALUE, Captured, recording_lock
 from wengert.runtime.static.results import tensors_like
@@ -55,7 +56,7 @@ class Binding:
         touches = c.argument_grads or c.assigned_arguments or c.set_argument_grads or c.kept
         return not (touches or self._body or self._borrowing)
 
-    def run(self, program: Program, leaves: Sequence[Any]) -> Any:
+    def run(self, program: Runnable, leaves: Sequence[Any]) -> Any:
         """Run the program on a call's leaves, give the slots their new values, return the result."""
         structure = self.captured.structure
         sources, arrays = self._computed(self._sources, leaves)

@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from wengert.core import tree
+from wengert.core.devices import HOST
 from wengert.core.errors import AbstractValueError, AssignmentError
 from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, tracing
 from wengert.ops.core import PLACEHOLDER, data, placeholder
@@ -135,7 +136,7 @@ class _Attempt:
 
     def _stand_in(self, i: int, leaf: Any, specification: Sequence[Any]) -> Tensor:
         shape, dtype = ((), self.captured.float_dtype) if specification[0] == FLOAT else specification[1:3]
-        device = specification[5] if specification[0] == TENSOR else "cpu"
+        device = specification[5] if specification[0] == TENSOR else HOST
         node = placeholder(shape, dtype, device, tracked=False)
         self.inputs.append(node)
         self.captured.arguments.append(i)

@@ -15,11 +15,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wengert.backends.protocol import Runnable
 from wengert.core.errors import ArgumentError, RecordingError
 from wengert.core.graph import Graph, recording
 from wengert.runtime.debug.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
-from wengert.runtime.program import Interpreter, Program, build
-from wengert.runtime.static.arguments import ARRAY, TENSOR, Call, change, names, take_apart
+from wengert.runtime.program import Interpreter, build
+from wengert.runtime.static.arguments import ARRAY, TENSOR, Call, change, is_compared_by_identity, names, take_apart
 from wengert.runtime.static.capture import capture
 from wengert.runtime.static.guards import Guards
 from wengert.runtime.static.repetition import MOVED
@@ -192,7 +193,7 @@ class Compiled:
             same.program = self._built(same)
         return same
 
-    def _built(self, replay: Replay) -> Program:
+    def _built(self, replay: Replay) -> Runnable:
         return build(replay.graph, replay.pairs, self._tuning)
 
     def _capture(self, call: Call, instance: Any) -> Replay:
@@ -304,7 +305,7 @@ class Compiled:
 
 def _objects(call: Call, instance: Any) -> list[Any]:
     """The positional arguments that are objects, for what the function reads of them; None for the others."""
-    found = [arg if type(arg).__eq__ is object.__eq__ else None for arg in call.args]
+    found = [arg if is_compared_by_identity(type(arg)) else None for arg in call.args]
     return found if instance is None else [instance, *found]
 
 

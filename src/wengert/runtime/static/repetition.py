@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wengert.backends.protocol import Repeat
 from wengert.core import tree
+from wengert.core.devices import accelerator_of
 from wengert.core.evaluation import watch
 from wengert.core.graph import recording
 from wengert.runtime.config import config
-from wengert.runtime.machines import on_gpu
-from wengert.runtime.program import Array, Repeat
+from wengert.runtime.program import Array
 from wengert.runtime.static.arguments import ARRAY, FLOAT, TENSOR, Call
 from wengert.runtime.static.capture import ARGUMENT, SLOT, VALUE
 from wengert.runtime.static.results import Results
@@ -50,7 +51,7 @@ class Repetition:
         self.seen: tuple[Any, ...] | None = None  # of leaves that fitted, as `read` gives it
         binding, returned = replay.binding, replay.captured.returned
         wraps = [binding.wrapping(k) for k in fresh]
-        self.results = Results(wraps, repeat.makers, keeps=on_gpu(replay.graph))
+        self.results = Results(wraps, repeat.makers, keeps=accelerator_of(replay.graph) is not None)
         self.returned = [(how, fresh.index(what) if how == VALUE else what) for how, what in returned]
         self.is_all = self.returned == [(VALUE, place) for place in range(len(fresh))]  # the results as they are
         self.is_single = replay.captured.structure is tree.LEAF

@@ -10,10 +10,11 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 from weakref import ref
 
+from wengert.backends.protocol import Runnable
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node
 from wengert.runtime.config import config
-from wengert.runtime.program import Interpreter, Program
+from wengert.runtime.program import Interpreter
 from wengert.runtime.static.arguments import OBJECT, TENSOR, Call
 from wengert.runtime.static.binding import Binding
 from wengert.runtime.static.capture import CONSTANT, NONE, Captured
@@ -33,7 +34,7 @@ class Replay:
         self.graph = captured.graph
         self.recorded = Recorded(captured.graph)
         self.identity = self._identity()
-        self.program: Program | None = None
+        self.program: Runnable | None = None
         self.guards = guards
         self.version = config.version
         self.calls = 0  # since this was recorded and differed from what was known

@@ -16,6 +16,7 @@ from weakref import ReferenceType
 
 import numpy as np
 
+from wengert.core.devices import is_host
 from wengert.core.graph import Graph, Node
 from wengert.core.location import Location, describe, source_line
 
@@ -145,7 +146,7 @@ class Recorded:
         words += [f"{key}={_value(value)}" for key, value in attributes]
         kind = dtype.name if isinstance(dtype, np.dtype) else ", ".join(d.name for d in dtype)
         text = source_line(location)
-        kind += "" if device == "cpu" else f" on {device}"
+        kind += "" if is_host(device) else f" on {device}"
         return f"{', '.join(words)} -> {kind}{list(shape)}  at {describe(location)}{':  ' + text if text else ''}"
 
 

@@ -15,8 +15,8 @@ from sys import getrefcount
 from typing import Any
 from weakref import ref
 
+from wengert.core.devices import owns_memory
 from wengert.core.graph import now
-from wengert.runtime.machines import owns_memory
 from wengert.tensor import Tensor
 
 Slots = Sequence[ref[Tensor]]

@@ -1,36 +1,36 @@
-"""Marks in the streams of GPUs, and what is told of them when the devices have come by.
+"""Events in the streams of GPUs: when they happened, by the host's clock.
 
-A mark's time is counted from a first one, put into an idle stream while the host's clock was read.
+An event's time is counted from a first one, put into an idle stream while the host's clock was read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
 
-from wengert.backends.cuda.driver import all_opened
+from wengert.backends.cuda.driver import opened
+from wengert.backends.protocol import Driver, StreamEvent
+from wengert.core import devices
 
 Note = Callable[[float, float], None]
 
 
-class Marks:
-    """Pairs of marks, each with a function that is told when they were, by the host's clock."""
+class EventTimes:
+    """Pairs of events, each with a function that is called with their times by the host's clock."""
 
     most = 20_000  # pairs that are kept before they are read
 
     def __init__(self) -> None:
-        self._origins: dict[Any, tuple[Any, float]] = {}  # by driver: the first mark, and when it was
-        self._pairs: list[tuple[Any, Any, Any, Note]] = []
+        self._origins: dict[Driver, tuple[StreamEvent, float]] = {}  # by driver: the first event, and when it was
+        self._pairs: list[tuple[Driver, StreamEvent, StreamEvent, Note]] = []
 
     def begin(self) -> None:
-        """Put the first marks, where nothing is under way."""
-        for driver in all_opened():
-            driver.make_current()
+        """Put the first events, where nothing is under way."""
+        for driver in map(opened, devices.in_use()):
             driver.synchronize()
-            self._origins[driver] = driver.mark(), perf_counter()
+            self._origins[driver] = driver.event(), perf_counter()
 
-    def add(self, driver: Any, start: Any, stop: Any, note: Note) -> None:
+    def add(self, driver: Driver, start: StreamEvent, stop: StreamEvent, note: Note) -> None:
         """Keep a pair until it is read."""
         if driver not in self._origins:  # it was opened just now
             self._origins[driver] = start, perf_counter()
@@ -39,13 +39,13 @@ class Marks:
             self.read()
 
     def wait(self) -> None:
-        """Wait until the devices have come by all marks."""
+        """Wait until the devices have reached all events."""
         for driver in self._origins:
             driver.make_current()
             driver.synchronize()
 
     def read(self) -> None:
-        """Wait, and tell of all pairs."""
+        """Wait, and report all pairs."""
         self.wait()
         pairs, self._pairs = self._pairs, []
         for driver, start, stop, note in pairs:

@@ -11,18 +11,19 @@ import pytest
 
 from tests.backends.emulated import EmulatedDriver
 from tests.kernels.emulator import compiler
+from wengert.backends.cuda.kernel import Arguments
 from wengert.backends.cuda.memset_kernels import (
     ALL_OWN,
-    FILL,
-    FILL_ALL,
+    MEMSET_KERNEL,
+    MEMSETS_KERNEL,
     MOST,
     OWN,
     TABLE,
-    Fill,
-    filled_by_kernels,
+    Memset,
+    OwnMemory,
+    memsets_as_kernels,
     with_own_places,
 )
-from wengert.backends.cuda.stream import Arguments, Own
 from wengert.core.errors import CudaError
 from wengert.kernels.launch import Struct
 
@@ -100,29 +101,29 @@ def graph(refused: str = "", **large: Any) -> Driver:
 
 def test_kernels_take_the_place_of_memsets() -> None:
     driver = graph()
-    assert filled_by_kernels(driver, "graph") == "graph"
+    assert memsets_as_kernels(driver, "graph") == "graph"
     assert driver.nodes == {1: "first", 4: "last", 5: "wg_fill", 6: "wg_fill"}
     assert driver.edges == {(1, 5), (5, 6), (5, 4), (6, 4)}
 
 
 def test_what_is_large_stays_a_memset() -> None:
     driver = graph(width=MOST)
-    filled_by_kernels(driver, "graph")
+    memsets_as_kernels(driver, "graph")
     assert [*driver.nodes] == [1, 3, 4, 5] and driver.edges == {(1, 5), (5, 3), (5, 4), (3, 4)}
 
 
 @pytest.mark.parametrize("refused", ["wg_fill", "edges"])
 def test_where_the_driver_refuses_all_stays_as_it_is(refused: str) -> None:
     driver, before = graph(refused), graph()
-    filled_by_kernels(driver, "graph")
+    memsets_as_kernels(driver, "graph")
     assert driver.nodes == before.nodes and driver.edges == before.edges
 
 
-def own(start: int, *after: int) -> Own:
-    return Own(start, start + 256, frozenset(after))
+def own(start: int, *after: int) -> OwnMemory:
+    return OwnMemory(start, start + 256, frozenset(after))
 
 
-def calls(count: int = 3, refused: str = "") -> tuple[Driver, list[Own]]:
+def calls(count: int = 3, refused: str = "") -> tuple[Driver, list[OwnMemory]]:
     """A kernel, and calls one after the other: each a memset of its own memory, and a kernel that is called as it is.
 
     The first call's numbers are 2 and 3. The second's kernel waits for the first of all, besides.
@@ -138,7 +139,7 @@ def calls(count: int = 3, refused: str = "") -> tuple[Driver, list[Own]]:
 def test_what_is_cleared_in_a_call_s_own_memory_is_cleared_at_the_beginning() -> None:
     driver, places = calls()
     driver.nodes[4].value = 7
-    filled_by_kernels(driver, "graph", places)
+    memsets_as_kernels(driver, "graph", places)
     assert driver.early == [(512, 0, 8), (1024, 7, 8), (1536, 0, 8)]
     assert driver.nodes == {1: "first", 3: "call 1", 5: "call 2", 7: "call 3", 8: "wg_fill_all"}
     assert driver.edges == {(8, 1), (1, 3), (1, 5), (3, 5), (5, 7)}  # each after what its memset was after
@@ -149,7 +150,7 @@ def test_all_that_waits_for_nothing_waits_for_the_beginning() -> None:
     driver.nodes[9] = "beside"
     driver.edges.remove((1, 2))
     places[0] = own(512)
-    filled_by_kernels(driver, "graph", places)
+    memsets_as_kernels(driver, "graph", places)
     assert driver.nodes[10] == "wg_fill_all"
     assert {b for a, b in driver.edges if a == 10} == {1, 3, 9}
     assert {b for _, b in driver.edges} == {*driver.nodes} - {10}
@@ -159,7 +160,7 @@ def test_all_that_waits_for_nothing_waits_for_the_beginning() -> None:
     "change",
     [
         {"places": {1: own(4096, 3)}},  # others use what it clears
-        {"places": {1: Own(1024, 1052, frozenset([3]))}},  # and what is after its own
+        {"places": {1: OwnMemory(1024, 1052, frozenset([3]))}},  # and what is after its own
         {"places": {1: own(1024, 1)}},  # another kernel of the call is before it
         {"nodes": {9: memset(1028)}, "edges": {(5, 9)}},  # it is cleared again
     ],
@@ -170,7 +171,7 @@ def test_what_cannot_be_cleared_early_is_cleared_where_it_was(change: dict[str, 
     driver.edges |= change.get("edges", set())
     for number, place in change.get("places", {}).items():
         places[number] = place
-    filled_by_kernels(driver, "graph", places)
+    memsets_as_kernels(driver, "graph", places)
     added = {node: name for node, name in driver.nodes.items() if "fill" in name}
     beginning, twin, *others = added
     assert added == {beginning: "wg_fill_all"} | dict.fromkeys([twin, *others], "wg_fill")
@@ -181,13 +182,13 @@ def test_what_cannot_be_cleared_early_is_cleared_where_it_was(change: dict[str, 
 
 def test_one_alone_is_cleared_where_it_was() -> None:
     driver, places = calls()
-    filled_by_kernels(driver, "graph", places[:1])
+    memsets_as_kernels(driver, "graph", places[:1])
     assert [*driver.nodes.values()].count("wg_fill") == 3 and "wg_fill_all" not in driver.nodes.values()
 
 
 def test_many_are_cleared_by_several_kernels() -> None:
     driver, places = calls(TABLE + 2)
-    filled_by_kernels(driver, "graph", places)
+    memsets_as_kernels(driver, "graph", places)
     early = [node for node, name in driver.nodes.items() if name == "wg_fill_all"]
     assert len(early) == 2 and len(driver.nodes) == TABLE + 5
     assert [address for address, *_ in driver.early] == [place.start for place in places]
@@ -198,7 +199,7 @@ def test_many_are_cleared_by_several_kernels() -> None:
 def test_where_the_driver_refuses_nothing_is_cleared_early(refused: str) -> None:
     driver, places = calls(TABLE + 4, refused)
     before, _ = calls(TABLE + 4)
-    filled_by_kernels(driver, "graph", places[:-2])
+    memsets_as_kernels(driver, "graph", places[:-2])
     assert driver.nodes == before.nodes and driver.edges == before.edges
 
 
@@ -212,12 +213,12 @@ def test_small_workspaces_have_places_of_their_own() -> None:
     [(4, 7, 7), (4, 0xFFFFFFFF, 0xFFFFFFFF), (2, 0x1ABCD, 0xABCDABCD), (1, 0x1FE, 0xFEFEFEFE), (1, 0, 0)],
 )
 def test_the_word_of_a_memset(element: int, value: int, word: int) -> None:
-    assert Fill.of(memset(256, value, element, 16 // element)) == Fill(256, word, 4)
+    assert Memset.of(memset(256, value, element, 16 // element)) == Memset(256, word, 4)
 
 
 @pytest.mark.parametrize("other", [{"dst": 258}, {"height": 2}, {"element": 1, "width": 6}, {"width": MOST}])
 def test_a_memset_that_is_no_fill_of_words(other: dict[str, int]) -> None:
-    assert Fill.of(memset(**other)) is None
+    assert Memset.of(memset(**other)) is None
 
 
 @pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
@@ -226,7 +227,7 @@ def test_the_kernel_fills(gpu: EmulatedDriver, words: int) -> None:
     array = np.arange(words + 2, dtype=np.uint32)
     arguments = Arguments([array.ctypes.data + 4, np.uint32(0xFFFFFFF1), np.uint32(words)])
     shape = (-(-words // 256), 1, 1, 256, 1, 1, 0)
-    gpu.launch(gpu.kernels([FILL])[FILL.source, FILL.entry], shape, arguments)
+    gpu.launch(gpu.kernels([MEMSET_KERNEL])[MEMSET_KERNEL.source, MEMSET_KERNEL.entry], shape, arguments)
     assert array[0] == 0 and (array[1:-1] == 0xFFFFFFF1).all() and array[-1] == words + 1
 
 
@@ -236,7 +237,7 @@ def test_the_kernel_fills_all(gpu: EmulatedDriver) -> None:
     table = np.zeros((TABLE, 2), np.uint64)
     table[:2] = [(array.ctypes.data + 4, 7 | 2 << 32), (array.ctypes.data + 40, 300 << 32)]
     gpu.launch(
-        gpu.kernels([FILL_ALL])[FILL_ALL.source, FILL_ALL.entry],
+        gpu.kernels([MEMSETS_KERNEL])[MEMSETS_KERNEL.source, MEMSETS_KERNEL.entry],
         (2, 1, 1, 256, 1, 1, 0),
         Arguments([Struct(table.tobytes())]),
     )

@@ -1,0 +1,132 @@
+"""The host as a device: NumPy arrays, ops by their NumPy references, programs in C."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from wengert.backends import numpy as reference
+from wengert.backends.cpu import draws, toolchain
+from wengert.backends.cpu.program import Program as CpuProgram
+from wengert.backends.cpu.recycle import is_sole_base, recycler
+from wengert.backends.protocol import Program
+from wengert.compiler.target import Target
+from wengert.core.devices import HOST
+from wengert.core.dtypes import bfloat16
+from wengert.core.errors import DTypeError
+from wengert.core.graph import Node, Shape
+from wengert.ops import random
+from wengert.plan.c_codegen import CCodegen
+from wengert.plan.codegen import MakeCodegen
+from wengert.plan.plan import Plan
+
+Array = np.ndarray[Any, Any]
+
+random.drawer = draws.fill
+
+
+class HostDevice:
+    """The CPU, and the memory that NumPy's arrays lie in."""
+
+    name = HOST
+    dlpack_device = (1, 0)
+
+    @property
+    def model(self) -> str:
+        """What the system calls the processor."""
+        return platform.processor() or platform.machine()
+
+    # --- arrays -----------------------------------------------------------------------------------------------------
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """A new array, with anything in it."""
+        return recycler.empty(shape, dtype)
+
+    def upload(self, array: Array) -> Array:
+        """The array itself."""
+        return array
+
+    def download(self, array: Array) -> Array:
+        """The array itself."""
+        return array
+
+    def copy_into(self, target: Array, source: Array) -> None:
+        """Copy the elements of one array into another of the same shape and dtype."""
+        np.copyto(target, source)
+
+    def is_sole(self, array: Array) -> bool:
+        """Whether everything that reads an array's memory refers to this very array: its references tell who does."""
+        return is_sole_base(array)
+
+    def owns_memory(self, array: Array) -> bool:
+        """Whether an array is no view of another, and `is_sole`."""
+        return type(array.base) is not np.ndarray and is_sole_base(array)
+
+    def view(self, node: Node, array: Array) -> Array:
+        """What a slice or reshape makes of an array without a copy."""
+        found: Array = node.op.run([array], node)
+        return found
+
+    # --- computing --------------------------------------------------------------------------------------------------
+
+    def can_compile(self) -> bool:
+        """Whether there is a C compiler; says once if there is none."""
+        return toolchain.has_compiler()
+
+    def interpret(
+        self,
+        order: Sequence[Node],
+        keep: set[Node],
+        failure: Callable[[Exception, Node], Any],
+        *,
+        tf32: bool,
+        check: bool,
+    ) -> None:
+        """Give each node of `order` its buffer by its reference; those not in `keep` lose it after their last use."""
+        reference.run(order, keep, failure)
+
+    def target(self, *, tf32: bool = False, budget: int | None = None) -> Target:
+        """The CPU as what a graph is compiled for."""
+        return Target(self.name, budget=budget)
+
+    def codegen(self, tuning: float = 0.0) -> MakeCodegen:
+        """What generates C. There are no candidates to time."""
+        return CCodegen
+
+    def build(self, plan: Plan) -> Program:
+        """The program of a plan in C."""
+        return CpuProgram(plan)
+
+    def synchronize(self) -> None:
+        """The host has done what it was given when a call returns."""
+
+    def time(self, work: Callable[[], Any], repeats: int = 1) -> float:
+        """The seconds that some work takes, the least of several runs."""
+        best = float("inf")
+        for _ in range(repeats):
+            start = perf_counter()
+            work()
+            best = min(best, perf_counter() - start)
+        return best
+
+    # --- exchange ---------------------------------------------------------------------------------------------------
+
+    def to_dlpack(self, array: Array, *, stream: Any = None, **options: Any) -> Any:
+        """A DLPack capsule with an array, as NumPy makes it."""
+        if array.dtype is bfloat16:
+            raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")
+        if min(array.strides, default=0) < 0:  # a flipped view: PyTorch would end the process
+            array = array.copy()
+        return array.__dlpack__(stream=stream, **options)
+
+    def borrow(self, x: Any) -> Array:
+        """A NumPy array on the memory of another library's array."""
+        return np.from_dlpack(x)
+
+    def array_interface(self, array: Array, holder: Any) -> dict[str, Any]:
+        """NumPy's array interface of an array."""
+        return dict(array.__array_interface__)
