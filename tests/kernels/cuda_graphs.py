@@ -12,9 +12,9 @@ from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.cuda import write
-from wengert.kernels.cuda.source import ERROR
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import H200, Work, in_turn
+from wengert.kernels.writer import ERROR
 from wengert.plan.buffers import inlines
 from wengert.plan.fuse import fuse
 from wengert.plan.groups import Group

@@ -70,6 +70,7 @@ class Launch:
     shared: int = 0  # bytes of dynamic shared memory
     why: str = ""  # how the shape was worked out, for people
     follows: bool = False  # whether it waits itself for the kernel before it, and may be there before that has ended
+    opening: int = 0  # where in the source the body begins, if the loop IR's writer made it
 
     @property
     def buffers(self) -> tuple[str, ...]:

@@ -275,7 +275,7 @@ CHECKED_INDEX: Op = Op(
     numpy=_checked_index,
     differentiable=False,
     batch=lambda y, sources, batched: CHECKED_INDEX(sources[0], **y.attrs),
-    c={"i": "wg_checked_index({0}, {size})"},
+    c={"i": "{wg.checked_index}({error}{0}, {size})"},
 )
 """An index counted from the front; one out of range raises. The compiler records it where it turns a gather into a
 comparison."""

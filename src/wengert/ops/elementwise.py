@@ -455,7 +455,7 @@ def _gelu_bend(y: Node, x: Node) -> Node:
     return weigh(s * (1 - s), 2 * rate + 6 * _GELU_CUBED * (x * x) + x * (rate * rate) * (1 - 2 * s))
 
 
-_SIGMOID = f"wg_sigmoid_{{t}}({{0}} * (({{T}}){_GELU!r} + ({{T}}){_GELU_CUBED!r} * ({{0}} * {{0}})))"
+_SIGMOID = f"{{wg.sigmoid}}_{{t}}({{0}} * (({{T}}){_GELU!r} + ({{T}}){_GELU_CUBED!r} * ({{0}} * {{0}})))"
 _RATE = f"({{0}} * (({{T}}){_GELU!r} + ({{T}}){3 * _GELU_CUBED!r} * ({{0}} * {{0}})))"
 
 gelu_sigmoid: Unary = Unary(
@@ -472,5 +472,5 @@ gelu_slope: Unary = Unary(
     (_gelu_bend,),
     SMOOTH_REAL,
     "The derivative of `gelu_sigmoid` at `x`.",
-    c=f"({_SIGMOID} + wg_weigh_{{t}}({_SIGMOID} * (1 - {_SIGMOID}), {_RATE}))",
+    c=f"({_SIGMOID} + {{wg.weigh}}_{{t}}({_SIGMOID} * (1 - {_SIGMOID}), {_RATE}))",
 )

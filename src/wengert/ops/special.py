@@ -292,7 +292,7 @@ POLYGAMMA: Op = Op(
     vjp=(lambda g, y, x: weigh(g, POLYGAMMA(x, n=y.attrs["n"] + 1)),),
     jvp=lambda tangents, y, x: weigh(tangents[0], POLYGAMMA(x, n=y.attrs["n"] + 1)),
     batch=lambda y, sources, batched: POLYGAMMA(sources[0], **y.attrs),
-    c="wg_polygamma_{t}({0}, {n})",
+    c="{wg.polygamma}_{t}({0}, {n})",
 )
 
 

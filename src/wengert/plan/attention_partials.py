@@ -73,6 +73,6 @@ def _only_total(kernel: Kernel, buffers: set[str]) -> Accumulate | None:
             loops = [*kernel.inner, *kernel.outer]
             steps = [math.prod(loop.extent for loop in loops[k + 1 :]) for k in range(len(loops))]
             in_order = all(load.index.factor(loop) == step for loop, step in zip(loops, steps))
-            plain = not load.guards and not load.index.constant and total.name == load.name
+            plain = not load.guards and not load.index.constant and total.value == load.name
             return total if plain and in_order and load.buffer in buffers else None
     return None

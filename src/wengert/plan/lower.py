@@ -2,8 +2,8 @@
 
 A value's stage is the number of reductions of its own group that it waits for. Stage k is one pass over the reduced
 axes: it accumulates the reductions of that stage and stores the elements that wait for no later one. What does not
-depend on the reduced axes is computed once a row, between the passes. Dear values that several passes need are kept in
-a row of their own.
+depend on the reduced axes is computed once a row, between the passes. Expensive values that several passes need are
+kept in a row of their own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,23 @@ from dataclasses import replace
 from wengert.compiler.materialize import cost
 from wengert.compiler.storage import storage
 from wengert.core.graph import Node
-from wengert.kernels.expressions import c_expression, c_literal
 from wengert.kernels.ir.index import Index, flat, number, variable
 from wengert.kernels.ir.index_map import Place, broadcast_place, everywhere, loops_of, moved_place
-from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Position, Stage, Statement, Store
+from wengert.kernels.ir.intrinsics import COPY, PHILOX
+from wengert.kernels.ir.loops import (
+    Accumulate,
+    DType,
+    Kernel,
+    Let,
+    Load,
+    Operand,
+    Position,
+    Stage,
+    Statement,
+    Store,
+    let,
+    literal,
+)
 from wengert.ops.movement import MOVEMENT
 from wengert.ops.reduce import REDUCTIONS
 from wengert.plan.groups import Group, root_place
@@ -41,8 +54,8 @@ class _Lowering:
         self.own = set(group.roots)
         self.totals = {root: f"r{i}" for i, root in enumerate(r for r in group.roots if r.op.name in REDUCTIONS)}
         self.levels: dict[tuple[Node, Place], int] = {}
-        self.names: dict[tuple[Node, Place], str] = {}  # computed once a row, or in this pass
-        self.row_names: dict[tuple[Node, Place], str] = {}
+        self.names: dict[tuple[Node, Place], Operand] = {}  # computed once a row, or in this pass
+        self.row_names: dict[tuple[Node, Place], Operand] = {}
         self.rereads = any(read.leaf.op.name == "again" for read in group.reads)
         self.known: dict[Statement, str] = {}  # by what computes it, where something is read again: as `names`
         self.row_known: dict[Statement, str] = {}
@@ -83,7 +96,7 @@ class _Lowering:
             [*self.stage.before, *after],
             self.buffers,
             self.scratch,
-            comment=", ".join(dict.fromkeys(root.op.name for root in self.group.roots)),
+            ops=tuple(dict.fromkeys(root.op.name for root in self.group.roots)),
         )
 
     def _begin_stage(self) -> None:
@@ -143,7 +156,7 @@ class _Lowering:
         return {(storage(n), place) for n, place in leaves if self._depends(n, place)}
 
     def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, Place]]:
-        """The dear values that more than one pass needs, if rows can be kept."""
+        """The expensive values that more than one pass needs, if rows can be kept."""
         if not self._keeps_rows():
             return set()
         passes: dict[tuple[Node, Place], set[int]] = {}
@@ -235,15 +248,15 @@ class _Lowering:
 
     def store(self, root: Node, place: Place, into: list[Statement]) -> None:
         """Store a root's element."""
-        name = self.totals[root] if root in self.totals else self.value(root, place)
+        value = self.totals[root] if root in self.totals else self.value(root, place)
         buffer = self.buffer_of(root)
         self.buffers[buffer] = (root.dtype, True)
-        into.append(Store(buffer, root.dtype, place.flat(root.shape), name))
+        into.append(Store(buffer, root.dtype, place.flat(root.shape), value))
 
     # --- values -------------------------------------------------------------------------------------------------
 
-    def value(self, node: Node, place: Place) -> str:
-        """The name of a value at a place; records what computes it, here or once a row."""
+    def value(self, node: Node, place: Place) -> Operand:
+        """The name of a value at a place (or the number it is); records what computes it, here or once a row."""
         stack = [(node, place)]
         while stack:
             key = stack[-1]
@@ -274,9 +287,7 @@ class _Lowering:
         if node in self.totals:
             self._give(key, self.totals[node], once=True)
         elif node.op.name == "literal":
-            text = c_literal(node.attrs["value"], node.dtype)
-            assert text is not None
-            self._give(key, text, once=True)
+            self._give(key, literal(node.attrs["value"], node.dtype), once=True)
         else:
             name = self._fresh()
             buffer = self.buffer_of(node)
@@ -285,7 +296,7 @@ class _Lowering:
             once = not self._depends(node, place)
             self._give(key, self._emit(Load(name, buffer, node.dtype, index, place.guards), once), once)
 
-    def _compute(self, node: Node, place: Place, operands: Sequence[str]) -> None:
+    def _compute(self, node: Node, place: Place, operands: Sequence[Operand]) -> None:
         key = (node, place)
         name, op = self._fresh(), node.op.name
         once = self._is_once(node, place)
@@ -297,9 +308,8 @@ class _Lowering:
         elif op == "random_bits":
             name = self._random(name, node, place, once)
         else:
-            text = c_expression(node.op, node.sources[-1].dtype, operands, node.attrs)
-            assert text is not None
-            name = self._emit(Let(name, node.dtype, text), once)
+            computed_in, attributes = node.sources[-1].dtype, tuple(node.attrs.items())
+            name = self._emit(Let(name, node.dtype, node.op, tuple(operands), computed_in, attributes), once)
         self._give(key, name, once)
         if key in self.to_keep:
             row = f"row{len(self.kept)}"
@@ -322,10 +332,10 @@ class _Lowering:
         self.buffers.setdefault(self.buffer_of(counter), (counter.dtype, False))
         count = self._emit(Load(self._fresh(), self.buffer_of(counter), counter.dtype, number(0)), True)
         position = self._emit(Position(self._fresh(), counter.dtype, place.flat(node.shape)), once)
-        text = f"wg_philox({words[0]}, {words[1]}, {count}, {node.attrs['stream']}u, {position})"
-        return self._emit(Let(name, node.dtype, text), once)
+        stream = {"stream": node.attrs["stream"]}
+        return self._emit(let(name, node.dtype, PHILOX, *words, count, position, attributes=stream), once)
 
-    def _guarded(self, node: Node, place: Place, operand: str, once: bool) -> str:
+    def _guarded(self, node: Node, place: Place, operand: Operand, once: bool) -> Operand:
         """What was laid into zeros is 0 outside."""
         if node.op.name != "place":
             return operand
@@ -333,7 +343,7 @@ class _Lowering:
         new = [guard for guard in inner.guards if guard not in place.guards]
         if not new:
             return operand
-        return self._emit(Let(self._fresh(), node.dtype, operand, tuple(new)), once)
+        return self._emit(let(self._fresh(), node.dtype, COPY, operand, guards=tuple(new)), once)
 
     def _is_once(self, node: Node, place: Place) -> bool:
         """Whether a value is the same in a whole pass. One behind a guard is loaded where the guard holds."""
@@ -368,7 +378,7 @@ class _Lowering:
         (self.stage.before if once and self.group.axes else self.stage.inside).append(statement)
         return statement.name
 
-    def _give(self, key: tuple[Node, Place], name: str, once: bool) -> None:
+    def _give(self, key: tuple[Node, Place], name: Operand, once: bool) -> None:
         self.names[key] = name
         if once:
             self.row_names[key] = name

@@ -56,9 +56,9 @@ def region_text(region: Sequence[Step]) -> str:
         return region[0].text or ""
     lines = ["#pragma omp parallel", "{"]
     for step in region:
-        assert step.text is not None and step.function is not None
+        assert step.call is not None and step.function is not None
         if step.function.is_parallel:
-            lines.append("    " + step.text.replace("(", "_shared(", 1))
+            lines.append("    " + step.call.text(in_region=True))
         else:
-            lines += ["    #pragma omp single nowait", "    " + step.text]
+            lines += ["    #pragma omp single nowait", "    " + step.call.text()]
     return "\n    ".join([*lines, "}"])

@@ -7,9 +7,8 @@ are written once), matrix products and the like calls; ops without C are compute
 from __future__ import annotations
 
 import ctypes
-import re
 import threading
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from time import perf_counter
@@ -29,7 +28,7 @@ from wengert.core.errors import OutOfRangeError
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
-from wengert.kernels.c import Function, write, write_rows
+from wengert.kernels.c import Function, FunctionCall, shared_name, write, write_rows
 from wengert.kernels.threads import thread_count
 from wengert.plan.buffers import buffers, inlines, loops, lowered, picks
 from wengert.plan.donation import donations
@@ -47,7 +46,6 @@ PRELUDE = """#include <math.h>
 #define KERNEL __attribute__((visibility("hidden"))) void
 
 """
-IN_FAR = re.compile(r"\bwg_(sin|cos|tan)_f64\(")
 CALLING = """#include "blas.h"
 #include "table.h"
 int wg_error;  // set by a kernel that met an index out of range
@@ -66,6 +64,7 @@ class Step(NamedTuple):
     writes: list[Node]
     scratch: int = 0  # bytes it works in
     function: Function | None = None  # of loops: what it calls
+    call: FunctionCall | None = None  # and how; of a product, the call that takes its rows
 
     @property
     def does_nothing(self) -> bool:
@@ -179,20 +178,23 @@ class Program:
         function = write_rows(kernel, f"i{len(group.space) - 1}")
         if function is None:
             step, call = self._loop_step(rest, reads), c_ops.matmul(node, self.pointer)
-            return Step(f"{call.text}\n    {step.text}", None, reads, list(group.stored), call.scratch)
-        call = c_ops.matmul(node, self.pointer, self._called(function, by_name, ["first", "last"]))
-        return Step(call.text, None, reads, list(group.stored), call.scratch)
+            text = f"{call.text}\n    {step.text}"
+            return Step(text, None, reads, list(group.stored), call.scratch, call=step.call)
+        rows = self._called(function, by_name, ["first", "last"])
+        call = c_ops.matmul(node, self.pointer, rows.text())
+        return Step(call.text, None, reads, list(group.stored), call.scratch, call=rows)
 
-    def _called(self, function: Function, by_name: dict[str, Node], more: Sequence[str] = ()) -> str:
-        """The statement that calls a kernel; equal kernels are one function."""
+    def _called(self, function: Function, by_name: dict[str, Node], more: Sequence[str] = ()) -> FunctionCall:
+        """The call of a kernel; equal kernels are one function."""
         name = self.functions.setdefault(function, f"kernel{len(self.functions)}")
         arguments = [f"(void *){self.pointer(by_name[a])}" for a in function.arguments]
-        return f"{name}({', '.join([*arguments, *more])});"
+        return FunctionCall(name, (*arguments, *more))
 
     def _loop_step(self, group: Group, reads: list[Node]) -> Step:
         kernels, by_name = loops(group, self.plan, self.taken, self.alike)
         function = write(*kernels)
-        return Step(self._called(function, by_name), None, reads, list(group.stored), function=function)
+        call = self._called(function, by_name)
+        return Step(call.text(), None, reads, list(group.stored), function=function, call=call)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -214,8 +216,8 @@ class Program:
     def text_of(self, number: int) -> str:
         """The C of a step: the call, and the function that it calls."""
         step = self.steps[number]
-        called = re.findall(r"\bkernel\d+\b", step.text or "")
-        functions = [function.named(name) for function, name in self.functions.items() if name in called]
+        called = None if step.call is None else step.call.name
+        functions = [function.named(name) for function, name in self.functions.items() if name == called]
         return "\n".join([step.text or "", "", *functions]).strip()
 
     def _text(self) -> tuple[list[str], list[Any]]:
@@ -251,7 +253,7 @@ class Program:
     def _defined(self) -> dict[str, Function]:
         """The functions by name, those that the threads of a region share among them."""
         together = dict.fromkeys(step.function for r in self.regions if len(r) > 1 for step in r)
-        shared = {f"{self.functions[f]}_shared": f.shared() for f in together if f and f.is_parallel}
+        shared = {shared_name(self.functions[f]): f.shared() for f in together if f and f.is_parallel}
         return {name: function for function, name in self.functions.items()} | shared
 
     def _connect(self) -> None:
@@ -368,14 +370,18 @@ class Program:
 def kernel_units(functions: Mapping[str, Function]) -> list[str]:
     """Functions as C, in units of about the same length, as many as there are threads to compile them."""
     units: list[list[str]] = [[] for _ in range(min(thread_count(), -(-len(functions) // 4)))]
-    for text in sorted((function.named(name) for name, function in functions.items()), key=len, reverse=True):
-        min(units, key=lambda unit: sum(map(len, unit))).append(text)
-    return [prelude(unit) + "\n" + "\n".join(unit) for unit in units]
+    headers: list[dict[str, None]] = [{} for _ in units]
+    texts = [(function.named(name), function.headers) for name, function in functions.items()]
+    for text, needed in sorted(texts, key=lambda one: len(one[0]), reverse=True):
+        least = min(range(len(units)), key=lambda k: sum(map(len, units[k])))
+        units[least].append(text)
+        headers[least].update(dict.fromkeys(needed))
+    return [prelude(more) + "\n" + "\n".join(unit) for unit, more in zip(units, headers)]
 
 
-def prelude(functions: Sequence[str]) -> str:
-    """What a unit begins with: `far.h` too where its functions call what it has."""
-    return PRELUDE + '#include "far.h"\n' if any(map(IN_FAR.search, functions)) else PRELUDE
+def prelude(headers: Iterable[str]) -> str:
+    """What a unit begins with: the headers that all need, and those of its functions."""
+    return PRELUDE + "".join(f'#include "{header}"\n' for header in headers)
 
 
 def aligned(size: int) -> np.ndarray[Any, Any]:

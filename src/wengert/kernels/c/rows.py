@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wengert.kernels.c.source import Writer, is_position, totals_in
+from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position, totals_in
 from wengert.kernels.expressions import stored_type
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Stage, Statement
@@ -21,7 +21,7 @@ CLAUSE = {"sum": "+", "prod": "*", "max": "max", "min": "min", "all": "&", "any"
 class Rows(Writer):
     """Elements, rows, everything as one row, or some rows of a matrix product."""
 
-    def text(self) -> str:
+    def body(self) -> Body:
         """The body of a function of the whole kernel."""
         self.line(f"// {self.kernel.comment}")
         if not self.kernel.inner and not self._accumulated():
@@ -30,48 +30,47 @@ class Rows(Writer):
             self._parts()
         else:
             self._rows()
-        return "\n".join(self.lines) + "\n"
+        return self.written()
 
-    def rows_text(self) -> str:
+    def body_of_rows(self) -> Body:
         """The body of a function of some rows."""
         (rows,), columns = self.kernel.outer, self.kernel.inner
         self.line(f"// {self.kernel.comment}")
-        self.line(f"for (long {rows.name} = first; {rows.name} < last; {rows.name}++) {{")
-        self.depth += 1
+        self.open(f"for (long {rows.name} = first; {rows.name} < last; {rows.name}++)")
         for loop in columns:
             self._open(loop, "#pragma omp simd")
         for stage in self.kernel.stages:
             self._write([*stage.before, *stage.inside])
         self._write(self.kernel.after)
-        self._close(1 + len(columns))
-        return "\n".join(self.lines) + "\n"
+        self.close(1 + len(columns))
+        return self.written()
 
     def _elements(self) -> None:
         loops = self.kernel.outer
         for k, loop in enumerate(loops):
-            pragma = ""
+            pragma: str | ParallelFor = ""
             if k == len(loops) - 1:
-                pragma = "#pragma omp parallel for simd" if k == 0 and self._threads() else "#pragma omp simd"
+                pragma = ParallelFor(simd=True) if k == 0 and self._threads() else "#pragma omp simd"
             elif k == 0 and self._threads():
-                pragma = f"#pragma omp parallel for{self._collapse(len(loops) - 1)}"
+                pragma = ParallelFor(len(loops) - 1)
             self._open(loop, pragma)
         for stage in self.kernel.stages:
             self._write([*stage.before, *stage.inside])
         self._write(self.kernel.after)
-        self._close(len(loops))
+        self.close(len(loops))
 
     def _rows(self) -> None:
         kernel = self.kernel
         for k, loop in enumerate(kernel.outer):
             threads = k == 0 and self._threads()
-            self._open(loop, f"#pragma omp parallel for{self._collapse(len(kernel.outer))}" if threads else "")
+            self._open(loop, ParallelFor(len(kernel.outer)) if threads else "")
         for row, (dtype, length) in kernel.scratch.items():
             self.line(f"{stored_type(dtype)} {row}[{length}] __attribute__((aligned(64)));")
         for stage in kernel.stages:
             self._write(stage.before)
             self._row_pass(stage, kernel.inner)
         self._write(kernel.after)
-        self._close(len(kernel.outer))
+        self.close(len(kernel.outer))
 
     def _row_pass(self, stage: Stage, loops: Sequence[Loop]) -> None:
         totals = totals_in(stage)
@@ -81,7 +80,7 @@ class Rows(Writer):
         for loop in slow:
             self._open(loop)
         self._vector_loop(fast, "0", str(fast.extent), totals, stage.inside)
-        self._close(len(slow))
+        self.close(len(slow))
         for total in totals:
             self._finish(total, "")
 
@@ -92,25 +91,24 @@ class Rows(Writer):
         wide = {total.total: total for total in totals if self.widths[total.total] != self._scalar_type(total)}
         blocked = bool(wide) and loop.extent > BLOCK
         if blocked:
-            self.line(f"for (long block = {first}; block < {last}; block += {BLOCK}) {{")
-            self.depth += 1
+            self.open(f"for (long block = {first}; block < {last}; block += {BLOCK})")
             self.line(f"long end = block + {BLOCK} < {last} ? block + {BLOCK} : {last};")
             first, last = "block", "end"
         for name, total in wide.items():
             self.line(f"{self._scalar_type(total)} {name}_sum = {self._start(total)};")
         self.summed = set(wide)
         self.line(self._simd(totals))
-        self.line(f"for (long {loop.name} = {first}; {loop.name} < {last}; {loop.name}++) {{")
-        self.depth += 1
+        self.open(f"for (long {loop.name} = {first}; {loop.name} < {last}; {loop.name}++)")
         self._write(statements)
-        self._close()
+        self.close()
         self.summed = set()
         for name, total in wide.items():
             self.line(f"{self._combine(name, total.kind, f'{name}_sum')};")
-        self._close(int(blocked))
+        self.close(int(blocked))
 
     def _parts(self) -> None:
         """A reduction of everything: PARTS sums, in parallel, added up in order."""
+        self.in_parts = True
         stage, (loop, *rest) = self.kernel.stages[0], self.kernel.inner
         totals = totals_in(stage)
         size = -(-loop.extent // PARTS)
@@ -119,24 +117,23 @@ class Rows(Writer):
             if self._checks_nan(total):
                 self.line(f"uint8_t {total.total}_nans[{PARTS}];")
         self._write(stage.before)
-        self._open(Loop("part", PARTS), "#pragma omp parallel for")
+        self._open(Loop("part", PARTS), ParallelFor())
         for total in totals:
             self._begin(total, "")
         self.line(f"long stop = (part + 1) * {size}L < {loop.extent} ? (part + 1) * {size}L : {loop.extent};")
         if rest:
-            self.line(f"for (long {loop.name} = part * {size}L; {loop.name} < stop; {loop.name}++) {{")
-            self.depth += 1
+            self.open(f"for (long {loop.name} = part * {size}L; {loop.name} < stop; {loop.name}++)")
             for inner in rest[:-1]:
                 self._open(inner)
             self._vector_loop(rest[-1], "0", str(rest[-1].extent), totals, stage.inside)
-            self._close(len(rest))
+            self.close(len(rest))
         else:
             self._vector_loop(Loop(loop.name, size), f"part * {size}L", "stop", totals, stage.inside)
         for total in totals:
             self.line(f"{total.total}_parts[part] = {total.total};")
             if self._checks_nan(total):
                 self.line(f"{total.total}_nans[part] = {total.total}_nan;")
-        self._close()
+        self.close()
         for total in totals:
             self._begin(total, "")
         self._open(Loop("part", PARTS))
@@ -145,7 +142,7 @@ class Rows(Writer):
             self.line(f"{self._combine(name, total.kind, f'{name}_parts[part]')};")
             if self._checks_nan(total):
                 self.line(f"{name}_nan |= {name}_nans[part];")
-        self._close()
+        self.close()
         for total in totals:
             self._finish(total, "")
         self._write(self.kernel.after)

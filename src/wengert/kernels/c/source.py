@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from wengert.core.dtypes import bool_, float32, float64
-from wengert.kernels.expressions import guard_text, let_text, scalar_type
-from wengert.kernels.expressions import load as widened
+from wengert.kernels.expressions import C, scalar_type
 from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
 from wengert.kernels.ir.transforms import statements_of
+from wengert.kernels.writer import Page, expression, functions_of, loaded, operand_text, position_text
 
 WORTH_THREADS = (
     600_000  # statements executed (about 20 us): below, waking the other threads may cost more than it saves
@@ -19,31 +20,45 @@ WORTH_THREADS = (
 START = {"sum": "0", "prod": "1", "all": "1", "any": "0"}
 
 
-class Writer:
+class ParallelFor(NamedTuple):
+    """The pragma of a loop that threads share. Where a region has woken them already, they do not wait after it."""
+
+    collapse: int = 1  # loops that are shared as one
+    simd: bool = False
+
+    def text(self, in_region: bool) -> str:
+        """The line of C."""
+        simd = " simd" if self.simd else ""
+        collapse = f" collapse({self.collapse})" if self.collapse > 1 else ""
+        return f"#pragma omp for{simd} nowait{collapse}" if in_region else f"#pragma omp parallel for{simd}{collapse}"
+
+
+Body = tuple[str | ParallelFor, ...]  # of a function: lines of C, and the pragmas that depend on who calls it
+
+
+class Writer(Page):
     """The lines of a kernel's body, and what all shapes of work say."""
 
     def __init__(self, kernel: Kernel, names: dict[str, str]) -> None:
+        super().__init__()
         self.kernel, self.names = kernel, names | {row: row for row in kernel.scratch}
-        self.lines: list[str] = []
-        self.depth = 1
         self.widths = {a.total: self._total_type(a) for a in self._accumulated()}
         self.summed: set[str] = set()  # the totals that the innermost loop sums on the side
         self.scalar = _mixes_widths_under_guards(kernel)
+        self.in_parts = False  # whether a reduction is cut into parts, which are put together after the outer loop
+        self._before: list[str | ParallelFor] = []  # what was written up to the last pragma that may change
 
-    def line(self, text: str) -> None:
-        """Add a line."""
-        self.lines.append("    " * self.depth + text)
+    def written(self) -> Body:
+        """All lines."""
+        return (*self._before, "\n".join(self.lines) + "\n")
 
-    def _open(self, loop: Loop, pragma: str = "") -> None:
-        if pragma:
+    def _open(self, loop: Loop, pragma: str | ParallelFor = "") -> None:
+        if isinstance(pragma, ParallelFor):
+            self._before += ["".join(f"{line}\n" for line in self.lines) + "    " * self.depth, pragma]
+            self.lines = [""]
+        elif pragma:
             self.line(pragma)
-        self.line(f"for (long {loop.name} = 0; {loop.name} < {loop.extent}; {loop.name}++) {{")
-        self.depth += 1
-
-    def _close(self, count: int = 1) -> None:
-        for _ in range(count):
-            self.depth -= 1
-            self.line("}")
+        self.open(f"for (long {loop.name} = 0; {loop.name} < {loop.extent}; {loop.name}++)")
 
     # --- accumulating ---------------------------------------------------------------------------------------------
 
@@ -109,18 +124,19 @@ class Writer:
 
     def _lines_of(self, statement: Statement, lane: str) -> list[str]:
         if isinstance(statement, Load):
-            return [f"{self._type(statement)} {statement.name} = {self._loaded(statement)};"]
+            element = f"{self.names[statement.buffer]}[{statement.index}]"
+            return [f"{self._type(statement)} {statement.name} = {loaded(statement, element)};"]
         if isinstance(statement, Let):
-            return [f"{self._type(statement)} {statement.name} = {let_text(statement)};"]
+            return [f"{self._type(statement)} {statement.name} = {expression(statement, C)};"]
         if isinstance(statement, Position):
-            return [f"{self._type(statement)} {statement.name} = ({self._type(statement)})({statement.index});"]
+            return [f"{self._type(statement)} {statement.name} = {position_text(statement)};"]
         if isinstance(statement, Store):
             target = f"{self.names[statement.buffer]}[{statement.index}]"
-            return [f"{target} = {narrowed(statement.dtype, statement.name)};"]
+            return [f"{target} = {narrowed(statement.dtype, operand_text(statement.value))};"]
         return self._accumulation(statement, lane)
 
     def _accumulation(self, total: Accumulate, lane: str) -> list[str]:
-        name, value = total.total, total.name
+        name, value = total.total, operand_text(total.value)
         held = {key: f"{key}_lanes{lane}" if lane else key for key in self._held(total)}
         if is_position(total):
             best, at = held[f"{name}_best"], held[name]
@@ -146,10 +162,6 @@ class Writer:
     def _type(self, statement: Load | Let | Position) -> str:
         return scalar_type(statement.dtype)
 
-    def _loaded(self, load: Load) -> str:
-        text = widened(load.dtype, f"{self.names[load.buffer]}[{load.index}]")
-        return f"({' && '.join(map(guard_text, load.guards))}) ? {text} : 0" if load.guards else text
-
     # --- choices --------------------------------------------------------------------------------------------------
 
     def _work(self) -> int:
@@ -158,9 +170,6 @@ class Writer:
 
     def _threads(self) -> bool:
         return self._work() > WORTH_THREADS
-
-    def _collapse(self, loops: int) -> str:
-        return f" collapse({loops})" if loops > 1 else ""
 
 
 def _mixes_widths_under_guards(kernel: Kernel) -> bool:
@@ -173,7 +182,7 @@ def _mixes_widths_under_guards(kernel: Kernel) -> bool:
 
 def _effort(statement: Statement) -> int:
     """What a statement costs; an addition is 1, a call of a mathematical function 8."""
-    return 8 if isinstance(statement, Let) and "wg_" in statement.text else 1
+    return 8 if isinstance(statement, Let) and functions_of(statement) else 1
 
 
 def totals_in(stage: Stage) -> list[Accumulate]:
@@ -184,10 +193,3 @@ def totals_in(stage: Stage) -> list[Accumulate]:
 def is_position(total: Accumulate) -> bool:
     """Whether it is where the extreme lies, not the extreme."""
     return total.kind in ("argmax", "argmin")
-
-
-def names_in(statement: Statement) -> str:
-    """A text with the names that a statement reads."""
-    if isinstance(statement, Let):
-        return statement.text
-    return statement.name if isinstance(statement, (Store, Accumulate)) else ""

@@ -10,7 +10,6 @@ of 768, takes 55 us on an H200 instead of 61.)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,12 +19,13 @@ from wengert.kernels.cuda.reductions import accumulated, parts_name, start, stat
 from wengert.kernels.cuda.rows import WholeRows
 from wengert.kernels.cuda.shapes import Rows, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.source import Access, Pass, access, is_vector, stored_type
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
+from wengert.kernels.ir.intrinsics import COPY
+from wengert.kernels.ir.loops import Accumulate, Kernel, Load, Stage, Statement, Store, Value, let
+from wengert.kernels.ir.match import Fresh, definitions, number_of, renamed, uses
 from wengert.kernels.ir.transforms import indices_of, merge_loops, statements_of
 from wengert.kernels.launch import Device, Work
 
 MOST = 4  # totals that one kernel takes
-_NAME = re.compile(r"\b([vr])(\d+)\b")
 
 
 # --- from kernels to one ----------------------------------------------------------------------------------------------
@@ -48,14 +48,14 @@ def _added_up(columns: Kernel) -> list[Statement]:
     return [*columns.stages[0].before, *columns.stages[0].inside]
 
 
-def _source(load: Load, rows: Kernel) -> Statement | None:
+def _source(load: Load, rows: Kernel) -> Load | Store | None:
     """What has an element in a kernel over rows: the store that makes it, a load; the load itself if rows share it."""
     if not load.index.loops() & set(rows.outer):
         return None if load.buffer in _stored(rows) else load
     place = (load.buffer, load.index)
     for statement in statements_of(rows):
         if isinstance(statement, Store) and (statement.buffer, statement.index) == place:
-            return statement if statement.name in _known(rows) and not load.guards else None
+            return statement if statement.value in _known(rows) and not load.guards else None
     if load.buffer in _stored(rows):
         return None
     loads = [s for stage in rows.stages for s in (*stage.before, *stage.inside) if isinstance(s, Load)]
@@ -71,30 +71,18 @@ def _known(rows: Kernel, of_the_row: bool = False) -> set[str]:
     made = [s for stage in rows.stages for s in stage.before]
     made += [] if of_the_row else rows.stages[-1].inside
     totals = [total.total for stage in rows.stages[:-1] for total in totals_in(stage.inside)]
-    return {s.name for s in made if isinstance(s, Load | Let | Position)} | set(totals)
+    return definitions(made).keys() | set(totals)
 
 
 def with_names_of_its_own(columns: Kernel, others: Sequence[Kernel]) -> Kernel:
     """A kernel over columns, with names that some others do not have."""
-    numbers = [int(m[2]) for kernel in others for s in statements_of(kernel) for m in _NAME.finditer(_named(s))]
-    base = 1 + max(numbers, default=0)
+    base = Fresh(s for kernel in others for s in statements_of(kernel)).next
 
-    def renamed(text: str) -> str:
-        return _NAME.sub(lambda m: f"{m[1]}{int(m[2]) + base}", text)
-
-    def change(s: Statement) -> Statement:
-        if isinstance(s, Accumulate):
-            return replace(s, total=renamed(s.total), name=renamed(s.name))
-        if isinstance(s, Let):
-            return replace(s, name=renamed(s.name), text=renamed(s.text))
-        return replace(s, name=renamed(s.name))
+    def change(statement: Statement) -> Statement:
+        return renamed(statement, lambda name: f"{name[0]}{number_of(name) + base}")
 
     stages = [Stage(list(map(change, stage.before)), list(map(change, stage.inside))) for stage in columns.stages]
     return replace(columns, stages=stages, after=list(map(change, columns.after)))
-
-
-def _named(statement: Statement) -> str:
-    return f"{statement.total} {statement.name}" if isinstance(statement, Accumulate) else statement.name
 
 
 def taken_in(rows: Kernel, columns: Kernel) -> Kernel:
@@ -102,12 +90,11 @@ def taken_in(rows: Kernel, columns: Kernel) -> Kernel:
     known, numbers = _known(rows), _known(rows, of_the_row=True)
     before: list[Statement] = []
     inside: list[Statement] = []
-    for statement in _added_up(columns):
-        if isinstance(statement, Accumulate | Store):
-            continue
+    for statement in definitions(_added_up(columns)).values():
         found = _source(statement, rows) if isinstance(statement, Load) else None
-        if isinstance(found, Load | Store) and found is not statement and found.name in known:
-            statement = Let(statement.name, found.dtype, found.name)
+        source = found.value if isinstance(found, Store) else None if found is statement or not found else found.name
+        if found is not None and source in known:
+            statement = let(statement.name, found.dtype, COPY, source)
         if _is_of_the_row(statement, rows, numbers):
             numbers.add(statement.name)
             before.append(statement)
@@ -122,11 +109,11 @@ def taken_in(rows: Kernel, columns: Kernel) -> Kernel:
     return replace(rows, stages=stages, buffers={**rows.buffers, **more})
 
 
-def _is_of_the_row(statement: Load | Let | Position, rows: Kernel, numbers: set[str]) -> bool:
+def _is_of_the_row(statement: Value, rows: Kernel, numbers: set[str]) -> bool:
     """Whether a value is the same for all of a row."""
     if any(index.loops() & set(rows.inner) for index in indices_of(statement)):
         return False
-    return not isinstance(statement, Let) or numbers.issuperset(m[0] for m in _NAME.finditer(statement.text))
+    return numbers.issuperset(uses(statement))
 
 
 # --- the launches -----------------------------------------------------------------------------------------------------
@@ -241,7 +228,7 @@ class _Margins(WholeRows):
         self.page.open()
         self.begin(row)
         for number, load in enumerate(self.ahead.values()):
-            self.page.line(f"ahead{number} = {self.names.buffers[load.buffer]}[{load.index}];")
+            self.page.line(f"ahead{number} = {self.names.of(load.buffer)}[{load.index}];")
         self.open_chunk()
         work = Pass(list(self.fetched), self.loop, self.shape.vector, self.names)
         for load in self.fetched:
@@ -280,11 +267,12 @@ class _Margins(WholeRows):
         page, at = self.page, f"[{self._at}]"
         for total in self.columns:
             page.line(f"{self._kind(total)} {total.total}_v = {total.total}_c{at};")
-        then = [
-            f"{total.total}_v.at[$] = wg_{total.kind}()({total.total}_v.at[$], {accumulated(total)});"
-            for total in self.columns
-        ]
-        work.compute(page, then)
+
+        def added(element: str) -> list[str]:
+            held = [(total, f"{total.total}_v.at[{element}]") for total in self.columns]
+            return [f"{state} = wg_{total.kind}()({state}, {accumulated(total)});" for total, state in held]
+
+        work.compute(page, added)
         for total in self.columns:
             page.line(f"{total.total}_c{at} = {total.total}_v;")
 
@@ -308,6 +296,6 @@ class _Margins(WholeRows):
                 page.line(f"{name}_v.at[j] = wg_{total.kind}()({name}_v.at[j], {other});")
                 page.close()
                 page.close()
-            vectors = f"(({self._kind(total)} *){parts_name(total)})"
+            vectors = f"(({self._kind(total)} *){self.names.of(parts_name(total))})"
             page.line(f"{vectors}[({self.names.index})blockIdx.x * {self.vectors} + at] = {name}_v;")
         page.close()

@@ -10,15 +10,24 @@ goes the other way than the one before: what that read last is still in the cach
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
-from wengert.kernels.cuda.reductions import start, state_bytes, state_type, total_type, totals_in
+from wengert.kernels.cuda.reductions import (
+    parts_name,
+    start,
+    state_bytes,
+    state_type,
+    total_name,
+    total_type,
+    totals_in,
+)
 from wengert.kernels.cuda.shapes import Columns
 from wengert.kernels.cuda.source import Names, Page, Pass, base_name, unravel
 from wengert.kernels.expressions import scalar_type
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
+from wengert.kernels.ir.loops import Accumulate, Kernel, Load, Stage, Statement
+from wengert.kernels.ir.match import definitions
 from wengert.kernels.launch import Launch, Work
 
 PARTS_TO_READ = 96 << 10  # bytes of partial totals that a block reads in about the time of a launch
@@ -47,9 +56,9 @@ class ColumnsText:
         totals = [total for stage in kernel.stages for total in totals_in(stage.inside)]
         for total in totals:
             kind = state_type(total)
-            self.names.workspace |= {f"{total.total}_partial": kind, f"{total.total}_total": kind}
-        self.space = {f"{t.total}_partial": self.count * shape.splits * state_bytes(t) for t in totals}
-        self.space |= {f"{t.total}_total": self.count * state_bytes(t) for t in totals}
+            self.names.workspace |= {parts_name(total): kind, total_name(total): kind}
+        self.space = {parts_name(t): self.count * shape.splits * state_bytes(t) for t in totals}
+        self.space |= {total_name(t): self.count * state_bytes(t) for t in totals}
         self.copies = copies_of(kernel) if shape.splits > 1 else {}
         declare(self.copies, self.names)
         self.space |= bytes_of(self.copies, self.count)
@@ -115,7 +124,7 @@ class ColumnsText:
             if self._adds_up(totals):
                 self._add_up_parts(totals)
             else:
-                self._declare_states(totals, "total", "column")
+                self._declare_states(totals, "column")
             self._finish(totals)
 
     def _pass(self, number: int, totals: Sequence[Accumulate], finishes: bool) -> None:
@@ -134,7 +143,7 @@ class ColumnsText:
         self._steps(number, stage, "first", "last")
         self._put_together(totals)
         if totals:
-            self._store_states(totals, "partial", f"split * {self.count} + column")
+            self._store_states(totals, parts_name, f"split * {self.count} + column")
         if finishes:
             self.page.open("if (split == 0)")
             self._after()
@@ -150,7 +159,7 @@ class ColumnsText:
             self._finish(totals)
             self._after()
         else:
-            self._store_states(totals, "total", "column")
+            self._store_states(totals, total_name, "column")
         self.launch(self.lines * self.others, self.why)
 
     def _add_up_parts(self, totals: Sequence[Accumulate]) -> None:
@@ -159,7 +168,7 @@ class ColumnsText:
         self._declare_states(totals)
         page.open(f"for (int part = down; part < {shape.splits}; part += {shape.down})")
         for total in totals:
-            part = f"wg_load<{shape.vector}>(&{total.total}_partial[part * {self.count} + column])"
+            part = f"wg_load<{shape.vector}>(&{self.names.of(parts_name(total))}[part * {self.count} + column])"
             page.line(f"const wg_vector<{state_type(total)}, {shape.vector}> {total.total}_p = {part};")
         page.unrolled("j", shape.vector)
         for total in totals:
@@ -169,12 +178,12 @@ class ColumnsText:
         page.close()
         self._put_together(totals)
 
-    def _store_states(self, totals: Sequence[Accumulate], where: str, at: str) -> None:
+    def _store_states(self, totals: Sequence[Accumulate], where: Callable[[Accumulate], str], at: str) -> None:
         page = self.page
         page.open(f"if (down == 0{' && alive' if self.ragged else ''})")
         page.unrolled("j", self.shape.vector)
         for total in totals:
-            page.line(f"{total.total}_{where}[{at} + j] = {total.total}_s[j];")
+            page.line(f"{self.names.of(where(total))}[{at} + j] = {total.total}_s[j];")
         page.close()
         page.close()
 
@@ -212,7 +221,7 @@ class ColumnsText:
 
     def _scalars(self, statements: Sequence[Statement], stores: bool = False) -> None:
         """Numbers that a column has one of; kept for each of a thread's columns."""
-        made = [s for s in statements if isinstance(s, Load | Let | Position)]
+        made = list(definitions(statements).values())
         if not statements:
             return
         if not stores:
@@ -221,7 +230,7 @@ class ColumnsText:
         work = self._pass_over([*statements])
         self.page.open()
         work.load(self.page)
-        work.compute(self.page, [] if stores else [f"{s.name}_[$] = {s.name};" for s in made])
+        work.compute(self.page, None if stores else lambda at: [f"{s.name}_[{at}] = {s.name};" for s in made])
         self.page.close()
         if not stores:
             self.per_lane |= {s.name: scalar_type(s.dtype) for s in made}
@@ -232,14 +241,15 @@ class ColumnsText:
         work.stores_if = "alive" if self.ragged else ""
         return work
 
-    def _declare_states(self, totals: Sequence[Accumulate], where: str = "", at: str = "") -> None:
+    def _declare_states(self, totals: Sequence[Accumulate], at: str = "") -> None:
+        """What accumulates in each thread, from the start or from the totals that a launch has left."""
         page, vector = self.page, self.shape.vector
         for total in totals:
             page.line(f"{state_type(total)} {total.total}_s[{vector}];")
         if totals:
             page.unrolled("j", vector)
             for total in totals:
-                value = f"{total.total}_{where}[{at} + j]" if where else start(total)
+                value = f"{self.names.of(total_name(total))}[{at} + j]" if at else start(total)
                 page.line(f"{total.total}_s[j] = {value};")
             page.close()
 

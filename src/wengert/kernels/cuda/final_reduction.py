@@ -17,6 +17,7 @@ from wengert.kernels.cuda.shapes import Columns, vector_width
 from wengert.kernels.cuda.source import Page
 from wengert.kernels.ir.index import Loop, flat, variable
 from wengert.kernels.ir.loops import Kernel, Load, Stage, Store
+from wengert.kernels.ir.match import Fresh, definitions
 from wengert.kernels.ir.transforms import merge_loops, needed, statements_of
 from wengert.kernels.launch import Device, Work
 
@@ -30,9 +31,9 @@ def closing(columns: Kernel, parts: int) -> Kernel:
     along = Loop(_PART, parts)
     loops = [along, *columns.outer]
     index = flat([variable(loop) for loop in loops], [loop.extent for loop in loops])
-    free = 1 + max(int(s.name[1:]) for s in statements_of(columns))  # the number of a name that nothing has
-    loads = [Load(f"v{free + k}", parts_name(total), state_dtype(total), index) for k, total in enumerate(totals)]
-    added = [replace(total, name=load.name) for total, load in zip(totals, loads)]
+    fresh = Fresh(definitions(statements_of(columns)).values())
+    loads = [Load(fresh.name(), parts_name(total), state_dtype(total), index) for total in totals]
+    added = [replace(total, value=load.name) for total, load in zip(totals, loads)]
     kernel = needed(replace(columns, inner=[along], stages=[Stage(columns.stages[0].before, [*loads, *added])]))
     used = {s.buffer for s in statements_of(kernel) if isinstance(s, Load | Store)}
     buffers = {name: kind for name, kind in columns.buffers.items() if name in used}

@@ -12,6 +12,7 @@ from wengert.kernels.cuda.reductions import totals_in
 from wengert.kernels.cuda.shapes import Elements, Rows, Shape
 from wengert.kernels.ir.loops import Kernel, Let, Load, Statement, Store
 from wengert.kernels.ir.transforms import statements_of
+from wengert.ops.addressing import CHECKED_INDEX
 
 
 def reads_first(kernel: Kernel, shape: Shape, buffer: str) -> bool:
@@ -40,4 +41,4 @@ def _is_exact(shape: Shape) -> bool:
 
 def _checks(kernel: Kernel) -> bool:
     """Whether an index is checked: it must not be made of what was overwritten."""
-    return any(isinstance(s, Let) and "wg_checked_index(" in s.text for s in statements_of(kernel))
+    return any(isinstance(s, Let) and s.op is CHECKED_INDEX for s in statements_of(kernel))

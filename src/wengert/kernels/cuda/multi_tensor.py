@@ -16,6 +16,7 @@ from wengert.kernels.ir.index import ZERO, Index, Loop, substitute
 from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store
 from wengert.kernels.ir.transforms import merge_loops, statements_of
 from wengert.kernels.launch import Device, Work
+from wengert.kernels.writer import CUDA
 
 ALONG = Loop("i", 1 << 30)  # the loop over a segment, whatever its length
 ADDRESSES = 3_000  # in a table: a launch takes up to 32 KB by value
@@ -109,7 +110,7 @@ class Segments:
             kind = f"{'' if written else 'const '}{stored_type(dtype)} *"
             names.declared.add(buffer)
             at = f"table.at[segment * {len(self.own)} + {number}]"
-            page.line(f"{kind}__restrict__ {names.buffers[buffer]} = ({kind}){at};")
+            page.line(f"{kind}{CUDA.restrict} {names.buffers[buffer]} = ({kind}){at};")
 
 
 class _Many(Segments):

@@ -127,7 +127,7 @@ class _ManyTurned(Segments):
         vector = min(EVEN, 16 // self.load.dtype.itemsize)
         page.unrolled("u", EVEN // vector)
         page.line(f"const int at = (u * {32 * self.taps} + (int)threadIdx.x) * {vector};")
-        source = f"{names.buffers[self.load.buffer]}[first * {self.taps} + at]"
+        source = f"{names.of(self.load.buffer)}[first * {self.taps} + at]"
         page.open(f"if (at < (rows - first) * {self.taps})")
         page.line(f"wg_store(&tile[at], wg_load<{vector}>(&{source}));")
         page.close()

@@ -8,18 +8,16 @@ H200 (rows of 50304 scores in bfloat16, edited by hand).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from wengert.core.dtypes import int32, int64, uint32, uint64
-from wengert.kernels.expressions import c_literal
 from wengert.kernels.ir.index import Loop, variable
-from wengert.kernels.ir.loops import Accumulate, DType, Let, Load, Position, Statement
+from wengert.kernels.ir.intrinsics import COPY
+from wengert.kernels.ir.loops import Accumulate, DType, Let, Operand, Position, Statement, let, literal
+from wengert.kernels.ir.match import definitions, is_op
+from wengert.ops.elementwise import equal, where
 
 _EXACT = (int32, int64, uint32, uint64)  # in less, or as floats, places wrap around or are rounded: several are equal
-_EQUAL = re.compile(r"\(([vr]\d+) == ([vr]\d+)\)")
-_CHOICE = re.compile(r"\((\w+) \? (\S+) : (\S+)\)")
 
 Picks = Mapping[str, tuple[str, DType]]  # by name of a comparison: the number that the place is compared with
 
@@ -33,15 +31,12 @@ def places(statements: Sequence[Statement], loop: Loop | None) -> dict[str, DTyp
 def picks(statements: Sequence[Statement], loop: Loop | None) -> Picks:
     """Comparisons of the place along a loop with a number that is there before it."""
     along = {name: dtype for name, dtype in places(statements, loop).items() if dtype in _EXACT}
-    made = {s.name for s in statements if isinstance(s, Let | Load | Position)}
+    made = definitions(statements)
     found: dict[str, tuple[str, DType]] = {}
-    for let in (s for s in statements if isinstance(s, Let)):
-        pair = _EQUAL.fullmatch(let.text)
-        if pair is None:
-            continue
-        for place, number in (pair.groups(), pair.groups()[::-1]):
-            if place in along and number not in made:
-                found[let.name] = number, along[place]
+    for comparison in (s for s in statements if is_op(s, equal)):
+        for place, number in (comparison.operands, comparison.operands[::-1]):
+            if place in along and isinstance(place, str) and isinstance(number, str) and number not in made:
+                found[comparison.name] = number, along[place]
     return found
 
 
@@ -57,22 +52,21 @@ def unpicked(statements: Sequence[Statement], found: Picks) -> list[Statement]:
 
     A sum leaves out terms that are 0: it begins at +0, and no term makes it the -0 that +0 would change.
     """
-    zeros: set[str] = set()
+    zeros: set[Operand] = set()
     left: list[Statement] = []
     for statement in statements:
         if isinstance(statement, Let) and (statement.name in found or _is_zero(statement, zeros)):
             zeros.add(statement.name)
-            statement = replace(statement, text=str(c_literal(0, statement.dtype)))
-        if not (isinstance(statement, Accumulate) and statement.kind == "sum" and statement.name in zeros):
+            statement = let(statement.name, statement.dtype, COPY, literal(0, statement.dtype))
+        if not (isinstance(statement, Accumulate) and statement.kind == "sum" and statement.value in zeros):
             left.append(statement)
     return left
 
 
-def _is_zero(let: Let, zeros: set[str]) -> bool:
+def _is_zero(value: Let, zeros: set[Operand]) -> bool:
     """Whether a number that is chosen from two is +0, given some that are."""
-    choice = _CHOICE.fullmatch(let.text)
-    if choice is None:
+    if not is_op(value, where):
         return False
-    known = {*zeros, c_literal(0, let.dtype)}
-    asked, one, other = choice.groups()
+    known = {*zeros, literal(0, value.dtype)}
+    asked, one, other = value.operands
     return other in known and (asked in zeros or one in known)

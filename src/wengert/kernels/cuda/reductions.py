@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from wengert.core.dtypes import HALF, bool_, float32
 from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.ir.loops import Accumulate, DType, Statement
+from wengert.kernels.writer import operand_text
 
 
 def state_type(total: Accumulate) -> str:
@@ -32,12 +33,17 @@ def parts_name(total: Accumulate) -> str:
     return f"{total.total}_partial"
 
 
+def total_name(total: Accumulate) -> str:
+    """What a total is called that a launch leaves for the next one."""
+    return f"{total.total}_total"
+
+
 def accumulated(total: Accumulate) -> str:
     """What an element adds to what accumulates."""
-    kind = state_type(total)
+    kind, value = state_type(total), operand_text(total.value)
     if total.position is not None:
-        return f"{kind}{{{total.name}, {total.position}}}"
-    return f"({kind})({total.name} != 0)" if total.kind in ("all", "any") else f"({kind}){total.name}"
+        return f"{kind}{{{value}, {total.position}}}"
+    return f"({kind})({value} != 0)" if total.kind in ("all", "any") else f"({kind}){value}"
 
 
 def total_type(total: Accumulate) -> str:

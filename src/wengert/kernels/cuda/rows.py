@@ -12,7 +12,15 @@ import math
 from collections.abc import Sequence
 
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
-from wengert.kernels.cuda.reductions import start, state_bytes, state_type, total_type, totals_in
+from wengert.kernels.cuda.reductions import (
+    parts_name,
+    start,
+    state_bytes,
+    state_type,
+    total_name,
+    total_type,
+    totals_in,
+)
 from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.source import Access, Names, Page, Pass, access, stored_type, unravel
 from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Load, Stage, Statement
@@ -186,7 +194,7 @@ class WholeRows(RowsText):
                 vector = Pass([], self.loop, shape.vector, self.names).held_type(dtype)
                 page.line(f"{vector} {row}[{shape.chunks}];")
             elif self.in_memory:
-                page.line(f"{kind} *{row} = {row}_all + ({self.names.index})row * {length};")
+                page.line(f"{kind} *{row} = {self.names.of(f'{row}_all')} + ({self.names.index})row * {length};")
             else:
                 mine = f" + threadIdx.x / {shape.lanes} * {length}" if shape.rows > 1 else ""
                 page.line(f"{kind} *{row} = ({kind} *)(shared + {offset}){mine};")
@@ -255,9 +263,9 @@ class _SplitRows(RowsText):
         totals = [total for stage in kernel.stages for total in totals_in(stage.inside)]
         for total in totals:
             kind = state_type(total)
-            self.names.workspace |= {f"{total.total}_partial": kind, f"{total.total}_total": kind}
-        self.space = {f"{t.total}_partial": self.count * shape.splits * state_bytes(t) for t in totals}
-        self.space |= {f"{t.total}_total": self.count * state_bytes(t) for t in totals}
+            self.names.workspace |= {parts_name(total): kind, total_name(total): kind}
+        self.space = {parts_name(t): self.count * shape.splits * state_bytes(t) for t in totals}
+        self.space |= {total_name(t): self.count * state_bytes(t) for t in totals}
         self.copies = copies_of(kernel)
         declare(self.copies, self.names)
         self.space |= bytes_of(self.copies, self.count)
@@ -276,12 +284,16 @@ class _SplitRows(RowsText):
         used = {name for launch in self.launches for name in launch.buffers}
         return Work(tuple(self.launches), {name: size for name, size in self.space.items() if name in used})
 
+    def _total(self, total: Accumulate) -> str:
+        """The temporary that has rows' totals."""
+        return self.names.of(total_name(total))
+
     def _known(self, number: int) -> None:
         """The numbers of a row that stages before this one have made."""
         for stage in self.stages[:number]:
             self.scalars(stage.before)
             for total in totals_in(stage.inside):
-                self.page.line(f"const {state_type(total)} {total.total}_ = {total.total}_total[row];")
+                self.page.line(f"const {state_type(total)} {total.total}_ = {self._total(total)}[row];")
             self.finish(totals_in(stage.inside))
 
     def _pass(self, number: int, totals: Sequence[Accumulate], finishes: bool) -> None:
@@ -309,7 +321,8 @@ class _SplitRows(RowsText):
         page.close()
         self.put_together(totals)
         for total in totals:
-            page.line(f"if (lane == 0) {total.total}_partial[row * {shape.splits} + split] = {total.total}_;")
+            part = f"{self.names.of(parts_name(total))}[row * {shape.splits} + split]"
+            page.line(f"if (lane == 0) {part} = {total.total}_;")
         if finishes:
             page.open("if (split == 0)")
             self.after()
@@ -325,7 +338,8 @@ class _SplitRows(RowsText):
         self.declare_states(totals)
         page.open(f"for (int part = lane; part < {shape.splits}; part += {shape.lanes})")
         for total in totals:
-            text = f"wg_{total.kind}()({total.total}_, {total.total}_partial[row * {shape.splits} + part])"
+            part = f"{self.names.of(parts_name(total))}[row * {shape.splits} + part]"
+            text = f"wg_{total.kind}()({total.total}_, {part})"
             page.line(f"{total.total}_ = {text};")
         page.close()
         self.put_together(totals)
@@ -334,5 +348,5 @@ class _SplitRows(RowsText):
             self.after()
         else:
             for total in totals:
-                page.line(f"if (lane == 0) {total.total}_total[row] = {total.total}_;")
+                page.line(f"if (lane == 0) {self._total(total)}[row] = {total.total}_;")
         self.launches.append(self.names.launch(page, self.count, shape.lanes, why="totals of the parts"))

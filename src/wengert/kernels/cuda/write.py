@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from wengert.kernels.cuda.column_partials import margins
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
-from wengert.kernels.cuda.fast_exp import with_quick_exponentials
+from wengert.kernels.cuda.fast_exp import with_fast_exponentials
 from wengert.kernels.cuda.in_place import reads_first
 from wengert.kernels.cuda.one_pass_variance import one_pass_variance
 from wengert.kernels.cuda.reciprocal import with_reciprocals
@@ -80,7 +80,7 @@ def _remembered(key: Hashable, written: Callable[[], Written]) -> Written:
 
 
 def _written_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> tuple[Work, list[Kernel]] | None:
-    rows = with_quick_exponentials(rows)
+    rows = with_fast_exponentials(rows)
     shape, why = launch_shape(merge_loops(rows), device)
     return margins(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
 
@@ -120,7 +120,7 @@ def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
 
 def _prepared(kernel: Kernel, device: Device, shape: Shape | None = None) -> tuple[Kernel, Shape, str]:
     """The kernel that is written down in a kernel's stead, its shape, and why it has that."""
-    kernel = with_quick_exponentials(merge_loops(kernel))
+    kernel = with_fast_exponentials(merge_loops(kernel))
     why = "as asked"
     if shape is None:
         kernel = one_pass_variance(kernel) if crosses(kernel) else kernel

@@ -94,17 +94,15 @@ class Index(NamedTuple):
     def __str__(self) -> str:
         parts = [_term(atom, factor) for atom, factor in self.terms]
         if self.constant or not parts:
-            parts.append(str(self.constant))
-        return " + ".join(parts).replace("+ -", "- ")
+            parts.append((self.constant < 0, str(abs(self.constant))))
+        (is_negative, text), *rest = parts
+        return "-" * is_negative + text + "".join(f" {'-' if minus else '+'} {part}" for minus, part in rest)
 
 
-def _term(atom: Atom, factor: int) -> str:
-    if isinstance(atom, Loop):
-        text = atom.name
-    else:
-        text = f"({atom.whole}) {atom.sign} {atom.by}"
-        text = f"({text})"
-    return text if factor == 1 else f"{factor} * {text}"
+def _term(atom: Atom, factor: int) -> tuple[bool, str]:
+    """Whether a term is taken off, and what it is."""
+    text = atom.name if isinstance(atom, Loop) else f"(({atom.whole}) {atom.sign} {atom.by})"
+    return factor < 0, text if factor == 1 else f"{abs(factor)} * {text}"
 
 
 def _atom_bounds(atom: Atom) -> tuple[int, int]:

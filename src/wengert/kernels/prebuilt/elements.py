@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.dtypes import uint8, uint16, uint32, uint64
-from wengert.kernels.cuda.source import ERROR
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.launch import Argument, Device, Launch, Number, Work
 from wengert.kernels.space import Access, Space, space
+from wengert.kernels.writer import ERROR
 
 STEPS = 2  # accesses of each operand that a thread has on their way at once
 _UNITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}

@@ -22,6 +22,7 @@ from wengert.kernels.prebuilt.elements import Function, filled, function, moved,
 from wengert.kernels.prebuilt.reductions import total
 from wengert.kernels.scan import cuda as running_cuda
 from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, space, whole
+from wengert.kernels.writer import CUDA
 from wengert.ops.reduce import REDUCTIONS
 
 
@@ -51,12 +52,11 @@ def _elementwise(node: Node, device: Device) -> Work | None:
     if checks:  # the size that an index is checked against is an operand
         names, attrs = [*names, np.int64(attrs["size"])], {**attrs, "size": f"a{len(dtypes)}"}
         accesses.append(broadcast((), node.shape))
-    expression = c_expression(node.op, dtypes[-1], [f"a{k}" for k in range(len(dtypes))], attrs)
+    expression = c_expression(node.op, dtypes[-1], [f"a{k}" for k in range(len(dtypes))], attrs, CUDA)
     where = space(node.shape, [*accesses, whole(node.shape)])
     if expression is None or not where.fits:
         return None
     given = [*dtypes, int64] if checks else dtypes
-    expression = expression.replace("wg_checked_index(", "wg_checked_index(wg_error, ")
     return over(function(node.op.name, given, node.dtype, expression, checks), where, names, "y", device)
 
 
