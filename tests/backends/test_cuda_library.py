@@ -16,7 +16,7 @@ from wengert.backends.cuda import blas, program
 from wengert.backends.cuda.memset_kernels import OWN
 from wengert.core.dtypes import bfloat16
 from wengert.core.graph import Graph, Node
-from wengert.kernels import cuda_ops
+from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.ops.activation import gelu
 from wengert.ops.contract import matmul
 from wengert.ops.core import placeholder
@@ -37,7 +37,7 @@ N = 8
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that carries out all matrix products."""
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
 
 
 class Step:

@@ -605,9 +605,9 @@ class FakeLibrary:
 
 def test_what_a_library_reads_and_writes_may_move(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     from wengert.backends.cuda import blas
-    from wengert.kernels import cuda_ops
+    from wengert.kernels.matmul import cuda as matmul_cuda
 
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
 
     def both(x: wg.Tensor, y: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
@@ -634,10 +634,10 @@ def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
     repeats: bool, gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wengert.backends.cuda import blas
-    from wengert.kernels import cuda_ops
+    from wengert.kernels.matmul import cuda as matmul_cuda
 
     size = 1 << 18
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
     since = now()
     x, y = (placeholder(shape, wg.float32, "cuda:0") for shape in ((2, size), (size, 2)))

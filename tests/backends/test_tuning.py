@@ -16,7 +16,7 @@ from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas, choices, dnn, tuning
 from wengert.cli import main
-from wengert.kernels import cuda_ops
+from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.plan import candidates
 
 pytestmark = [
@@ -38,7 +38,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A library with three algorithms for a product, and a cache of the test's own."""
     monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(choices, "_loaded", {})
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
     monkeypatch.setattr(candidates, "OWN", 1)
     monkeypatch.setattr(candidates, "BESIDE", 1)
     names = ("lib #0", "lib #1", "lib #2")
@@ -102,7 +102,7 @@ def test_our_kernel_may_win(clock: dict[str, float]) -> None:
 def test_a_library_may_win_where_our_kernel_takes_the_sums_in(
     clock: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: True)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: True)
     clock["lib #1"] = 0.5
     x, y = operands()
     tuned = wg.compile(lambda x, y: wg.relu(x @ y) + 1, tune=True)

@@ -39,13 +39,16 @@ from wengert.compiler.passes import optimize
 from wengert.core.dtypes import HALF
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
-from wengert.kernels import c, c_ops
+from wengert.kernels import c
 from wengert.kernels.c_call import Call
 from wengert.kernels.ir import index, index_map, loops, transforms
 from wengert.kernels.ir.index_map import Guard, Place
 from wengert.kernels.ir.loops import Let
+from wengert.kernels.matmul import c as matmul_c
+from wengert.kernels.registry import c_kernels
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
+from wengert.ops import registry
 from wengert.ops.core import cast, data, literal, placeholder
 from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
@@ -171,7 +174,8 @@ def call_is_zeros(name: str) -> Callable[[Patch], None]:
         made = [one for one in results if one is not None] if several else [node]
         return Call(" ".join(f"memset({pointer(n)}, 0, {n.size * n.dtype.itemsize});" for n in made))
 
-    return lambda patch: patch.setitem(c_ops._CALLS, name, zeros)
+    op = registry[name]
+    return lambda patch: patch.setitem(c_kernels(), op, replace(c_kernels()[op], call=zeros))
 
 
 def ungathered(kind: str) -> Callable[[Patch], None]:
@@ -563,9 +567,9 @@ FAULTS = [
     *[Fault(f"c: {kind}: nothing is gathered", ungathered(kind), reduced(kind), "check") for kind in (
         "sum", "prod", "max", "min", "all", "any", "argmax", "argmin")],
     # kernels of their own
-    Fault("opaque: transposes do not count", around(c_ops, "_untransposed", lambda found, x: (found[0], False)),
+    Fault("opaque: transposes do not count", around(matmul_c, "_untransposed", lambda found, x: (found[0], False)),
           turned, "check"),
-    Fault("opaque: batches start at the first", around(c_ops, "_by_blas", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
+    Fault("opaque: batches start at the first", around(matmul_c, "_by_blas", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
           "0, 0);", t)), lambda x, y, row: wg.reshape(x, (3, 4, N)) @ wg.reshape(wg.sin(y), (3, N, 4)), "check"),
     *[Fault(f"opaque: {name} gives zeros", call_is_zeros(name), probe, "check") for name, probe in (
         ("matmul", turned), ("concat", lambda x, y, row: wg.concat([x, y])), ("convolve", convolved),
@@ -593,9 +597,9 @@ def test_without_a_fault_nothing_is_noticed(start: int) -> None:
 
 def test_every_pass_every_rule_of_lowering_and_every_kernel_of_its_own_has_a_fault() -> None:
     wanted = [f"{one.__name__}: " for one in passes.PASSES]
-    wanted += [f"lower: {name}: " for name in m.MOVEMENT]
-    wanted += [f"c: {kind}: " for kind in fuse.REDUCTIONS]
-    wanted += [f"opaque: {name} gives zeros" for name in c_ops._CALLS]
+    wanted += [f"lower: {name}: " for name, op in registry.items() if op.kind == "movement"]
+    wanted += [f"c: {kind}: " for kind, op in registry.items() if op.kind == "reduction"]
+    wanted += [f"opaque: {op.name} gives zeros" for op in c_kernels()]
     assert [start for start in wanted if not any(fault.name.startswith(start) for fault in FAULTS)] == []
 
 

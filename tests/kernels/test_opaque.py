@@ -13,7 +13,7 @@ from wengert.backends.cpu.program import Program
 from wengert.backends.cpu.toolchain import compiler
 from wengert.core.errors import ComputationError
 from wengert.core.graph import Graph, Node, now
-from wengert.kernels import c_ops
+from wengert.kernels.matmul import c as matmul_c
 from wengert.ops import elementwise as e
 from wengert.ops.addressing import ADD_ALONG, GATHER, PUT_ALONG, PUT_SLICE, SCATTER, SCATTER_ADD, TAKE_ALONG, zeros
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
@@ -103,7 +103,7 @@ def test_matrix_products_have_the_same_bits_whatever_the_blocks(monkeypatch: Any
     cases = _products(np.float32, [(100, 300, 600)])
     graph = Graph(cases.inputs, cases.outputs, cases.since)
     once = Program(graph)(cases.arrays)
-    monkeypatch.setattr(c_ops, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(matmul_c, "BLOCK_ROWS", 50)
     for one, other in zip(once, Program(graph)(cases.arrays)):
         np.testing.assert_array_equal(one, other)
 

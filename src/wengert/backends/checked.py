@@ -21,6 +21,8 @@ from wengert.compiler.storage import storage
 from wengert.core.dtypes import FLOATING, HALF, bfloat16, float32, float64
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, describe_type
+from wengert.ops.core import CAST
+from wengert.ops.op import PICK
 from wengert.ops.recorders import Elementwise
 
 Array = np.ndarray[Any, Any]
@@ -117,16 +119,12 @@ class Reference(NamedTuple):
 
 def has_reference(node: Node) -> bool:
     """Whether the host can compute it: not what a CUDA kernel of the user's own gives."""
-    return node.op.name != "cuda_kernel"
+    return node.op.on_host
 
 
 def references(step: Any, view: Callable[[Node], Array]) -> list[tuple[Node, Reference]]:
     """What a step must store, from the memory that it reads."""
-    if (
-        step.writes
-        and step.writes[0].op.name == "pick"
-        and step.reads == [r for r in step.reads if r.op.name == "pick"]
-    ):
+    if step.writes and step.writes[0].op is PICK and step.reads == [r for r in step.reads if r.op is PICK]:
         return [(node, _read(view(step.reads[0]))) for node in step.writes if step.reads]
     reads, found = set(step.reads), dict[Node, Reference]()
     needed: set[Node] = set()
@@ -171,7 +169,7 @@ def _read(array: Array) -> Reference:
 
 def _computed(node: Node, sources: Sequence[Reference]) -> Reference:
     value = node.op.run([source.value for source in sources], node)
-    if node.op.name == "cast" and node.dtype in FLOATING:
+    if node.op is CAST and node.dtype in FLOATING:
         _, exact, errors = sources[0]
         return Reference(value, np.asarray(exact, float64), tuple(np.asarray(each, float64) for each in errors))
     try:

@@ -20,7 +20,6 @@ from wengert.ops.core import LITERAL, cast, literal
 from wengert.ops.creation import iota
 from wengert.ops.movement import BROADCAST, RESHAPE, reshape
 from wengert.ops.op import Op
-from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import SUM
 
 _STEPS = 12  # how many elementwise ops back a reduction over the row is looked for
@@ -111,4 +110,4 @@ def _comes_from_reduction(x: Node, shape: Shape, axes: tuple[int, ...]) -> bool:
 
 
 def _is_pointwise(op: Op) -> bool:
-    return isinstance(op, Elementwise) or op.name in ("cast", "reshape", "broadcast_to")
+    return op.kind == "elementwise" or op in (RESHAPE, BROADCAST)

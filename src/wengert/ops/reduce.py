@@ -18,6 +18,7 @@ from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, stop_gradient
 from wengert.ops.elementwise import absolute, add, equal, exp, isfinite, log, not_equal, sqrt, square, where
+from wengert.ops.facts import itself, no_flops
 from wengert.ops.movement import broadcast_to, concat, normalize_axes, normalize_axis, reshape, slice_axis
 from wengert.ops.op import Op, behind_lanes
 
@@ -52,6 +53,8 @@ SUM = Op(
     batch=behind_lanes,
     expensive=True,
     precision="full",
+    kind="reduction",
+    symbolic=itself,
 )
 
 
@@ -98,6 +101,8 @@ def _extreme(name: str, reference: Callable[..., Any]) -> Op:
         vjp=(_extreme_vjp,),
         batch=behind_lanes,
         expensive=True,
+        kind="reduction",
+        symbolic=itself,
     )
 
 
@@ -164,6 +169,8 @@ PROD = Op(
     batch=behind_lanes,
     expensive=True,
     precision="full",
+    kind="reduction",
+    symbolic=itself,
 )
 
 
@@ -177,6 +184,8 @@ def _truth(name: str, reference: Callable[..., Any]) -> Op:
         numpy=lambda x, axes, keepdims: reference(x, axis=axes, keepdims=keepdims),
         differentiable=False,
         batch=behind_lanes,
+        kind="reduction",
+        flops=no_flops,
     )
 
 
@@ -211,6 +220,7 @@ def _position(name: str, reference: Callable[..., Any]) -> Op:
         numpy=lambda x, axis, keepdims: reference(x, axis=axis, keepdims=keepdims),
         differentiable=False,
         batch=behind_lanes,
+        kind="reduction",
     )
 
 
@@ -324,9 +334,6 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     shift = where(isfinite(top), top, 0)
     total = log(SUM(exp(x - shift), axes=axes, keepdims=True))
     return reshape(add(total, shift), reduced(x.shape, axes, keepdims))
-
-
-REDUCTIONS = frozenset(("sum", "max", "min", "prod", "all", "any", "argmax", "argmin"))
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:

@@ -14,6 +14,8 @@ from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.cuda import closing, parts_name
 from wengert.kernels.ir.loops import Accumulate, Kernel, Load
 from wengert.kernels.launch import Work
+from wengert.ops.attention import ATTENTION_BACKWARD
+from wengert.ops.op import PICK
 from wengert.plan.buffers import naming
 from wengert.plan.candidates import Candidates, Step
 from wengert.plan.final_reduction import closing_step, parts_of
@@ -37,9 +39,9 @@ def with_totals(steps: Sequence[Step], taken: Mapping[Node, Node], candidates: C
 
 def _is_backward(step: Step) -> bool:
     """Whether a step is an attention's backward by our kernels, with cotangents that are joined."""
-    if step.work is None or step.vendor is not None or len(step.writes) != 1 or step.writes[0].op.name != "pick":
+    if step.work is None or step.vendor is not None or len(step.writes) != 1 or step.writes[0].op is not PICK:
         return False
-    return step.writes[0].sources[0].op.name == "attention_backward"
+    return step.writes[0].sources[0].op is ATTENTION_BACKWARD
 
 
 def _joined(step: Step, totals: Step, taken: Mapping[Node, Node], candidates: Candidates) -> tuple[Step, Step] | None:

@@ -13,23 +13,26 @@ from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Graph, Node
 from wengert.kernels.expressions import c_expression
 from wengert.kernels.ir.loops import Kernel
-from wengert.ops.movement import MOVEMENT
+from wengert.ops.core import LITERAL
+from wengert.ops.creation import IOTA
+from wengert.ops.op import PICK
+from wengert.ops.random import RANDOM_BITS
 from wengert.plan.groups import Group, Plan
 from wengert.plan.lowering_cache import Alike
 
 
 def inlines(node: Node) -> bool:
     """Whether a value is an expression in a loop."""
-    name = node.op.name
+    op = node.op
     if node.dtype in COMPLEX or isinstance(node.dtype, tuple):
         return False
-    if name in MOVEMENT or name in ("literal", "iota"):
+    if op.kind == "movement" or op in (LITERAL, IOTA):
         return True
-    if name == "random_bits":
+    if op is RANDOM_BITS:
         return node.sources[0].ndim == 1 and node.sources[1].ndim == 0
     if not node.sources or any(isinstance(s.dtype, tuple) for s in node.sources):
         return False
-    return c_expression(node.op, node.sources[-1].dtype, ["a", "b", "c"][: len(node.sources)], node.attrs) is not None
+    return c_expression(op, node.sources[-1].dtype, ["a", "b", "c"][: len(node.sources)], node.attrs) is not None
 
 
 class Buffers(NamedTuple):
@@ -61,7 +64,7 @@ def picks(graph: Graph) -> dict[Node, dict[int, Node]]:
     """For every node with several results the first node that picks each, by its number."""
     found: dict[Node, dict[int, Node]] = {}
     for node in graph.nodes:
-        if node.op.name == "pick":
+        if node.op is PICK:
             found.setdefault(node.sources[0], {}).setdefault(node.attrs["index"], node)
     return found
 

@@ -20,13 +20,15 @@ from wengert.compiler.storage import storage
 from wengert.core.graph import Node
 from wengert.kernels import cuda_ops
 from wengert.kernels.attention import form as attention_form
-from wengert.kernels.c_ops import is_even, product
 from wengert.kernels.convolution.form import is_convolution
 from wengert.kernels.cuda import write
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import Device, Work, in_turn
+from wengert.kernels.matmul.c import is_even, product
 from wengert.kernels.matmul.epilogue import epilogue
 from wengert.kernels.matmul.product import Tile
+from wengert.ops.linalg import MATMUL
+from wengert.ops.op import PICK
 from wengert.plan.buffers import loops, lowered, naming
 from wengert.plan.groups import Group, Plan
 from wengert.plan.library_epilogue import ARGUMENT, BIAS, SLOPE, Finish, How
@@ -122,7 +124,7 @@ def _vendors(node: Node, device: str, tf32: bool, keeper: Node | None = None, fi
     shape = _shape(node, tf32, keeper, finish)
     if shape is None:
         return ()
-    if node.op.name == "matmul":
+    if node.op is MATMUL:
         found: Sequence[Any] = blas.candidates(shape, opened(device).index)
     else:
         library: Any = dnn if is_convolution(node) else dnn_attention
@@ -132,11 +134,11 @@ def _vendors(node: Node, device: str, tf32: bool, keeper: Node | None = None, fi
 
 def _shape(node: Node, tf32: bool, keeper: Node | None = None, finish: How = ()) -> Any:
     """An op in a library's terms; None where there is none that does it."""
-    if node.op.name == "matmul":
+    if node.op is MATMUL:
         return blas.shape_of(product(node), node.dtype, tf32, finish) if node.size and is_even(node) else None
     if is_convolution(node):
         return dnn.shape_of(node, tf32, finish)
-    return dnn_attention.shape_of(node, keeper) if node.op.name in dnn_attention.ATTENTIONS else None
+    return dnn_attention.shape_of(node, keeper) if node.op in dnn_attention.ATTENTIONS else None
 
 
 class Candidates:
@@ -188,7 +190,7 @@ class Candidates:
     def key(self, group: Group) -> str | None:
         """What a group is, for the choice among its candidates; None where there is nothing to choose."""
         node = group.roots[0]
-        is_chosen = node.op.name in ("matmul", *dnn_attention.ATTENTIONS) or is_convolution(node)
+        is_chosen = node.op in (MATMUL, *dnn_attention.ATTENTIONS) or is_convolution(node)
         if not group.opaque or not is_chosen or not node.sources[0].size:
             return None
         finish = self._finish(group) if is_convolution(node) else None
@@ -204,7 +206,7 @@ class Candidates:
             return iter([Candidate("loops", partial(self._loops, group, reads))])
         if group.epilogue:
             return self._products(group, reads)
-        if node.op.name == "pick" and not self._is_hosted(node.sources[0]):
+        if node.op is PICK and not self._is_hosted(node.sources[0]):
             return iter([Candidate("pick", partial(self._pick, node))])
         if self._is_hosted(node):
             return iter([Candidate("host", partial(Step, None, node, {}, reads, [node]))])
@@ -239,7 +241,7 @@ class Candidates:
         vendors = _vendors(node, self.device, self.figures.tf32, keeper) if results and (by_library or not kept) else ()
         theirs = [Candidate(vendor.name, partial(self._called, vendor, node, reads, results)) for vendor in vendors]
         ours = self._by_tiles(node, reads, BESIDE if vendors else OWN) if not by_library else ()
-        ours_first = cuda_ops.is_small(node) or cuda_ops.outdoes_libraries(node, self.figures)
+        ours_first = cuda_ops.outdoes_libraries(node, self.figures)
         return chain(ours, theirs) if ours_first else chain(theirs, ours)
 
     def _by_tiles(self, node: Node, reads: list[Node], most: int) -> Iterator[Candidate]:
@@ -371,7 +373,7 @@ def _about(node: Node, tf32: bool) -> str:
 
 def vendor_operands(node: Node) -> Iterable[Node]:
     """What a library's candidate for an op reads, in order."""
-    if node.op.name == "matmul":
+    if node.op is MATMUL:
         p = product(node)
         return p.x, p.y
-    return dnn_attention.operands(node) if node.op.name in dnn_attention.ATTENTIONS else node.sources
+    return dnn_attention.operands(node) if node.op in dnn_attention.ATTENTIONS else node.sources

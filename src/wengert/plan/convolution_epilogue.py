@@ -16,13 +16,16 @@ from wengert.compiler.remat import is_relu
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import HALF, float32
 from wengert.core.graph import Graph, Node
-from wengert.ops.reduce import REDUCTIONS
+from wengert.ops.channels_last import CONVOLVE_LAST
+from wengert.ops.core import CAST
+from wengert.ops.elementwise import add, multiply, sigmoid, subtract, tanh
+from wengert.ops.op import Op
 from wengert.plan.library_epilogue import Finish, How, readers_of
 
 MOST = 48  # nodes that a convolution takes in
 FLOATS = HALF | {float32}
-_NAMES = {"add": "add", "subtract": "sub", "multiply": "mul"}
-_ROUGH = {"sigmoid": "sigmoid", "tanh": "tanh"}  # good to half precision
+_NAMES: dict[Op, str] = {add: "add", subtract: "sub", multiply: "mul"}
+_ROUGH: dict[Op, str] = {sigmoid: "sigmoid", tanh: "tanh"}  # good to half precision
 
 
 class Step(NamedTuple):
@@ -61,11 +64,11 @@ def convolution_finishes(
         value: [reader if reader is not None and is_loop(reader) else None for reader in found]
         for value, found in readers_of(graph).items()
     }
-    opaque = [node for node in graph.nodes if not is_loop(node) and node.op.name not in REDUCTIONS]
+    opaque = [node for node in graph.nodes if not is_loop(node) and node.op.kind != "reduction"]
     stored = {storage(x) for node in opaque for x in (node, *operands(node))}
     stored.update(map(storage, (*graph.inputs, *graph.captured(), *graph.outputs)))
     taken: dict[Node, tuple[Node, Finish]] = {}  # by result
-    for node in (node for node in reversed(opaque) if node.op.name == "convolve_last"):
+    for node in (node for node in reversed(opaque) if node.op is CONVOLVE_LAST):
         finish = _finish(node, readers, stored)
         if finish is not None and finish.result not in taken and can(node, finish.how):
             taken[finish.result] = node, finish
@@ -131,20 +134,20 @@ def _leaf(value: Node, node: Node, stored: Container[Node]) -> tuple[bool, Node]
 
 def _place(value: Node) -> Node:
     """Where a value lies that is read in another shape and wider."""
-    while (value := storage(value)).op.name == "cast" and value.dtype is float32 and value.sources[0].dtype in HALF:
+    while (value := storage(value)).op is CAST and value.dtype is float32 and value.sources[0].dtype in HALF:
         value = value.sources[0]
     return value
 
 
 def _op(node: Node, result: np.dtype[Any]) -> tuple[str, Sequence[Node]] | None:
     """An op in cuDNN's terms, "" where it leaves a value as it is, and what it is applied to; None if it is not one."""
-    if node.op.name == "cast":
+    if node.op is CAST:
         is_float = node.dtype in (FLOATS if result in HALF else {float32}) and node.sources[0].dtype in FLOATS
         return ("", node.sources) if is_float else None
     if is_relu(node):
         return "relu", node.sources[2:]
     names = {**_NAMES, **_ROUGH} if result in HALF else _NAMES
-    return (names[node.op.name], node.sources) if node.op.name in names else None
+    return (names[node.op], node.sources) if node.op in names else None
 
 
 def _numbered(

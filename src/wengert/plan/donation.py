@@ -8,11 +8,10 @@ changes some elements of its first operand, such as a row of a cache, writes onl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Iterable
 
 from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node
-from wengert.ops.reduce import REDUCTIONS
 from wengert.plan.groups import Group, Plan, root_place
 
 
@@ -21,10 +20,10 @@ def donations(
     plan: Plan,
     pairs: Iterable[tuple[Node, Node]],
     last_fallible: int,
-    overwriting: Container[str] = (),
+    overwriting: bool = False,
 ) -> dict[Node, Node]:
     """By output: the input over which it is written. `last_fallible` is the number of the last group that may fail;
-    `overwriting` are the ops that can leave their result in the memory of their first operand.
+    `overwriting`: whether the device's kernels of ops that overwrite leave the result in their first operand's memory.
     """
     written = {root: number for number, group in enumerate(plan.groups) for root in group.stored}
     readers: dict[Node, list[int]] = {}
@@ -43,15 +42,15 @@ def donations(
         if not alike or max(readers.get(source, [-1])) > writer:
             continue
         group = plan.groups[writer]
-        if _reads_own(group, source, result) or (group.opaque and _changes(result, source, overwriting)):
+        if _reads_own(group, source, result) or (overwriting and group.opaque and _changes(result, source)):
             found[result] = source
             gone.add(source)
     return found
 
 
-def _changes(result: Node, source: Node, overwriting: Container[str]) -> bool:
+def _changes(result: Node, source: Node) -> bool:
     """Whether an op changes elements of a value, which nothing else in it is."""
-    if result.op.name not in overwriting:
+    if not result.op.overwrites:
         return False
     first, *others = map(storage, result.sources)
     return first is source and source not in others
@@ -61,7 +60,7 @@ def _reads_own(group: Group, source: Node, result: Node) -> bool:
     """Whether a group reads a value only at the element at which it writes another, and before it does."""
     if group.opaque and result not in group.epilogue:
         return False
-    passes = any(read.leaf in group.roots and read.leaf.op.name in REDUCTIONS for read in group.reads)
+    passes = any(read.leaf in group.roots and read.leaf.op.kind == "reduction" for read in group.reads)
     if passes and result.shape == group.space:
         return False  # an element stored in one pass might be read again in the next
     own = root_place(result, group.space, group.axes)

@@ -18,8 +18,9 @@ from wengert.compiler.materialize import stored_values
 from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.index_map import Place, broadcast_place, everywhere, loops_of, moved_place
-from wengert.ops.movement import MOVEMENT
-from wengert.ops.reduce import REDUCTIONS, reduced, reduced_axes
+from wengert.ops.core import AGAIN
+from wengert.ops.random import RANDOM_BITS
+from wengert.ops.reduce import reduced, reduced_axes
 from wengert.plan.groups import Group, Plan, Read, common_space, fits, root_place
 from wengert.plan.reachability import Needs
 
@@ -51,11 +52,11 @@ class _Fusion:
             self._found(number, node)
 
     def _is_opaque(self, node: Node) -> bool:
-        return node not in self.inlined and node.op.name not in REDUCTIONS
+        return node not in self.inlined and node.op.kind != "reduction"
 
     def _found(self, number: int, node: Node) -> None:
         opaque = self._is_opaque(node)
-        if node.op.name in REDUCTIONS and not opaque:
+        if node.op.kind == "reduction" and not opaque:
             group = Group(number, [node], node.sources[0].shape, reduced_axes(node))
         else:
             group = Group(number, [node], () if opaque else node.shape, (), opaque)
@@ -73,7 +74,7 @@ class _Fusion:
         """What the kernel of a root reads, with the loops of a space."""
         found: dict[Read, None] = {}
         seen: set[tuple[Node, Place]] = set()
-        if root.op.name in REDUCTIONS:
+        if root.op.kind == "reduction":
             stack = [(root.sources[0], everywhere(loops_of(space)))]
         else:
             place = root_place(root, space, axes)
@@ -91,9 +92,9 @@ class _Fusion:
         return list(found)
 
     def _sources(self, node: Node, place: Place) -> list[tuple[Node, Place]]:
-        if node.op.name in MOVEMENT:
+        if node.op.kind == "movement":
             return [(node.sources[0], moved_place(node, place))]
-        if node.op.name == "random_bits":
+        if node.op is RANDOM_BITS:
             return [(storage(source), Place(None)) for source in node.sources]
         return [(source, broadcast_place(place, node.shape, source.shape)) for source in node.sources]
 
@@ -338,7 +339,7 @@ def _large_beside(group: Group) -> list[Node]:
 def _is_copy(group: Group) -> bool:
     """Whether a group is elementwise and computes something again."""
     large = [] if group.opaque or group.axes else _large_beside(group)
-    return bool(large) and all(leaf.op.name == "again" for leaf in large)
+    return bool(large) and all(leaf.op is AGAIN for leaf in large)
 
 
 def worth_merging(first: Group, second: Group, awaited: Container[Node] = ()) -> str | None:

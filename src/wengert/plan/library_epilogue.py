@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import HALF
 from wengert.core.graph import Graph, Node
-from wengert.ops.elementwise import gelu_sigmoid, gelu_slope
+from wengert.ops.core import CAST
+from wengert.ops.elementwise import add, gelu_sigmoid, gelu_slope, weigh
+from wengert.ops.linalg import MATMUL
 
 How = tuple[Any, ...]
 """How something is finished: a product in words, a convolution in steps (dnn_finishes.py)."""
@@ -101,10 +103,10 @@ def _summands(total: Node) -> tuple[Node | None, Node | None]:
     """The product in half precision that a value is, or that a row is added to each row of for it; and that row."""
     if total.dtype not in HALF:
         return None, None
-    if total.op.name == "matmul":
+    if total.op is MATMUL:
         return total, None
-    products = [source for source in total.sources if source.op.name == "matmul"]
-    if total.op.name != "add" or len(products) != 1:
+    products = [source for source in total.sources if source.op is MATMUL]
+    if total.op is not add or len(products) != 1:
         return None, None
     (product,) = products
     bias = next(source for source in total.sources if source is not product)
@@ -115,21 +117,21 @@ def _summands(total: Node) -> tuple[Node | None, Node | None]:
 
 def _gelu_of(node: Node) -> Node | None:
     """The value of which one in half precision is gelu, widened; None where it is something else."""
-    if node.op.name != "cast" or node.sources[0].op is not gelu_sigmoid:
+    if node.op is not CAST or node.sources[0].op is not gelu_sigmoid:
         return None
     wide = node.sources[0].sources[0]
-    return wide if wide.op.name == "cast" and wide.sources[0].dtype is node.dtype else None
+    return wide if wide.op is CAST and wide.sources[0].dtype is node.dtype else None
 
 
 def _times_slope(node: Node) -> tuple[Node | None, Node | None]:
     """The product in half precision that a value is the product of with the slope of gelu at a value; and that one."""
-    if node.op.name != "cast" or node.dtype not in HALF or node.sources[0].op.name != "weigh":
+    if node.op is not CAST or node.dtype not in HALF or node.sources[0].op is not weigh:
         return None, None
     wide, slope = node.sources[0].sources
-    if wide.op.name != "cast" or slope.op is not gelu_slope or slope.sources[0].op.name != "cast":
+    if wide.op is not CAST or slope.op is not gelu_slope or slope.sources[0].op is not CAST:
         return None, None
     product, at = wide.sources[0], slope.sources[0].sources[0]
-    is_product = product.op.name == "matmul" and product.shape == at.shape
+    is_product = product.op is MATMUL and product.shape == at.shape
     return (product, at) if is_product and product.dtype is at.dtype is node.dtype else (None, None)
 
 

@@ -30,6 +30,7 @@ from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function, FunctionCall, shared_name, write, write_rows
 from wengert.kernels.threads import thread_count
+from wengert.ops.op import PICK
 from wengert.plan.buffers import buffers, inlines, loops, lowered, picks
 from wengert.plan.donation import donations
 from wengert.plan.fallible import fallible
@@ -148,7 +149,7 @@ class Program:
         if group.epilogue:
             return self._product_step(group, reads)
         node = group.roots[0]
-        if node.op.name == "pick":
+        if node.op is PICK:
             return self._pick_step(node, reads)
         picked = self.picks.get(node, {})
         results = [picked.get(i) for i in range(len(node.shape))] if isinstance(node.dtype, tuple) else []
@@ -177,11 +178,11 @@ class Program:
         kernel, by_name = lowered(rest, self.plan, self.taken, self.alike)
         function = write_rows(kernel, f"i{len(group.space) - 1}")
         if function is None:
-            step, call = self._loop_step(rest, reads), c_ops.matmul(node, self.pointer)
+            step, call = self._loop_step(rest, reads), c_ops.call_with(node, self.pointer, "")
             text = f"{call.text}\n    {step.text}"
             return Step(text, None, reads, list(group.stored), call.scratch, call=step.call)
         rows = self._called(function, by_name, ["first", "last"])
-        call = c_ops.matmul(node, self.pointer, rows.text())
+        call = c_ops.call_with(node, self.pointer, rows.text())
         return Step(call.text, None, reads, list(group.stored), call.scratch, call=rows)
 
     def _called(self, function: Function, by_name: dict[str, Node], more: Sequence[str] = ()) -> FunctionCall:
@@ -285,7 +286,7 @@ class Program:
             def view(node: Node) -> Any:
                 return self._view(node, table)
 
-            if node.op.name == "pick":
+            if node.op is PICK:
                 view(node)[...] = results[node.sources[0]][node.attrs["index"]]
                 return
             arrays = [view(s) if not isinstance(s.dtype, tuple) else results[s] for s in node.sources]

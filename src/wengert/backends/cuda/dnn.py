@@ -75,13 +75,13 @@ class Shape:
 
 def shape_of(node: Node, tf32: bool, then: Steps | tuple[()] = ()) -> Shape | None:
     """The shape of a convolution's node and of what follows it, or None where cuDNN cannot do it."""
-    name, last, x, weight, y = shapes_of(node)
+    op, last, x, weight, y = shapes_of(node)
     a, dtype = node.attrs, node.sources[0].dtype
     crops = any(n < 0 for pair in a["padding"] for n in pair)
     if len(x) not in (4, 5) or dtype not in NAMES or crops or not min(x) or not min(weight) or not min(y):
         return None
     result, steps = (then.result, then) if then else (node.dtype, None)
-    return Shape(name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, result, last, tf32, steps)
+    return Shape(op.name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, result, last, tf32, steps)
 
 
 def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:

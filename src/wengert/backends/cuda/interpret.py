@@ -28,7 +28,7 @@ from wengert.kernels import prebuilt
 from wengert.kernels.launch import Launch
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
 from wengert.ops.movement import RESHAPE
-from wengert.ops.op import pick
+from wengert.ops.op import PICK, pick
 
 BOUND = 4096  # of what carries out nodes, kept for the next; the one not used for longest goes first
 _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
@@ -134,7 +134,7 @@ def _unconnected(carrier: Carrier) -> Iterable[Launch]:
 
 def _is_computed(node: Node) -> bool:
     """Whether a node takes kernels: it is no number, no part of a value, and no value under another name."""
-    if node.op is LITERAL or node.op.name == "pick":
+    if node.op is LITERAL or node.op is PICK:
         return False
     return node.op not in _SAME_MEMORY or node.sources[0].op is LITERAL
 
@@ -148,7 +148,7 @@ def _computed(node: Node, carrier: Carrier | None, settings: Settings) -> Any:
     sources, device = node.sources, settings.device
     if node.op is LITERAL:
         return upload(np.asarray(node.attrs["value"], node.dtype), device)
-    if node.op.name == "pick":
+    if node.op is PICK:
         return sources[0].buffer[node.attrs["index"]]
     if not _is_computed(node):
         array = sources[0].buffer

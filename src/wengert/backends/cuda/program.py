@@ -31,6 +31,7 @@ from wengert.core.graph import Graph, Node, Shape
 from wengert.core.location import describe
 from wengert.kernels import cuda_ops
 from wengert.kernels.launch import TensorMap
+from wengert.ops.op import PICK
 from wengert.plan.arena import laid_out
 from wengert.plan.attention_partials import with_totals
 from wengert.plan.buffers import buffers, inlines, picks
@@ -120,12 +121,12 @@ class Program:
         order = schedule(self.graph, self.plan.groups, nodes, self._hosted_groups())
         self.plan = self.plan._replace(groups=order)
         last = max(self._hosted_groups(), default=-1)
-        return donations(self.graph, self.plan, nodes, last, cuda_ops.OVERWRITING)
+        return donations(self.graph, self.plan, nodes, last, overwriting=True)
 
     def _hosted_groups(self) -> list[int]:
         """The groups that the host computes: they may fail, and what was overwritten before would be lost."""
         made = [(k, group.roots[0]) for k, group in enumerate(self.plan.groups) if group.opaque]
-        return [k for k, node in made if self._is_hosted(node.sources[0] if node.op.name == "pick" else node)]
+        return [k for k, node in made if self._is_hosted(node.sources[0] if node.op is PICK else node)]
 
     def _operands(self, node: Node) -> Sequence[Node]:
         return (*self._read(node), *self.finishes[node].operands) if node in self.finishes else self._read(node)
@@ -344,7 +345,7 @@ class Program:
         self, node: Node, arrays: Sequence[Any], table: Sequence[DeviceArray], results: dict[Any, Any]
     ) -> None:
         """Compute an op by its reference: its operands come down, its result goes up."""
-        if node.op.name == "pick" and node.sources[0] in results:
+        if node.op is PICK and node.sources[0] in results:
             value = results[node.sources[0]][node.attrs["index"]]
         else:
             operands = [results[s] if s in results else self._fetched(s, arrays, table) for s in node.sources]

@@ -21,6 +21,7 @@ from wengert.core.errors import OutOfMemoryError
 from wengert.core.graph import Node
 from wengert.kernels.convolution.form import convolution, is_convolution
 from wengert.kernels.launch import TensorMap
+from wengert.ops.linalg import MATMUL
 from wengert.plan.candidates import Candidate, Candidates, Step
 from wengert.plan.groups import Group
 
@@ -93,7 +94,7 @@ def _weight(group: Group) -> tuple[int, int]:
     if found is not None:
         products = found.form.flops // 2
     else:
-        products = node.size * first.shape[-1] if node.op.name == "matmul" else first.size * second.shape[-2]
+        products = node.size * first.shape[-1] if node.op is MATMUL else first.size * second.shape[-2]
     return products, sum(read.leaf.size for read in group.reads)
 
 

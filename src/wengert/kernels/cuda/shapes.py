@@ -151,7 +151,7 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     threads = max(device.warp, min(128, 1 << (vectors - 1).bit_length()))
     moving = max(1, sum(s.dtype.itemsize for s in accesses(statements, loop) if isinstance(s, Load))) * vector
     needed = device.bandwidth * LATENCY / device.sms  # bytes on their way to one SM
-    if len(functions) > 1 or any(not _LONG.isdisjoint(called) for called in functions):
+    if len(functions) > 1 or any(s.op.long for s in functions):
         needed *= 2  # more elements to compute at once
     steps = 1
     while steps < 4 and steps * moving * device.threads_per_sm < needed and vectors >= steps * device.threads:
@@ -160,15 +160,9 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     return Elements(vector, steps, threads), why
 
 
-_LONG = frozenset(  # functions of tens of instructions
-    ("erf", "erfc", "erfinv", "tanh", "log", "log1p", "log2", "log10", "logaddexp", "pow", "sin", "sinh", "cos", "cosh")
-    + ("tan", "lgamma", "digamma")
-)
-
-
-def _functions(statements: Iterable[Statement]) -> list[tuple[str, ...]]:
-    """What each of an element's statements calls that calls functions."""
-    return [called for s in statements if isinstance(s, Let) and (called := functions_of(s))]
+def _functions(statements: Iterable[Statement]) -> list[Let]:
+    """The calls of functions that an element takes."""
+    return [s for s in statements if isinstance(s, Let) and functions_of(s)]
 
 
 # --- rows and columns -----------------------------------------------------------------------------------------------

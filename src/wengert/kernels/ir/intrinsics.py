@@ -9,6 +9,8 @@ from __future__ import annotations
 class Intrinsic:
     """An op that statements may have and nodes of a graph may not."""
 
+    long = False  # none takes tens of instructions
+
     def __init__(self, name: str, c: str) -> None:
         self.name, self.c = name, c
 

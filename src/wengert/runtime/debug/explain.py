@@ -14,11 +14,8 @@ from wengert.compiler.liveness import Life, live, lives
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node, as_python
 from wengert.core.location import describe, source_line
-from wengert.ops.recorders import Elementwise
+from wengert.ops.op import PICK
 from wengert.runtime.config import config
-
-_FREE = frozenset(("literal", "reshape", "pick", "pack", "variable", "stop_gradient", "alias", "again", "placeholder"))
-
 
 IMPORTS = "import wengert as wg\nfrom wengert.ops import registry as ops\n\n"
 
@@ -90,31 +87,7 @@ def size_of(node: Node) -> int:
 
 def flops(node: Node) -> int:
     """The floating-point operations of a node; 0 for what only moves."""
-    name = node.op.name
-    if name == "matmul":
-        return 2 * node.size * node.sources[0].shape[-1]
-    if name.startswith("convolve"):
-        first, second = node.sources
-        which = name.removesuffix("_last")
-        y = {"convolve": node, "convolve_input": first}.get(which, second)
-        weight = node if which == "convolve_weight" else second
-        return 2 * y.size * math.prod(weight.shape[1:])
-    if name in _PRODUCTS_OF_ATTENTION:
-        return _PRODUCTS_OF_ATTENTION[name] * _attention_flops(node)
-    if isinstance(node.op, Elementwise):
-        return node.size
-    return node.sources[0].size if name in ("sum", "max", "min", "prod", "argmax", "argmin") else 0
-
-
-_PRODUCTS_OF_ATTENTION = {"attention": 2, "attention_backward": 5}
-"""Matrix products of queries by keys in each: scores and their use; those again, and three gradients."""
-
-
-def _attention_flops(node: Node) -> int:
-    first = 1 if node.op.name == "attention_backward" else 0  # its first operand is the cotangent
-    query, key = node.sources[first].shape, node.sources[first + 1].shape
-    product = 2 * math.prod(query) * key[-2]
-    return product // 2 if node.attrs["causal"] else product
+    return node.op.flops(node)
 
 
 def rows(graph: Graph, program: Any) -> list[Row]:
@@ -150,14 +123,14 @@ def kernels_of(program: Any) -> list[Any]:
 
 def _counts(graph: Graph) -> tuple[int, int, int]:
     """Kernels, bytes and operations if every op were a kernel of its own."""
-    kernels = [node for node in graph.nodes if node.op.name not in _FREE]
+    kernels = [node for node in graph.nodes if not node.op.free]
     moved = sum(size_of(node) + sum(size_of(source) for source in node.sources) for node in kernels)
     return len(kernels), moved, sum(flops(node) for node in kernels)
 
 
 def _peak_unfused(graph: Graph) -> int:
     """The most memory that intermediate values take at once if every op stores its own."""
-    own = {node for node in graph.nodes if node.op.name not in _FREE}
+    own = {node for node in graph.nodes if not node.op.free}
     steps = [([s for s in node.sources if s in own], [node]) for node in graph.nodes if node in own]
     return max(_live_bytes(steps), default=0)
 
@@ -206,7 +179,7 @@ def table(graph: Graph, program: Any) -> str:
         )
     if hasattr(program, "described"):
         return "\n".join([*lines, "", program.described()])
-    references = [step.node.op.name for step in program.steps if step.node is not None and step.node.op.name != "pick"]
+    references = [step.node.op.name for step in program.steps if step.node is not None and step.node.op is not PICK]
     lines.append(f"loop nests in C: {len(program.functions)} (equal kernels are written once)")
     if references:
         lines.append(f"without C, run by their references: {', '.join(dict.fromkeys(references))}")

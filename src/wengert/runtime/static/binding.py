@@ -26,8 +26,6 @@ from wengert.runtime.static.capture import ARGUMENT, NEW, NONE, SAME_GRAD, SLOT,
 from wengert.runtime.static.results import tensors_like
 from wengert.tensor import Tensor
 
-_THROUGH = frozenset({"cond", "scan", "while_loop", "checkpoint", "custom_vjp", "custom_jvp"})
-
 
 class Binding:
     """What a captured call reads and writes. `pairs` are inputs and the outputs that take their place, by number."""
@@ -224,7 +222,7 @@ def _outputs_sharing(graph: Graph, inputs: Sequence[Node]) -> list[int]:
         return []
     reached = set(inputs)
     for node in graph.nodes:
-        if (node.op.moves or node.op.name in _THROUGH) and not reached.isdisjoint(node.sources):
+        if (node.op.moves or node.op.kind == "function") and not reached.isdisjoint(node.sources):
             reached.add(node)
     return [k for k, node in enumerate(graph.outputs) if node in reached]
 
