@@ -9,7 +9,6 @@ the node, the user's line and the difference.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -91,8 +90,11 @@ def kernel_name(step: Step) -> str:
     """The C function that carries a step out, or the op that its reference computes."""
     if step.node is not None:
         return f"the reference of {step.node.op.name}"
-    names = re.findall(r"\b(?:kernel\d+|wg_\w+|memcpy)(?=\()", step.text or "")
-    return names[-1] if names else "nothing"
+    if step.call is not None:
+        return step.call.name
+    if step.carried_out_by is not None:
+        return str(step.carried_out_by)
+    return "nothing" if step.does_nothing else "a copy"
 
 
 def wrong(who: str, node: Node, problem: str) -> CompilerError:

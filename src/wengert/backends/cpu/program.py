@@ -29,6 +29,7 @@ from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function, FunctionCall, shared_name, write, write_rows
+from wengert.kernels.c_call import CFunction
 from wengert.kernels.threads import thread_count
 from wengert.ops.op import PICK
 from wengert.plan.buffers import buffers, inlines, loops, lowered, picks
@@ -66,6 +67,7 @@ class Step(NamedTuple):
     scratch: int = 0  # bytes it works in
     function: Function | None = None  # of loops: what it calls
     call: FunctionCall | None = None  # and how; of a product, the call that takes its rows
+    carried_out_by: CFunction | None = None  # the function of a header that does the work
 
     @property
     def does_nothing(self) -> bool:
@@ -158,7 +160,7 @@ class Program:
             return Step(None, node, reads, [node])
         self.in_c.add(node)
         writes = list(picked.values()) if isinstance(node.dtype, tuple) else [node]
-        return Step(call.text, None, reads, writes, call.scratch)
+        return Step(call.text, None, reads, writes, call.scratch, carried_out_by=call.function)
 
     def _pick_step(self, node: Node, reads: list[Node]) -> Step:
         """One result of several: C has put it in its place already, or copies it from the first that picked it."""
@@ -180,10 +182,10 @@ class Program:
         if function is None:
             step, call = self._loop_step(rest, reads), c_ops.call_with(node, self.pointer, "")
             text = f"{call.text}\n    {step.text}"
-            return Step(text, None, reads, list(group.stored), call.scratch, call=step.call)
+            return Step(text, None, reads, list(group.stored), call.scratch, None, step.call, call.function)
         rows = self._called(function, by_name, ["first", "last"])
         call = c_ops.call_with(node, self.pointer, rows.text())
-        return Step(call.text, None, reads, list(group.stored), call.scratch, call=rows)
+        return Step(call.text, None, reads, list(group.stored), call.scratch, None, rows, call.function)
 
     def _called(self, function: Function, by_name: dict[str, Node], more: Sequence[str] = ()) -> FunctionCall:
         """The call of a kernel; equal kernels are one function."""
@@ -247,7 +249,8 @@ class Program:
             for i, lines in enumerate(bodies)
         )
         offsets += f"#define scratch {self.scratch}L\n"
-        headers = c_ops.includes(line for lines in bodies for line in lines)
+        steps = [step for region in self.regions for step in region]
+        headers = c_ops.includes(step.carried_out_by for step in steps if step.carried_out_by is not None)
         main = PRELUDE + CALLING + headers + offsets + "\n" + declared + "\n" + runs
         return [*kernel_units(defined), main], pieces
 

@@ -9,7 +9,7 @@ whole. Those of one image have small tiles, and what follows in the same kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -191,7 +191,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
     int group = blockIdx.z / {classes};
 {body}
     int high = (rows + {tile.high - 1}) / {tile.high}, share = {share}, parts = {tile.split};
-{self._tail(tile, types, wide, "")}
+{self._tail(tile, types, wide, lambda to: "")}
 }}
 """
         count = high * wide * tile.split
@@ -210,14 +210,14 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
         multiply = wgmma(tile.wide, self.c.dtype, turned) if tile.rung == "wgmma" else ""
         return f'{self.form.text()}{multiply}#include "conv.cuh"\n#include "gemm_{tile.rung}.cuh"'
 
-    def _tail(self, tile: Tile, types: Sequence[str], wide: int, apart: str) -> str:
-        """The product of `left` and `right`, high x wide tiles in `parts` of the depth; `apart` moves `out` to one."""
+    def _tail(self, tile: Tile, types: Sequence[str], wide: int, apart: Callable[[str], str]) -> str:
+        """The product of `left` and `right`, high x wide tiles in `parts` of the depth; `apart` moves the result."""
         if tile.rung == "wgmma":
             return f"""    wg_work work = {{high, {wide}, high * {wide}, 1, 1, depth, share}};
     wg_by_threads<{", ".join(types)}, {tile.high}, {tile.wide}> threads = {{left, right}};
     auto hand = [&](int z, int part) {{
         auto to = out;
-        {apart.replace("out", "to")}
+        {apart("to")}
         return to;
     }};
     wg_gemm_wgmma{tile.constants}(threads, work, high * {wide} * parts, hand);"""
@@ -231,7 +231,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
     int row, column, part = blockIdx.x / (high * {wide});
     if (part >= parts) return;
     wg_tile_at(blockIdx.x % (high * {wide}), high, {wide}, 8, row, column);
-    {apart}
+    {apart("out")}
     int start = part * share, last = start + share < depth ? start + share : depth;
     wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, start, last);"""
 
@@ -242,7 +242,10 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
         share = tile.share(f.positions)
         size = outs * f.groups * f.taps * f.ins
         types = [f"wg_matrix<{self.kind}, false, false>", f"wg_unfolded_columns<{self.kind}>"]
-        apart = f"out.data += (long long)part * s::groups * {outs} * s::depth;"
+
+        def apart(to: str) -> str:
+            return f"{to}.data += (long long)part * s::groups * {outs} * s::depth;"
+
         source = f"""{self._head(tile, (True, True))}
 extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
     const {self.kind} *x, const {self.kind} *y, float *to, int depth, int share, int parts)

@@ -49,7 +49,7 @@ def epilogue(
     declared = parameters(buffers, names, CUDA)
     by_column = [f"const long long {kernel.outer[-1].name} = column;"] if first else []
     by_column += [line for s in first for line in _lines(s, names, product)]
-    return Epilogue(_text(lines), declared, tuple(buffers), _text(by_column), kernel.comment)
+    return Epilogue(_text(lines), declared, tuple(names.values()), tuple(buffers), _text(by_column), kernel.comment)
 
 
 def _text(lines: Iterable[str]) -> str:
