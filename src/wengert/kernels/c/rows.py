@@ -79,7 +79,7 @@ class Rows(Writer):
         *slow, fast = loops or [Loop("once", 1)]
         for loop in slow:
             self._open(loop)
-        self._vector_loop(fast, "0", str(fast.extent), totals, stage.inside)
+        self._vector_loop(fast, "0", str(fast.size), totals, stage.inside)
         self.close(len(slow))
         for total in totals:
             self._finish(total, "")
@@ -89,7 +89,7 @@ class Rows(Writer):
     ) -> None:
         """The innermost loop, vectorised. Long sums are made of sums of BLOCK elements, added up in double."""
         wide = {total.total: total for total in totals if self.widths[total.total] != self._scalar_type(total)}
-        blocked = bool(wide) and loop.extent > BLOCK
+        blocked = bool(wide) and loop.most > BLOCK
         if blocked:
             self.open(f"for (long block = {first}; block < {last}; block += {BLOCK})")
             self.line(f"long end = block + {BLOCK} < {last} ? block + {BLOCK} : {last};")
@@ -156,5 +156,6 @@ class Rows(Writer):
 
     def _is_total(self) -> bool:
         kernel = self.kernel
-        arguments = any(is_position(total) for total in self._accumulated())
-        return not kernel.outer and len(kernel.stages) == 1 and self._threads() and not arguments and bool(kernel.inner)
+        if kernel.outer or len(kernel.stages) != 1 or not self._threads() or not kernel.inner:
+            return False
+        return kernel.inner[0].is_constant and not any(is_position(total) for total in self._accumulated())

@@ -58,7 +58,7 @@ class Writer(Page):
             self.lines = [""]
         elif pragma:
             self.line(pragma)
-        self.open(f"for (long {loop.name} = 0; {loop.name} < {loop.extent}; {loop.name}++)")
+        self.open(f"for (long {loop.name} = 0; {loop.name} < {loop.size}; {loop.name}++)")
 
     # --- accumulating ---------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ class Writer(Page):
 
         Only from block to block: gcc 12 makes wrong code of AVX-512 loops that add floats to doubles under a mask.
         """
-        length = math.prod(loop.extent for loop in self.kernel.inner)
+        length = math.prod(loop.most for loop in self.kernel.inner)
         wide = total.kind in ("sum", "prod") and total.dtype == float32 and length > 1 << 12
         return "double" if wide else self._scalar_type(total)
 
@@ -165,7 +165,7 @@ class Writer(Page):
     # --- choices --------------------------------------------------------------------------------------------------
 
     def _work(self) -> int:
-        loops = math.prod(loop.extent for loop in (*self.kernel.outer, *self.kernel.inner))
+        loops = math.prod(loop.most for loop in (*self.kernel.outer, *self.kernel.inner))
         return loops * max(1, sum(_effort(s) for stage in self.kernel.stages for s in stage.inside))
 
     def _threads(self) -> bool:

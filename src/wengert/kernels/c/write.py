@@ -12,7 +12,7 @@ from wengert.kernels.c.rows import Rows
 from wengert.kernels.c.source import Body, ParallelFor
 from wengert.kernels.expressions import C
 from wengert.kernels.ir.loops import Kernel, Let
-from wengert.kernels.ir.transforms import crosses, cut, merge_loops, split, statements_of
+from wengert.kernels.ir.transforms import crosses, cut, merge_loops, split, statements_of, symbols
 from wengert.kernels.writer import functions_of, parameters
 
 _FAR = frozenset(("sin", "cos", "tan"))  # whose float64 versions for large arguments are a header of their own
@@ -20,7 +20,10 @@ _FAR = frozenset(("sin", "cos", "tan"))  # whose float64 versions for large argu
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel as C without its name: its body, the buffers it takes in order, and what others must know of it."""
+    """A kernel as C without its name: its body, the buffers it takes in order, and what others must know of it.
+
+    Extents that are symbols come after the buffers.
+    """
 
     body: Body
     parameters: tuple[str, ...]
@@ -74,11 +77,16 @@ def write(*kernels: Kernel) -> Function:
     """The C of kernels that follow each other, as one function."""
     merged = [merge_loops(split(piece)) for kernel in kernels for piece in cut(kernel)]
     names, declared = _parameters(merged)
-    writers = [(Lanes if crosses(kernel) else Rows)(kernel, names) for kernel in merged]
+    writers = [(Lanes if _in_lanes(kernel) else Rows)(kernel, names) for kernel in merged]
     bodies = [writer.body() for writer in writers]
     body = bodies[0] if len(bodies) == 1 else tuple(part for one in bodies for part in ("    {\n", *one, "    }\n"))
     in_parts = any(writer.in_parts for writer in writers)
     return Function(body, declared, tuple(names), len(bodies), in_parts, _headers(merged))
+
+
+def _in_lanes(kernel: Kernel) -> bool:
+    """Whether rows are worked on together, so many at a time that their number must be known."""
+    return crosses(kernel) and not symbols(kernel)
 
 
 def _headers(kernels: Iterable[Kernel]) -> tuple[str, ...]:
@@ -91,7 +99,9 @@ def _parameters(kernels: Sequence[Kernel]) -> tuple[dict[str, str], tuple[str, .
     dtypes = {buffer: dtype for kernel in kernels for buffer, (dtype, _) in kernel.buffers.items()}
     written = {buffer for kernel in kernels for buffer, (_, is_written) in kernel.buffers.items() if is_written}
     names = {buffer: f"b{i}" for i, buffer in enumerate(dtypes)}
-    return names, parameters({buffer: (dtype, buffer in written) for buffer, dtype in dtypes.items()}, names, C)
+    declared = parameters({buffer: (dtype, buffer in written) for buffer, dtype in dtypes.items()}, names, C)
+    sizes = dict.fromkeys(symbol for kernel in kernels for symbol in symbols(kernel))
+    return names, (*declared, *[f"long {symbol}" for symbol in sizes])
 
 
 def write_rows(kernel: Kernel, columns: str) -> Function | None:

@@ -16,7 +16,7 @@ from wengert.kernels.cuda.reductions import state_bytes, totals_in
 from wengert.kernels.cuda.source import access, is_vector
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement, Store
-from wengert.kernels.ir.transforms import crosses, statements_of
+from wengert.kernels.ir.transforms import crosses, statements_of, symbols
 from wengert.kernels.launch import Device
 from wengert.kernels.writer import functions_of
 
@@ -94,7 +94,7 @@ def accesses(statements: Iterable[Statement], loop: Loop | None) -> list[Load | 
 def vector_width(statements: Sequence[Statement], loop: Loop | None) -> int:
     """How many elements an access should be of: 16 bytes' worth, as far as the loop and the addresses are multiples."""
     side_by_side = accesses(statements, loop)
-    if loop is None or not side_by_side:
+    if loop is None or not loop.is_constant or not side_by_side:
         return 1
     sizes = [s.dtype.itemsize for s in side_by_side]
     width = min(16 // min(sizes), max(16 // max(sizes), 8))
@@ -122,7 +122,7 @@ def transposed(kernel: Kernel) -> tuple[Loop, list[Load]]:
     for statement in statements_of(kernel):
         if isinstance(statement, Load) and statement.index.step(side) not in (0, 1):
             for loop in kernel.outer[:-1]:
-                if statement.index.step(loop) == 1 and min(loop.extent, side.extent) >= WORTH_TILES:
+                if statement.index.step(loop) == 1 and min(loop.most, side.most) >= WORTH_TILES:
                     found.setdefault(loop, []).append(statement)
     return max(found.items(), key=lambda item: len(item[1]), default=(side, []))
 
@@ -138,12 +138,12 @@ def _tiles_shape(kernel: Kernel) -> tuple[Tiles, str]:
 
 def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, str]:
     """The shape of a kernel without reductions, and why."""
-    if kernel.outer and transposed(kernel)[1]:
+    if kernel.outer and not symbols(kernel) and transposed(kernel)[1]:
         return _tiles_shape(kernel)
     statements = list(statements_of(kernel))
     loop = kernel.outer[-1] if kernel.outer else None
     vector = vector_width(statements, loop)
-    vectors = math.prod(loop.extent for loop in kernel.outer) // vector
+    vectors = math.prod(loop.most for loop in kernel.outer) // vector
     doubles = loop is not None and 1 < vector < 8 and loop.extent % (2 * vector) == 0
     functions = _functions(statements)
     if doubles and len(functions) > 1 and vectors >= 4 * device.threads:

@@ -23,8 +23,8 @@ from wengert.kernels.ir.index import Index, Loop, substitute, variable
 from wengert.kernels.ir.index_map import Guard
 from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Operand, Position, Statement, Store, Value
 from wengert.kernels.ir.match import is_op, number_of, used
-from wengert.kernels.ir.transforms import indices_of, statements_of
-from wengert.kernels.launch import Extent, Launch
+from wengert.kernels.ir.transforms import indices_of, statements_of, symbols
+from wengert.kernels.launch import Argument, Extent, Launch, Number
 from wengert.kernels.writer import (
     CUDA,
     ERROR,
@@ -81,10 +81,10 @@ class Names:
         block_extent: Extent = (block, 1, 1)
         return Launch(f"{before}{body}}}\n", entry, extent, block_extent, arguments, shared, why, opening=len(before))
 
-    def _parameters(self) -> tuple[list[str], tuple[str | tuple[str, ...], ...]]:
+    def _parameters(self) -> tuple[list[str], tuple[Argument, ...]]:
         """How what the text names is declared, and what the launch gives for it; the next text begins anew."""
         declared: list[str] = []
-        arguments: list[str | tuple[str, ...]] = []
+        arguments: list[Argument] = []
         for buffer, (dtype, written) in self.kernel.buffers.items():
             if buffer in self._used - self.declared:
                 declared.append(parameter(dtype, written, self.buffers[buffer], CUDA))
@@ -93,6 +93,9 @@ class Names:
             if name in self._used:
                 declared.append(f"{kind} *{CUDA.restrict} {name}")
                 arguments.append(name)
+        for symbol in symbols(self.kernel):
+            declared.append(f"const {self.index} {symbol}")
+            arguments.append(Number(symbol.name, 4 if self.index == "int" else 8))
         if self.table:
             declared.append(f"const __grid_constant__ wg_table<{len(self.table)}> table")
             arguments.append(self.table)
@@ -114,7 +117,7 @@ def following(launch: Launch) -> Launch | None:
 
 def _largest(kernel: Kernel) -> int:
     """The largest number that an index or a count of steps comes to."""
-    steps = math.prod(loop.extent for loop in (*kernel.outer, *kernel.inner))
+    steps = math.prod(loop.most for loop in (*kernel.outer, *kernel.inner))
     bounds = [index.bounds() for statement in statements_of(kernel) for index in indices_of(statement)]
     return max([steps, *[max(abs(low), abs(high)) for low, high in bounds]])
 
@@ -125,15 +128,15 @@ def unravel(page: Page, at: str, loops: Sequence[Loop], names: Names, vector: in
     step, texts = 1, []
     for k, loop in reversed(list(enumerate(loops))):
         last = k == len(loops) - 1
-        extent = loop.extent // vector if last else loop.extent
         text = at if step == 1 else f"({unsigned}){at} / {step}"
         if k > 0:
+            extent = loop.extent // vector if last else loop.extent
             text = f"{text} % {extent}" if step > 1 else f"({unsigned}){text} % {extent}"
+            step *= extent
         text = text if text == at else f"({names.index})({text})"
         scaled = f" * {vector}" if vector > 1 and last else ""
         name = base_name(loop, vector) if last else loop.name
         texts.append(f"const {names.index} {name} = {text}{scaled};")
-        step *= extent
     for line in reversed(texts):
         page.line(line)
 
@@ -222,7 +225,7 @@ class Pass:
     def _at_base(self, index: Index) -> Index:
         if self.loop is None or self.vector == 1:
             return index
-        return substitute(index, self.loop, variable(Loop(base_name(self.loop, self.vector), self.loop.extent)))
+        return substitute(index, self.loop, variable(Loop(base_name(self.loop, self.vector), self.loop.size)))
 
     def _guards(self, guards: Iterable[Guard]) -> list[Guard]:
         """Guards, for the first of the elements."""
@@ -344,7 +347,7 @@ _WITHIN = Loop("j", 8)
 def _side_by_side(index: Index, loop: Loop, vector: int) -> bool:
     """Whether an index takes V steps of 1 from a multiple of V on."""
     index = _in_vectors(index, loop, vector)
-    within = _WITHIN._replace(extent=vector)
+    within = _WITHIN._replace(size=vector)
     rest = [factor for atom, factor in index.terms if atom != within]
     return index.factor(within) == 1 and all(factor % vector == 0 for factor in (*rest, index.constant))
 
@@ -352,7 +355,7 @@ def _side_by_side(index: Index, loop: Loop, vector: int) -> bool:
 def _in_vectors(index: Index, loop: Loop, vector: int) -> Index:
     """An index with the loop in steps of V, and a loop `j` over those."""
     first = Loop(f"{loop.name}_0", loop.extent // vector)
-    within = _WITHIN._replace(extent=vector)
+    within = _WITHIN._replace(size=vector)
     return substitute(index, loop, Index(((first, vector), (within, 1))))
 
 

@@ -103,7 +103,7 @@ def _with_arguments(work: Work, names: Mapping[str, str]) -> Work:
 
 
 def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
-    if not math.prod(loop.extent for loop in kernel.outer):
+    if not math.prod(loop.most for loop in kernel.outer):
         return Work(())
     kernel, shape, why = _prepared(kernel, device, shape)
     if isinstance(shape, Elements):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from wengert.kernels.ir.index import Index, Loop, add, number, substitute, variable, with_merged
+from wengert.kernels.ir.index import Index, Loop, Symbol, add, number, substitute, variable, with_merged
 from wengert.kernels.ir.intrinsics import ZERO
 from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store, let
 from wengert.kernels.ir.match import uses, with_index
@@ -74,7 +74,15 @@ def _on(access: Load | Store, buffer: str) -> Load | Store:
     return Store(buffer, access.dtype, access.index, access.value)
 
 
+def symbols(kernel: Kernel) -> list[Symbol]:
+    """The extents that are arguments of a kernel, each once."""
+    sizes = dict.fromkeys(loop.size for loop in (*kernel.outer, *kernel.inner))
+    return [size for size in sizes if isinstance(size, Symbol)]
+
+
 def _mergeable(kernel: Kernel, a: Loop, b: Loop) -> bool:
+    if not (a.is_constant and b.is_constant):
+        return False
     for statement in statements_of(kernel):
         for index in indices_of(statement):
             slow, fast = index.factor(a), index.factor(b)
@@ -114,6 +122,8 @@ def cut(kernel: Kernel) -> list[Kernel]:
     Few and long ones: the gradient of three values that were slices of one, side by side, is three loops.
     """
     loop = kernel.outer[-1] if kernel.outer else Loop("", 0)
+    if not loop.is_constant:
+        return [kernel]
     edges = {0, loop.extent}
     for guard in (guard for s in statements_of(kernel) if isinstance(s, Load | Let) for guard in s.guards):
         if guard.step == 1 and guard.index.loops() == {loop} and guard.index.factor(loop) == 1:
@@ -175,7 +185,7 @@ def crosses(kernel: Kernel) -> bool:
     across = along = 0
     for statement in (statement for stage in kernel.stages for statement in stage.inside):
         if isinstance(statement, Load | Store):
-            elements = math.prod(loop.extent for loop in statement.index.loops())
+            elements = math.prod(loop.most for loop in statement.index.loops())
             across += elements * (statement.index.step(kernel.outer[-1]) == 1)
             along += elements * (statement.index.step(kernel.inner[-1]) == 1)
     return across > along
