@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from wengert.core.graph import Node
 from wengert.kernels.attention import cuda as attention_cuda
-from wengert.kernels.cuda import closing, parts_name
+from wengert.kernels.cuda import final_reduction, partials_name
 from wengert.kernels.ir.loops import Accumulate, Kernel, Load
 from wengert.kernels.launch import Work
 from wengert.ops.attention import ATTENTION_BACKWARD
 from wengert.ops.op import PICK
 from wengert.plan.buffers import naming
 from wengert.plan.candidates import Candidates, Step
-from wengert.plan.final_reduction import closing_step, parts_of
+from wengert.plan.final_reduction import final_reduction_step, parts_of
 from wengert.plan.horizontal_fusion import Order
 
 
@@ -57,13 +57,13 @@ def _joined(step: Step, totals: Step, taken: Mapping[Node, Node], candidates: Ca
         return None
     names = dict(step.buffers)
     named = naming(names, taken)
-    work = attention_cuda.backward(node, named, figures, {0: made}, candidates.kept.get(node, ()), parts_name(total))
+    work = attention_cuda.backward(node, named, figures, {0: made}, candidates.kept.get(node, ()), partials_name(total))
     assert work is not None
-    rest = closing(kernel, count)
+    rest = final_reduction(kernel, count)
     parts = parts_of(rest, work.workspace, totals)
     own = {name: size for name, size in work.workspace.items() if name not in parts}
     first = Step(Work(work.launches, own), None, {**names, **parts}, step.reads, [made, *parts.values()])
-    return first, closing_step(rest, parts, totals, taken, figures)
+    return first, final_reduction_step(rest, parts, totals, taken, figures)
 
 
 def _only_total(kernel: Kernel, buffers: set[str]) -> Accumulate | None:

@@ -18,7 +18,7 @@ from wengert.ops.creation import IOTA
 from wengert.ops.op import PICK
 from wengert.ops.random import RANDOM_BITS
 from wengert.plan.groups import Group, Plan
-from wengert.plan.lowering_cache import Alike
+from wengert.plan.lowering_cache import LoweringCache
 
 
 def inlines(node: Node) -> bool:
@@ -81,13 +81,17 @@ def naming(names: dict[str, Node], taken: Mapping[Node, Node]) -> Callable[[Node
     return name
 
 
-def lowered(group: Group, plan: Plan, taken: Mapping[Node, Node], alike: Alike) -> tuple[Kernel, dict[str, Node]]:
+def lowered(
+    group: Group, plan: Plan, taken: Mapping[Node, Node], cache: LoweringCache
+) -> tuple[Kernel, dict[str, Node]]:
     """The kernel of a loop group that is one nest, and what its buffers are."""
     names: dict[str, Node] = {}
-    return alike.lower(group, "kernel", plan.inlined, naming(names, taken)), names
+    return cache.lower(group, "kernel", plan.inlined, naming(names, taken)), names
 
 
-def loops(group: Group, plan: Plan, taken: Mapping[Node, Node], alike: Alike) -> tuple[list[Kernel], dict[str, Node]]:
+def loops(
+    group: Group, plan: Plan, taken: Mapping[Node, Node], cache: LoweringCache
+) -> tuple[list[Kernel], dict[str, Node]]:
     """The kernels of a loop group, to run one after the other, and what their buffers are."""
-    found = [lowered(part, plan, taken, alike) for part in group.parts()]
+    found = [lowered(part, plan, taken, cache) for part in group.parts()]
     return [kernel for kernel, _ in found], {name: node for _, names in found for name, node in names.items()}

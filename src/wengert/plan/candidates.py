@@ -32,7 +32,7 @@ from wengert.ops.op import PICK
 from wengert.plan.buffers import loops, lowered, naming
 from wengert.plan.groups import Group, Plan
 from wengert.plan.library_epilogue import ARGUMENT, BIAS, SLOPE, Finish, How
-from wengert.plan.lowering_cache import Alike
+from wengert.plan.lowering_cache import LoweringCache
 
 
 class Step(NamedTuple):
@@ -156,7 +156,7 @@ class Candidates:
         self.plan, self.taken, self.picks, self.finishes = plan, taken, picks, finishes
         self.device, self.figures, self.driver = device, figures, opened(device)
         self.choices = choices_of(self.driver)
-        self.alike = Alike()
+        self.alike = LoweringCache()
         self._is_hosted = cache(partial(is_hosted, device=device, figures=figures))
         self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
         self._pair_attentions()

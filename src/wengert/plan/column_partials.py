@@ -11,12 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from wengert.core.graph import Node
-from wengert.kernels.cuda import takes_in, write_margins
+from wengert.kernels.cuda import takes_in, write_column_partials
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import Device, Work
 from wengert.plan.buffers import naming
 from wengert.plan.candidates import Step
-from wengert.plan.final_reduction import closing_step, parts_of
+from wengert.plan.final_reduction import final_reduction_step, parts_of
 from wengert.plan.horizontal_fusion import Order
 
 LARGE = 1 << 20  # elements from which reading them again takes longer than a launch
@@ -57,7 +57,7 @@ def _may_take(steps: Sequence[Step], rows: int, columns: int, order: Order) -> b
 def _joined(steps: Sequence[Step], taken: Mapping[Node, Node], device: Device) -> list[Step] | None:
     """The step over rows that leaves parts of the others' totals, and what closes each of these."""
     kernels = [step.kernel for step in steps if step.kernel is not None]
-    written = write_margins(kernels[0], kernels[1:], device)
+    written = write_column_partials(kernels[0], kernels[1:], device)
     if written is None:
         return None
     work, closings = written
@@ -69,5 +69,5 @@ def _joined(steps: Sequence[Step], taken: Mapping[Node, Node], device: Device) -
     writes = [*steps[0].writes, *left.values()]
     reads = dict.fromkeys(node for step in steps for node in step.reads if node not in writes and named(node) in used)
     first = Step(Work(work.launches), None, {**buffers, **left}, list(reads), writes)
-    closing = [closing_step(k, one, step, taken, device) for k, one, step in zip(closings, parts, steps[1:])]
+    closing = [final_reduction_step(k, one, step, taken, device) for k, one, step in zip(closings, parts, steps[1:])]
     return [first, *closing]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from wengert.core.graph import Node
-from wengert.kernels.cuda import closing_shape, write
+from wengert.kernels.cuda import final_reduction_shape, write
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.ir.transforms import with_buffers
 from wengert.kernels.launch import Device, Work
@@ -28,7 +28,7 @@ def parts_of(closing: Kernel, sizes: Mapping[str, int], columns: Step) -> dict[s
     return found
 
 
-def closing_step(
+def final_reduction_step(
     closing: Kernel, parts: Mapping[str, Node], columns: Step, taken: Mapping[Node, Node], device: Device
 ) -> Step:
     """The step that is left of one over columns; `taken` says which input an output is written over."""
@@ -39,6 +39,6 @@ def closing_step(
     buffers |= {name: node for name, node in columns.buffers.items() if name in kernel.buffers}
     there = naming({}, taken)
     reads = [node for node in columns.reads if there(node) in kernel.buffers]
-    (launch,) = write(kernel, device, closing_shape(kernel)).launches
-    work = Work((replace(launch, why="totals of the parts"),))
+    (launch,) = write(kernel, device, final_reduction_shape(kernel)).launches
+    work = Work((replace(launch, why="final reduction"),))
     return Step(work, None, buffers, [*parts.values(), *reads], columns.writes, kernel=kernel)

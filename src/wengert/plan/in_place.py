@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from wengert.compiler.liveness import Life, live
 from wengert.core.graph import Node
-from wengert.kernels.cuda import write_over
+from wengert.kernels.cuda import write_in_place
 from wengert.kernels.launch import Device
 from wengert.plan.candidates import Step
 
@@ -46,7 +46,7 @@ def _improve(found: InPlace, number: int, device: Device, least: float = 0) -> b
         return False
     names = {node: name for name, node in step.buffers.items()}
     for result, operand in _pairs(found, number, least):
-        written = write_over(step.kernel, names[result], names[operand], device)
+        written = write_in_place(step.kernel, names[result], names[operand], device)
         if written is not None:
             kernel, work = written
             buffers = {name: node for name, node in step.buffers.items() if node is not result}

@@ -54,7 +54,7 @@ class _Lowering:
         self.loops = loops_of(group.space)
         self.inner = {self.loops[axis] for axis in group.axes}
         self.own = set(group.roots)
-        self.totals = {root: f"r{i}" for i, root in enumerate(r for r in group.roots if r.op.kind == "reduction")}
+        self.reductions = {root: f"r{i}" for i, root in enumerate(r for r in group.roots if r.op.kind == "reduction")}
         self.levels: dict[tuple[Node, Place], int] = {}
         self.names: dict[tuple[Node, Place], Operand] = {}  # computed once a row, or in this pass
         self.row_names: dict[tuple[Node, Place], Operand] = {}
@@ -119,7 +119,7 @@ class _Lowering:
 
     def _in_company(self, tasks: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
         """The tasks, every reduction in the first pass before it is due where most of what it reads is read anyway."""
-        if not self.totals:
+        if not self.reductions:
             return list(tasks)
         needs = {root: self._needs(root) for _, root in tasks}
         loads = {root: self._loads(needs[root][0]) for _, root in tasks}
@@ -131,7 +131,7 @@ class _Lowering:
 
         found = []
         for level, root in tasks:
-            if root in self.totals:
+            if root in self.reductions:
                 due = min([at for at, other in tasks if root in needs[other][1]], default=end)
                 level = min(range(level, max(due, level + 1)), key=lambda at: lacking(root, at))
             found.append((level, root))
@@ -139,13 +139,13 @@ class _Lowering:
 
     def _needs(self, root: Node) -> tuple[set[tuple[Node, Place]], set[Node]]:
         """What a task computes or loads, and the reductions that must be done before."""
-        reduces = root in self.totals
+        reduces = root in self.reductions
         stack = [(root.sources[0], everywhere(self.loops)) if reduces else (root, self._place(root))]
         seen: set[tuple[Node, Place]] = set()
         totals = set()
         while stack:
             key = stack.pop()
-            if key[0] in self.totals:
+            if key[0] in self.reductions:
                 totals.add(key[0])
             elif key not in seen:
                 seen.add(key)
@@ -199,7 +199,7 @@ class _Lowering:
                 stack.pop()
                 continue
             at, where = key
-            if at in self.totals:
+            if at in self.reductions:
                 operand = (at.sources[0], everywhere(self.loops))
                 if operand in self.levels:
                     self.levels[key] = self.levels[operand] + 1
@@ -234,9 +234,9 @@ class _Lowering:
             value = self.value(root.sources[0], everywhere(self.loops))
             axes = self.group.axes
             along = variable(self.loops[axes[0]]) if root.op in (ARGMAX, ARGMIN) else None
-            total = Accumulate(self.totals[root], root.op.name, root.dtype, value, along)
+            total = Accumulate(self.reductions[root], root.op.name, root.dtype, value, along)
             if along is not None:  # the running extreme is of the operand's dtype
-                total = Accumulate(self.totals[root], root.op.name, root.sources[0].dtype, value, along)
+                total = Accumulate(self.reductions[root], root.op.name, root.sources[0].dtype, value, along)
             self.stage.inside.append(total)
             return
         self.store(root, self._place(root), self.stores)
@@ -250,7 +250,7 @@ class _Lowering:
 
     def store(self, root: Node, place: Place, into: list[Statement]) -> None:
         """Store a root's element."""
-        value = self.totals[root] if root in self.totals else self.value(root, place)
+        value = self.reductions[root] if root in self.reductions else self.value(root, place)
         buffer = self.buffer_of(root)
         self.buffers[buffer] = (root.dtype, True)
         into.append(Store(buffer, root.dtype, place.flat(root.shape), value))
@@ -270,7 +270,7 @@ class _Lowering:
                 load = Load(self._fresh(), self.kept[key], at.dtype, self._row_position())
                 self._give(key, self._emit(load, False), False)
                 continue
-            is_leaf = at in self.totals or at.op is LITERAL or not self._computes(at)
+            is_leaf = at in self.reductions or at.op is LITERAL or not self._computes(at)
             if is_leaf or key in self.written:
                 self._leaf(at, where)
                 stack.pop()
@@ -286,8 +286,8 @@ class _Lowering:
 
     def _leaf(self, node: Node, place: Place) -> None:
         key = (node, place)
-        if node in self.totals:
-            self._give(key, self.totals[node], once=True)
+        if node in self.reductions:
+            self._give(key, self.reductions[node], once=True)
         elif node.op is LITERAL:
             self._give(key, literal(node.attrs["value"], node.dtype), once=True)
         else:
@@ -320,7 +320,7 @@ class _Lowering:
 
     def _reads_back(self, root: Node) -> bool:
         """Whether later passes read a root that was stored, since computing it again would read more from memory."""
-        if root in self.totals or not self.group.axes or self._keeps_rows():
+        if root in self.reductions or not self.group.axes or self._keeps_rows():
             return False
         return len(self._loads(self._needs(root)[0])) > 1
 

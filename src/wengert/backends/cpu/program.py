@@ -37,7 +37,7 @@ from wengert.plan.donation import donations
 from wengert.plan.fallible import fallible
 from wengert.plan.fuse import fuse
 from wengert.plan.groups import Group, Plan
-from wengert.plan.lowering_cache import Alike
+from wengert.plan.lowering_cache import LoweringCache
 from wengert.plan.parallel_regions import region_text, regions
 from wengert.plan.schedule import schedule
 
@@ -95,7 +95,7 @@ class Program:
         replaced = [(graph.inputs[i], graph.outputs[k]) for i, k in pairs]
         order = schedule(graph, self.plan.groups, replaced, fallible(self.plan))
         self.plan = self.plan._replace(groups=order)
-        self.alike = Alike()
+        self.alike = LoweringCache()
         self.functions: dict[Function, str] = {}
         self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
         self.last_fallible = max(fallible(self.plan), default=-1)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position, totals_in
+from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position, reductions_in
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Stage, Statement
 from wengert.kernels.ir.match import definitions, used
 
 LANES, MANY_LANES = 128, 2048  # rows worked on together: so many that all threads have work, or as the cache holds
-COLUMN_PARTS, PARTIAL_SUMS = 8, 1 << 16  # of sums down the columns: the parts, and the most totals to keep for them
+COLUMN_PARTS, PARTIAL_SUMS = 8, 1 << 16  # of sums down the columns: the parts, and the most reductions to keep for them
 
 
 class Lanes(Writer):
@@ -42,8 +42,8 @@ class Lanes(Writer):
         for stage in kernel.stages:
             self._lane_scalars(stage.before, rows, last, width)
             self._lane_pass(stage, rows, last, width, kernel.inner)
-            for total in totals_in(stage):
-                self._finish_lanes(total, rows)
+            for reduction in reductions_in(stage):
+                self._finish_lanes(reduction, rows)
         self._after_lanes(rows, last)
         self.close(len(outer) + 1)
 
@@ -51,8 +51,12 @@ class Lanes(Writer):
         """Sums down the columns: COLUMN_PARTS sums of each, in parallel, added up in order."""
         self.in_parts = True
         (stage,), (last,), (first, *inner) = self.kernel.stages, self.kernel.outer, self.kernel.inner
-        totals, size, blocks = totals_in(stage), -(-first.extent // COLUMN_PARTS), self._blocks(last, MANY_LANES)
-        held = {name: kind for total in totals for name, kind in self._held(total).items()}
+        reductions, size, blocks = (
+            reductions_in(stage),
+            -(-first.extent // COLUMN_PARTS),
+            self._blocks(last, MANY_LANES),
+        )
+        held = {name: kind for reduction in reductions for name, kind in self._held(reduction).items()}
         for name, (kind, _) in held.items():
             self.line(f"{kind} {name}_parts[{COLUMN_PARTS}][{last.extent}];")
         self._open(Loop("part", COLUMN_PARTS), ParallelFor(2))
@@ -69,18 +73,18 @@ class Lanes(Writer):
         self.close(2)
         self._open(blocks)
         self._open_block(last, MANY_LANES)
-        self._declare_lanes(totals, MANY_LANES)
+        self._declare_lanes(reductions, MANY_LANES)
         self._open(Loop("part", COLUMN_PARTS))
         self.open("for (long lane = 0; lane < lanes; lane++)")
-        for total in totals:
-            name = total.total
-            self.line(f"{self._combine(f'{name}_lanes[lane]', total.kind, f'{name}_parts[part][start + lane]')};")
-            if self._checks_nan(total):
+        for reduction in reductions:
+            name = reduction.name
+            self.line(f"{self._combine(f'{name}_lanes[lane]', reduction.kind, f'{name}_parts[part][start + lane]')};")
+            if self._checks_nan(reduction):
                 self.line(f"{name}_nan_lanes[lane] |= {name}_nan_parts[part][start + lane];")
         self.close(2)
         rows = {}
-        for total in totals:
-            self._finish_lanes(total, rows)
+        for reduction in reductions:
+            self._finish_lanes(reduction, rows)
         self._after_lanes(rows, last)
         self.close()
 
@@ -91,7 +95,7 @@ class Lanes(Writer):
             return False
         made, reads = definitions(kernel.stages[0].before).keys(), used(kernel.after)
         kept = COLUMN_PARTS * kernel.outer[0].extent * len(self._accumulated())
-        plain = not any(is_position(total) for total in self._accumulated()) and made.isdisjoint(reads)
+        plain = not any(is_position(reduction) for reduction in self._accumulated()) and made.isdisjoint(reads)
         return plain and kept <= PARTIAL_SUMS and kernel.inner[0].extent >= 4 * COLUMN_PARTS
 
     def _blocks(self, last: Loop, width: int) -> Loop:
@@ -105,7 +109,7 @@ class Lanes(Writer):
         self, stage: Stage, rows: dict[str, str], last: Loop, width: int, loops: Sequence[Loop], outermost: str = ""
     ) -> None:
         """One pass over the inner loops, perhaps inside another."""
-        self._declare_lanes(totals_in(stage), width)
+        self._declare_lanes(reductions_in(stage), width)
         if outermost:
             self.open(outermost)
         for loop in loops:
@@ -140,8 +144,8 @@ class Lanes(Writer):
             rows[statement.name] = self._type(statement)
         self.close()
 
-    def _declare_lanes(self, totals: Sequence[Accumulate], width: int) -> None:
-        held = {name: kind for total in totals for name, kind in self._held(total).items()}
+    def _declare_lanes(self, reductions: Sequence[Accumulate], width: int) -> None:
+        held = {name: kind for reduction in reductions for name, kind in self._held(reduction).items()}
         for name, (kind, _) in held.items():
             self.line(f"{kind} {name}_lanes[{width}];")
         self.open("for (long lane = 0; lane < lanes; lane++)")
@@ -149,10 +153,10 @@ class Lanes(Writer):
             self.line(f"{name}_lanes[lane] = {start};")
         self.close()
 
-    def _finish_lanes(self, total: Accumulate, rows: dict[str, str]) -> None:
-        name = total.total
-        if self._checks_nan(total):
+    def _finish_lanes(self, reduction: Accumulate, rows: dict[str, str]) -> None:
+        name = reduction.name
+        if self._checks_nan(reduction):
             self.line(
                 f"for (long lane = 0; lane < lanes; lane++) if ({name}_nan_lanes[lane]) {name}_lanes[lane] = NAN;"
             )
-        rows[name] = "int64_t" if is_position(total) else self._scalar_type(total)
+        rows[name] = "int64_t" if is_position(reduction) else self._scalar_type(reduction)

@@ -1,8 +1,8 @@
-"""Elements that a row picks: those whose place equals a number of the row, as the target of a cross-entropy is.
+"""One-hot lanes: the elements whose place equals a number of the row, as the target of a cross-entropy is.
 
-All other elements compare and choose for nothing. `picks` finds such comparisons among the statements of a pass,
-`may_be_among` is the condition for vectors in which one of them may hold, and `unpicked` has the statements for all
-other vectors: about 70 instructions for 8 elements of GPT-2's loss instead of 112, and 941 us instead of 1124 on an
+All other elements compare and choose for nothing. `one_hots` finds such comparisons among the statements of a pass,
+`may_be_among` is the condition for vectors in which one of them may hold, and `without_one_hots` has the statements for
+all other vectors: about 70 instructions for 8 elements of GPT-2's loss instead of 112, and 941 us instead of 1124 on an
 H200 (rows of 50304 scores in bfloat16, edited by hand).
 """
 
@@ -19,7 +19,7 @@ from wengert.ops.elementwise import equal, where
 
 _EXACT = (int32, int64, uint32, uint64)  # in less, or as floats, places wrap around or are rounded: several are equal
 
-Picks = Mapping[str, tuple[str, DType]]  # by name of a comparison: the number that the place is compared with
+OneHots = Mapping[str, tuple[str, DType]]  # by name of a comparison: the number that the place is compared with
 
 
 def places(statements: Sequence[Statement], loop: Loop | None) -> dict[str, DType]:
@@ -28,7 +28,7 @@ def places(statements: Sequence[Statement], loop: Loop | None) -> dict[str, DTyp
     return {s.name: s.dtype for s in found if loop is not None and s.index == variable(loop)}
 
 
-def picks(statements: Sequence[Statement], loop: Loop | None) -> Picks:
+def one_hots(statements: Sequence[Statement], loop: Loop | None) -> OneHots:
     """Comparisons of the place along a loop with a number that is there before it."""
     along = {name: dtype for name, dtype in places(statements, loop).items() if dtype in _EXACT}
     made = definitions(statements)
@@ -40,15 +40,15 @@ def picks(statements: Sequence[Statement], loop: Loop | None) -> Picks:
     return found
 
 
-def may_be_among(found: Picks, first: str, vector: int) -> str:
+def may_be_among(found: OneHots, first: str, vector: int) -> str:
     """What holds where one of the numbers is among `vector` places from `first` on."""
     kinds = {number: f"uint{8 * dtype.itemsize}_t" for number, dtype in found.values()}
     # a number before the first wraps around and is large, so that one comparison does for both ends
     return " || ".join(f"({kind}){number} - ({kind}){first} < {vector}" for number, kind in kinds.items())
 
 
-def unpicked(statements: Sequence[Statement], found: Picks) -> list[Statement]:
-    """The statements for elements that none of the numbers picks.
+def without_one_hots(statements: Sequence[Statement], found: OneHots) -> list[Statement]:
+    """The statements for elements whose place is none of the numbers.
 
     A sum leaves out terms that are 0: it begins at +0, and no term makes it the -0 that +0 would change.
     """

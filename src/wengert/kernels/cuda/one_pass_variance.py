@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 
 from wengert.core.dtypes import float32
-from wengert.kernels.cuda.reductions import totals_in
+from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.ir.index import ZERO, Index, Loop, substitute
 from wengert.kernels.ir.intrinsics import DEVIATIONS, SHIFTED_MEAN, SHIFTED_SQUARES, SHIFTED_SUM
 from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Literal, Operand, Stage, Statement, Value, let, literal
@@ -24,7 +24,7 @@ from wengert.ops.elementwise import divide, multiply, square, subtract
 def one_pass_variance(kernel: Kernel) -> Kernel:
     """The kernel with sums of squared deviations taken in the pass that sums for the mean."""
     for number in range(len(kernel.stages) - 1):
-        for mean in totals_in(kernel.stages[number].inside):
+        for mean in reductions_in(kernel.stages[number].inside):
             squares = _squares(kernel, number, mean)
             if squares is not None:
                 return one_pass_variance(_joined(kernel, number, mean, squares))
@@ -37,16 +37,16 @@ def _squares(kernel: Kernel, number: int, mean: Accumulate) -> Accumulate | None
     if not _is_sum(mean) or mean.value not in definitions(first.inside):
         return None
     count = _count(kernel)
-    means = [s.name for s in definitions(second.before).values() if _is_mean(s, mean.total, count)]
+    means = [s.name for s in definitions(second.before).values() if _is_mean(s, mean.name, count)]
     inside = definitions(second.inside)
-    for total in filter(_is_sum, totals_in(second.inside)):
-        difference = _squared(_defined(total.value, inside))
+    for reduction in filter(_is_sum, reductions_in(second.inside)):
+        difference = _squared(_defined(reduction.value, inside))
         apart = _defined(difference, inside)
         if not is_op(apart, subtract):
             continue
         value, origin = apart.operands
         if origin in means and written_out(value, inside) == written_out(mean.value, definitions(first.inside)):
-            return total
+            return reduction
     return None
 
 
@@ -55,13 +55,13 @@ def _count(kernel: Kernel) -> int:
     return math.prod(loop.extent for loop in kernel.inner)
 
 
-def _is_sum(total: Accumulate) -> bool:
-    return total.kind == "sum" and total.dtype is float32
+def _is_sum(reduction: Accumulate) -> bool:
+    return reduction.kind == "sum" and reduction.dtype is float32
 
 
-def _is_mean(statement: Statement, total: str, count: int) -> bool:
-    """Whether a number is a total divided by how many elements it is of."""
-    if not is_op(statement, divide, multiply) or statement.operands[0] != total:
+def _is_mean(statement: Statement, reduction: str, count: int) -> bool:
+    """Whether a number is a reduction divided by how many elements it is of."""
+    if not is_op(statement, divide, multiply) or statement.operands[0] != reduction:
         return False
     by = statement.operands[1]
     return by == literal(count if statement.op is divide else 1 / count, float32)
@@ -79,16 +79,16 @@ def _squared(value: Value | None) -> str | None:
 
 
 def _deviations(second: Stage, squares: Accumulate) -> dict[str, Literal]:
-    """The totals of multiples of the deviations whose squares `squares` sums: by total, the factor."""
+    """The reductions of multiples of the deviations whose squares `squares` sums: by reduction, the factor."""
     inside = definitions(second.inside)
     difference = _squared(_defined(squares.value, inside))
     found = {}
-    for total in filter(_is_sum, totals_in(second.inside)):
-        value = _defined(total.value, inside)
-        if total.value == difference:
-            found[total.total] = literal(1, float32)
+    for reduction in filter(_is_sum, reductions_in(second.inside)):
+        value = _defined(reduction.value, inside)
+        if reduction.value == difference:
+            found[reduction.name] = literal(1, float32)
         elif is_op(value, multiply) and value.operands[1] == difference and isinstance(value.operands[0], Literal):
-            found[total.total] = value.operands[0]
+            found[reduction.name] = value.operands[0]
     return found
 
 
@@ -110,13 +110,16 @@ def _joined(kernel: Kernel, number: int, mean: Accumulate, squares: Accumulate) 
     ]
     zeros = _deviations(second, squares)
     scalars: list[Statement] = [
-        let(mean.total, float32, SHIFTED_SUM, origin, sums[0], attributes=count),
-        let(squares.total, float32, SHIFTED_SQUARES, *sums, attributes=count),
-        *[let(total, float32, DEVIATIONS, factor, sums[0], attributes=count) for total, factor in zeros.items()],
-        *[_exact_mean(s, mean.total, _count(kernel), origin, sums[0]) for s in second.before],
+        let(mean.name, float32, SHIFTED_SUM, origin, sums[0], attributes=count),
+        let(squares.name, float32, SHIFTED_SQUARES, *sums, attributes=count),
+        *[
+            let(reduction, float32, DEVIATIONS, factor, sums[0], attributes=count)
+            for reduction, factor in zeros.items()
+        ],
+        *[_exact_mean(s, mean.name, _count(kernel), origin, sums[0]) for s in second.before],
     ]
-    done = {squares.total, *zeros}
-    rest = [s for s in second.inside if not (isinstance(s, Accumulate) and s.total in done)]
+    done = {squares.name, *zeros}
+    rest = [s for s in second.inside if not (isinstance(s, Accumulate) and s.name in done)]
     stages = [*kernel.stages[:number], Stage([*first.before, *at_first], inside)]
     later, after = list(kernel.stages[number + 2 :]), list(kernel.after)
     if len(definitions(rest)) < len(rest):  # something is still accumulated or stored
@@ -128,9 +131,9 @@ def _joined(kernel: Kernel, number: int, mean: Accumulate, squares: Accumulate) 
     return replace(kernel, stages=[*stages, *later], after=after)
 
 
-def _exact_mean(statement: Statement, total: str, count: int, origin: Operand, apart: str) -> Statement:
+def _exact_mean(statement: Statement, reduction: str, count: int, origin: Operand, apart: str) -> Statement:
     """The mean from what it is apart from the first element, which loses less than from the sum."""
-    if not isinstance(statement, Let) or not _is_mean(statement, total, count):
+    if not isinstance(statement, Let) or not _is_mean(statement, reduction, count):
         return statement
     return let(statement.name, statement.dtype, SHIFTED_MEAN, origin, apart, attributes={"count": count})
 

@@ -1,6 +1,6 @@
 """Divisions of a row's elements by one number, as multiplications by its reciprocal with a step that makes them exact.
 
-A division takes about ten instructions and a branch; by a number that is the same for a whole row (the total of a
+A division takes about ten instructions and a branch; by a number that is the same for a whole row (the sum of a
 softmax, the deviation of a norm) four do, since the reciprocal is computed once.
 """
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from wengert.kernels.cuda.reductions import state_bytes, totals_in
+from wengert.kernels.cuda.reductions import reductions_in, state_bytes
 from wengert.kernels.cuda.source import access, is_vector
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement, Store
@@ -101,12 +101,6 @@ def vector_width(statements: Sequence[Statement], loop: Loop | None) -> int:
     while width > 1 and (loop.extent % width or not any(is_vector(s, loop, width) for s in side_by_side)):
         width //= 2
     return width
-
-
-def _bytes(statements: Iterable[Statement]) -> int:
-    """The bytes that an element's different loads take."""
-    loads = {access(s): s.dtype.itemsize for s in statements if isinstance(s, Load)}
-    return sum(loads.values())
 
 
 # --- elements -------------------------------------------------------------------------------------------------------
@@ -269,7 +263,7 @@ def vector_bytes(load: Load, vector: int) -> int:
 
 
 LONG = 2048  # vectors of a row from which it may stay in shared memory
-BESIDE_ROWS = 2048  # bytes of shared memory for a block's totals, and what the device takes for itself
+BESIDE_ROWS = 2048  # bytes of shared memory for a block's reductions, and what the device takes for itself
 
 
 def _held_rows(rows: int, vectors: int, words: float, device: Device) -> tuple[int, int]:
@@ -324,7 +318,7 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
     steps = math.prod(inner.extent for inner in kernel.inner)
     inside = [s for stage in kernel.stages for s in stage.inside]
     vector = vector_width(inside, loop)
-    if len(kernel.stages) > 1 or any(total.kind in ("argmax", "argmin") for total in totals_in(inside)):
+    if len(kernel.stages) > 1 or any(reduction.kind in ("argmax", "argmin") for reduction in reductions_in(inside)):
         vector = min(vector, 4)
     vectors = loop.extent // vector
     others = math.prod(outer.extent for outer in kernel.outer[:-1])
@@ -342,7 +336,7 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
         down = 1 << max(1, min(most // across, steps // 8)).bit_length() - 1
     elif splits > 1:
         down = max(1, min((512 if size <= 4 else 256) // across, steps))
-        resident = _with_totals_in_registers(kernel, vector, across * down, device)
+        resident = _with_sums_in_registers(kernel, vector, across * down, device)
     else:
         if vector > 2 and vectors * others * size < device.sms * LINE:
             vector, vectors, size = 2, loop.extent // 2, size * 2 // vector
@@ -354,22 +348,22 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
 
 
 LINE = 128  # bytes side by side that memory is best read in
-STATES = 32 << 10  # bytes of shared memory for the totals of a block's threads: many totals also need many registers
+STATES = 32 << 10  # bytes of shared memory for the sums of a block's threads: many sums also need many registers
 FULL = 0.9  # of the device's room, from which blocks fill it
 
 
 def _states(kernel: Kernel, vector: int) -> int:
-    """Bytes that a thread's totals take."""
-    return sum(state_bytes(total) for stage in kernel.stages for total in totals_in(stage.inside)) * vector
+    """Bytes that a thread's reductions take."""
+    return sum(state_bytes(reduction) for stage in kernel.stages for reduction in reductions_in(stage.inside)) * vector
 
 
-def _with_totals_in_registers(kernel: Kernel, vector: int, threads: int, device: Device) -> int:
-    """Blocks for an SM to hold that leave registers for a thread's totals, and for what is on its way to them.
+def _with_sums_in_registers(kernel: Kernel, vector: int, threads: int, device: Device) -> int:
+    """Blocks for an SM to hold that leave registers for a thread's reductions, and for what is on its way to them.
 
     Left to itself the compiler makes do with 48 of them, and what it puts aside costs more than the threads it gains:
     the slope of gelu with the sums of its columns, 16384 x 3072 in bfloat16, takes 99 us on an H200 so and 82 with 64.
     """
-    registers = REGISTERS_BESIDE + 2 * _states(kernel, vector) // 4  # a total's, and those of what is added to it
+    registers = REGISTERS_BESIDE + 2 * _states(kernel, vector) // 4  # a reduction's, and those of what is added to it
     return max(1, min(device.blocks_resident(threads, registers), device.registers_per_sm // 64 // threads))
 
 

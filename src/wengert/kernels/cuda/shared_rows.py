@@ -1,15 +1,15 @@
 """Long rows that stay in shared memory: what several passes read is fetched once, by copies that need no registers.
 
-A thread reads only what it fetched itself, so passes need no barriers but those of their totals. Rows of half precision
-with up to 50,000 elements leave room for two blocks on an SM of 227 KB: one fetches while the other computes.
+A thread reads only what it fetched itself, so passes need no barriers but those of their reductions. Rows of half
+precision with up to 50,000 elements leave room for two blocks on an SM of 227 KB: one fetches while the other computes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container
 
-from wengert.kernels.cuda.one_hot_lane import may_be_among, picks, places, unpicked
-from wengert.kernels.cuda.reductions import totals_in
+from wengert.kernels.cuda.one_hot_lane import may_be_among, one_hots, places, without_one_hots
+from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.cuda.rows import RowsText
 from wengert.kernels.cuda.shapes import Rows, loaded_again, vector_bytes
 from wengert.kernels.cuda.source import Access, Pass, access, base_name, unravel
@@ -47,11 +47,11 @@ class _SharedRows(RowsText):
         shared = self._declare()
         for stage in self.kernel.stages:
             self.scalars(stage.before)
-            totals = totals_in(stage.inside)
-            self.declare_states(totals)
+            reductions = reductions_in(stage.inside)
+            self.declare_states(reductions)
             self._pass(stage)
-            self.put_together(totals)
-            self.finish(totals)
+            self.put_together(reductions)
+            self.finish(reductions)
         self.after()
         together = max(1, self.device.shared_per_sm // (shared + 2048))
         resident = min(together, self.device.threads_per_sm // shape.threads, 1024 // shape.threads)
@@ -83,7 +83,7 @@ class _SharedRows(RowsText):
             if number:  # a short rest, for which less text is better
                 self._compute(statements)
             else:
-                self._compute_by_picks(statements)
+                self._compute_by_one_hots(statements)
             self.page.close()
         self.page.close()
 
@@ -95,10 +95,10 @@ class _SharedRows(RowsText):
         work.where_used = loads - self.rows.keys()
         work.compute(self.page)
 
-    def _compute_by_picks(self, statements: list[Statement]) -> None:
-        """The same, with less to do for vectors that have none of the elements that the row picks."""
+    def _compute_by_one_hots(self, statements: list[Statement]) -> None:
+        """The same, with less to do for vectors that have no one-hot lane."""
         page, vector = self.page, self.shape.vector
-        found = picks(statements, self.loop)
+        found = one_hots(statements, self.loop)
         if self.loop is None or not found or vector == 1:
             self._compute(statements)
             return
@@ -106,7 +106,7 @@ class _SharedRows(RowsText):
         self._compute(statements)
         page.close()
         page.open("else")
-        self._compute(unpicked(statements, found))
+        self._compute(without_one_hots(statements, found))
         page.close()
 
     def _parts_of_row(self, statements: list[Statement]) -> list[tuple[int, list[Statement]]]:

@@ -158,7 +158,7 @@ class Pass:
         self.slot = ""
         self.kept: dict[Access, str] = {}
         self.per_lane: dict[str, str] = {}  # numbers that each of the V elements has its own of: their C types
-        self.states: dict[str, str] = {}  # what accumulates, by total
+        self.states: dict[str, str] = {}  # what accumulates, by reduction
         self.in_registers: set[str] = set()  # rows kept between passes that are arrays of vectors
         self.stores_if = ""  # what must hold for a thread to store
         self.where_used: set[Access] = set()  # vectors that are loaded where they are used, not all before
@@ -302,9 +302,9 @@ class Pass:
     def _of_vector(self, held: str) -> str:
         return held if self.vector == 1 else f"{held}.at[j]"
 
-    def _accumulated(self, total: Accumulate) -> str:
-        state = self.states[total.total]
-        return f"{state} = wg_{total.kind}()({state}, {accumulated(total)});"
+    def _accumulated(self, reduction: Accumulate) -> str:
+        state = self.states[reduction.name]
+        return f"{state} = wg_{reduction.kind}()({state}, {accumulated(reduction)});"
 
     # --- where elements lie ---------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from wengert.kernels.cuda.column_partials import margins
+from wengert.kernels.cuda.column_partials import column_partials
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
 from wengert.kernels.cuda.fast_exp import with_fast_exponentials
@@ -33,28 +33,28 @@ Written = TypeVar("Written")
 def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
     """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
     names = {name: f"buffer{number}" for number, name in enumerate(kernel.buffers)}
-    alike = with_buffers(kernel, names)
-    work = _remembered((_content(alike), device, shape), lambda: _written(alike, device, shape))
+    common = with_buffers(kernel, names)
+    work = _remembered((_content(common), device, shape), lambda: _written(common, device, shape))
     return _with_arguments(work, {name: own for own, name in names.items()})
 
 
-def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> tuple[Work, list[Kernel]] | None:
-    """The launch of a kernel over rows with some over its columns, and the closings of these; None where one launch for
-    each is better. Parts of totals are the work's temporaries, and buffers of the closings."""
+def write_column_partials(rows: Kernel, columns: Sequence[Kernel], device: Device) -> tuple[Work, list[Kernel]] | None:
+    """The launch of a kernel over rows with some over its columns, and the final reductions of these; None where one
+    launch for each is better. Partial sums are the work's temporaries, and buffers of the final reductions."""
     buffers = dict.fromkeys(name for kernel in (rows, *columns) for name in kernel.buffers)
     names = {name: f"buffer{number}" for number, name in enumerate(buffers)}
-    alike = [with_buffers(kernel, names) for kernel in (rows, *columns)]
-    found = _remembered((*map(_content, alike), device), lambda: _written_margins(alike[0], alike[1:], device))
+    common = [with_buffers(kernel, names) for kernel in (rows, *columns)]
+    found = _remembered((*map(_content, common), device), lambda: _partials_written(common[0], common[1:], device))
     if found is None:
         return None
-    work, closings = found
+    work, final = found
     own = {name: given for given, name in names.items()}
     return _with_arguments(work, own), [
-        with_buffers(k, {name: own.get(name, name) for name in k.buffers}) for k in closings
+        with_buffers(k, {name: own.get(name, name) for name in k.buffers}) for k in final
     ]
 
 
-def write_over(
+def write_in_place(
     kernel: Kernel, result: str, operand: str, device: Device, shape: Shape | None = None
 ) -> tuple[Kernel, Work] | None:
     """A kernel that leaves a result in an operand's place, and its launches; None where that would not be right."""
@@ -79,10 +79,10 @@ def _remembered(key: Hashable, written: Callable[[], Written]) -> Written:
     return found
 
 
-def _written_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> tuple[Work, list[Kernel]] | None:
+def _partials_written(rows: Kernel, columns: Sequence[Kernel], device: Device) -> tuple[Work, list[Kernel]] | None:
     rows = with_fast_exponentials(rows)
     shape, why = launch_shape(merge_loops(rows), device)
-    return margins(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
+    return column_partials(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
 
 
 def _content(kernel: Kernel) -> Hashable:

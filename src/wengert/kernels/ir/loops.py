@@ -100,11 +100,11 @@ class Store:
 
 @dataclass(frozen=True)
 class Accumulate:
-    """`total = kind(total, value)` over the inner loops; `kind` is sum, prod, max, min, all, any, argmax or argmin."""
+    """`name = kind(name, value)` over the inner loops; `kind` is sum, prod, max, min, all, any, argmax or argmin."""
 
-    total: str
+    name: str
     kind: str
-    dtype: DType  # of the total
+    dtype: DType  # of the reduction
     value: Operand
     position: Index | None = None  # for argmax, argmin: where along the reduced axis
 

@@ -32,8 +32,6 @@ def used(statements: Iterable[Statement]) -> set[str]:
 
 def defined_by(statement: Statement) -> str | None:
     """The name that a statement defines."""
-    if isinstance(statement, Accumulate):
-        return statement.total
     return None if isinstance(statement, Store) else statement.name
 
 
@@ -61,7 +59,7 @@ def renamed(statement: Statement, change: Callable[[str], str]) -> Statement:
     value = change(statement.value) if isinstance(statement.value, str) else statement.value
     if isinstance(statement, Store):
         return replace(statement, value=value)
-    return replace(statement, total=change(statement.total), value=value)
+    return replace(statement, name=change(statement.name), value=value)
 
 
 def with_index(statement: Statement, change: Callable[[Index], Index]) -> Statement:
