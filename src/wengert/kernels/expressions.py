@@ -121,6 +121,13 @@ def c_expression(
     return resolved.format(*operands, **attrs)
 
 
+def has_expression(op: Op | Intrinsic, dtype: np.dtype[Any], attrs: Mapping[str, Any]) -> bool:
+    """Whether an elementwise op has a C form for a dtype; see `c_expression`."""
+    if op is CAST:
+        return dtype not in COMPLEX and attrs["dtype"] not in COMPLEX
+    return _template(op, dtype) is not None
+
+
 def functions(op: Op | Intrinsic, dtype: np.dtype[Any], attrs: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """The header's functions that an op calls, without their suffixes.
 

@@ -45,8 +45,9 @@ class Page:
 
 def expression(let: Let, dialect: Dialect) -> str:
     """What a value is computed by, and 0 where a guard does not hold."""
-    operands = list(map(operand_text, let.operands))
-    text = c_expression(let.op, let.computed_in, operands, dict(let.attributes), dialect, let.fast)
+    operands = [one if isinstance(one, str) else _literal_text(one) for one in let.operands]
+    attributes = dict(let.attributes) if let.attributes else None
+    text = c_expression(let.op, let.computed_in, operands, attributes, dialect, let.fast)
     assert text is not None, f"{let.op} has no C form for {let.computed_in}"
     return guarded(text, let.guards, str(c_literal(0, let.dtype))) if let.guards else text
 
@@ -85,7 +86,7 @@ def guard_text(guard: Guard) -> str:
 
 def functions_of(let: Let) -> tuple[str, ...]:
     """The functions of the header that a value's expression calls."""
-    return functions(let.op, let.computed_in, dict(let.attributes))
+    return functions(let.op, let.computed_in, dict(let.attributes) if let.attributes else None)
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Graph, Node
-from wengert.kernels.expressions import c_expression
+from wengert.kernels.expressions import has_expression
 from wengert.kernels.ir.loops import Kernel
 from wengert.ops.core import LITERAL
 from wengert.ops.creation import IOTA
@@ -32,7 +32,7 @@ def inlines(node: Node) -> bool:
         return node.sources[0].ndim == 1 and node.sources[1].ndim == 0
     if not node.sources or any(isinstance(s.dtype, tuple) for s in node.sources):
         return False
-    return c_expression(op, node.sources[-1].dtype, ["a", "b", "c"][: len(node.sources)], node.attrs) is not None
+    return has_expression(op, node.sources[-1].dtype, node.attrs)
 
 
 class Buffers(NamedTuple):
