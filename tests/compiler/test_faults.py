@@ -16,7 +16,6 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff.reverse import reverse
-from wengert.backends.cpu import program as cpu
 from wengert.backends.cpu import toolchain
 from wengert.compiler import (
     align,
@@ -36,6 +35,7 @@ from wengert.compiler import (
 )
 from wengert.compiler.liveness import Life
 from wengert.compiler.passes import optimize
+from wengert.compiler.target import HOST
 from wengert.core.dtypes import HALF
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
@@ -53,7 +53,9 @@ from wengert.ops.core import cast, data, literal, placeholder
 from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
 from wengert.ops.reduce import MAX
-from wengert.plan import fuse, lower
+from wengert.plan import arena, donation, fuse, lower, schedule
+from wengert.plan.c_codegen import CCodegen
+from wengert.plan.pipeline import planned
 from wengert.runtime.debug.checking import CheckedProgram
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="there is no C compiler to build kernels with")
@@ -82,11 +84,13 @@ def caught_by(fault: Fault) -> str | None:
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=node.shape).astype(np.float32) for node in inputs]
     try:
-        optimized, reports = optimize(graph)
+        optimized, _ = optimize(graph)
     except CompilerError as error:
         return "verify" if "after" in str(error) else str(error)
     try:
-        program = CheckedProgram(graph, optimized, reports, fault.pairs)
+        program = CheckedProgram(
+            graph, planned(optimized, HOST, CCodegen, fault.pairs, {"parallel_regions"}, check=False)
+        )
     except (toolchain.CompilerError, AssertionError, KeyError):
         return "build"
     try:
@@ -143,8 +147,10 @@ def relus_everywhere(patch: Patch) -> None:
 
 def donated_too_early(patch: Patch) -> None:
     """Outputs are written over inputs that others still read."""
-    patch.setattr(cpu, "schedule", lambda graph, groups, pairs, fallible: list(groups))
-    patch.setattr(cpu, "donations", lambda graph, plan, pairs, last: {output: source for source, output in pairs})
+    patch.setattr(schedule, "ordered", lambda graph, groups, pairs, fallible: list(groups))
+    patch.setattr(
+        donation, "donations", lambda graph, grouping, pairs, *_: {output: source for source, output in pairs}
+    )
 
 
 def moved(name: str) -> Callable[[Patch], None]:
@@ -205,7 +211,7 @@ def guards(change: Callable[[Guard], Guard]) -> Callable[[Patch], None]:
 
 def axes_not_renamed(patch: Patch) -> None:
     """Convolutions on the CPU have their channels last as well, and reductions of them go over the axes they did."""
-    patch.setattr(layout, "_is_chosen", lambda node: node.op in layout._CONVOLUTIONS)
+    patch.setattr(layout, "_is_chosen", lambda node, target: node.op in layout._CONVOLUTIONS)
     patch.setattr(layout, "_renamed", lambda node: node.attrs)
 
 
@@ -513,12 +519,12 @@ FAULTS = [
           across_rows, "check"),
     Fault("fuse: merged around a product", attribute(fuse._Fusion, "_way_around", lambda *a: False),
           around_the_product, "build"),
-    Fault("fuse: a value is not stored", around(cpu, "fuse", lambda plan, *a: plan.groups[0].stored.clear() or plan),
-          lambda x, y, row: wg.exp(wg.sum(x, axis=1)) @ y, "check"),
-    Fault("schedule: the last comes first", around(cpu, "schedule", lambda order, *a: order[::-1]), chain, "check"),
+    Fault("fuse: a value is not stored", around(fuse, "grouped", lambda found, *a: found.groups[0].stored.clear() or
+          found), lambda x, y, row: wg.exp(wg.sum(x, axis=1)) @ y, "check"),
+    Fault("schedule: the last comes first", around(schedule, "ordered", lambda order, *a: order[::-1]), chain, "check"),
     # memory
-    Fault("memory: values lie over each other", attribute(cpu, "place", overlapping), chain, "check"),
-    Fault("memory: lives end too early", around(cpu, "lives", lambda found, _: {
+    Fault("memory: values lie over each other", attribute(arena, "place", overlapping), chain, "check"),
+    Fault("memory: lives end too early", around(arena, "lives", lambda found, _: {
           v: Life(life.first, life.first) for v, life in found.items()}), chain, "check"),
     Fault("memory: an input is written over too early", donated_too_early,
           lambda x, y, row: (wg.cumsum(y, axis=0), wg.cumsum(x, axis=1) + y),

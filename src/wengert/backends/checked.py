@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from wengert.backends.cpu.program import Program, Step
+from wengert.backends.cpu.program import Program
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import FLOATING, HALF, bfloat16, float32, float64
 from wengert.core.errors import CompilerError
@@ -23,6 +23,7 @@ from wengert.core.graph import Graph, Node, describe_type
 from wengert.ops.core import CAST
 from wengert.ops.op import PICK
 from wengert.ops.recorders import Elementwise
+from wengert.plan.steps import Step
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +42,7 @@ class Checked(Program):
             if number == 0:
                 self.memory = Memory(lambda node: self._view(node, table))
             self.memory.require_unchanged(self._in_memory(step.reads), f"step {number}, {kernel_name(step)}, reads")
-            expected = [] if step.text is None else references(step, self.memory.view)
+            expected = [] if step.host_op is not None else references(step, self.memory.view)
             call(pointers, arena, table, results)
             if self.error.value:
                 return
@@ -56,7 +57,7 @@ class Checked(Program):
         return run
 
     def _in_memory(self, nodes: Iterable[Node]) -> list[Node]:
-        return [node for node in map(storage, nodes) if node in self.slots or node in self.offsets]
+        return [node for node in map(storage, nodes) if node in self.slots or node in self.plan.arena.offsets]
 
 
 class Memory:
@@ -88,13 +89,13 @@ def _sum(array: Array) -> int:
 
 def kernel_name(step: Step) -> str:
     """The C function that carries a step out, or the op that its reference computes."""
-    if step.node is not None:
-        return f"the reference of {step.node.op.name}"
-    if step.call is not None:
-        return step.call.name
-    if step.carried_out_by is not None:
-        return str(step.carried_out_by)
-    return "nothing" if step.does_nothing else "a copy"
+    if step.host_op is not None:
+        return f"the reference of {step.host_op.op.name}"
+    if step.code is None:
+        return "nothing"
+    if step.code.call is not None:
+        return step.code.call.name
+    return "a copy" if step.code.carried_out_by is None else str(step.code.carried_out_by)
 
 
 def wrong(who: str, node: Node, problem: str) -> CompilerError:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wengert.compiler.rewrite import made_by, rewrite
+from wengert.compiler.target import HOST, Target
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
@@ -25,7 +26,7 @@ _CHEAP = 1  # the cost up to which a value is computed again rather than read as
 _DEEP = 3  # products of products that are looked into
 
 
-def factor(graph: Graph) -> Graph:
+def factor(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with the factors that are one number a row taken out of sums.
 
     >>> import wengert as wg

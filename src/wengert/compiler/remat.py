@@ -23,10 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from wengert.compiler.fuel import spend
 from wengert.compiler.liveness import Life, live
 from wengert.compiler.materialize import RECOMPUTE_UP_TO, stored_values, times
-from wengert.compiler.rewrite import over, scope, spend
+from wengert.compiler.rewrite import over
 from wengert.compiler.storage import storage
+from wengert.compiler.target import HOST, Target
 from wengert.core.graph import Graph, Node, Shape, recorded_as
 from wengert.ops.core import AGAIN, LITERAL, again
 from wengert.ops.creation import IOTA
@@ -41,7 +43,7 @@ SHARE = 16  # one of so many parts of that moment is saved by that
 ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
 
 
-def remat(graph: Graph) -> Graph:
+def remat(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with cheap values computed again after its fullest moment.
 
     >>> import wengert as wg
@@ -54,10 +56,10 @@ def remat(graph: Graph) -> Graph:
     """
     model = _Model(graph)
     graph = _signs_of_results(graph, model)
-    aim = scope.budget if scope.budget is not None else model.most - model.most // SHARE
+    aim = target.budget if target.budget is not None else model.most - model.most // SHARE
     for _ in range(ROUNDS):
         model = model if model.graph is graph else _Model(graph)
-        chosen = [value for value in model.chosen(aim, scope.budget is not None) if _spends(value)]
+        chosen = [value for value in model.chosen(aim, target.budget is not None) if _spends(value)]
         if not chosen:
             break
         graph = _recomputed(graph, model, chosen)

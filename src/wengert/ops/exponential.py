@@ -121,6 +121,19 @@ logaddexp = Binary(
     terms=_larger,
 )
 
+_LN2 = float(np.log(2))
+_LOG2 = f"{{wg.log1p}}_{{t}}({{wg.exp}}_{{t}}({{wg.abs}}_{{t}}({{0}} - {{1}}) * ({{T}}){-_LN2!r})) * ({{T}}){1 / _LN2!r}"
+logaddexp2 = Binary(
+    "logaddexp2",
+    np.logaddexp2,
+    (lambda y, a, b: sigmoid((a - b) * _LN2), lambda y, a, b: sigmoid((b - a) * _LN2)),
+    SMOOTH_REAL,
+    "`log2(2**a + 2**b)` without overflow.",
+    c=f"({{0}} == {{1}} ? {{0}} + 1 : {{wg.maximum}}_{{t}}({{0}}, {{1}}) + {_LOG2})",
+    symbolic=lambda s, a, b: s.log(2**a + 2**b, 2),
+    terms=_larger,
+)
+
 # --- the logistic function, a primitive because its stable form is -------------------------------------------------
 
 

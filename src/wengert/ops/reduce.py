@@ -9,6 +9,7 @@ import builtins
 import functools
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ def _infer_bool(x: Node, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, An
     return reduced(x.shape, axes, keepdims), bool_
 
 
+def _samples() -> ModuleType:
+    from wengert.ops import samples
+
+    return samples
+
+
 SUM = Op(
     "sum",
     infer=_infer,
@@ -55,6 +62,7 @@ SUM = Op(
     precision="full",
     kind="reduction",
     symbolic=itself,
+    samples=lambda: _samples().of_axes(empty=True),
 )
 
 
@@ -103,6 +111,7 @@ def _extreme(name: str, reference: Callable[..., Any]) -> Op:
         expensive=True,
         kind="reduction",
         symbolic=itself,
+        samples=lambda: _samples().of_axes(),
     )
 
 
@@ -171,6 +180,7 @@ PROD = Op(
     precision="full",
     kind="reduction",
     symbolic=itself,
+    samples=lambda: _samples().of_axes(empty=True),
 )
 
 
@@ -186,6 +196,7 @@ def _truth(name: str, reference: Callable[..., Any]) -> Op:
         batch=behind_lanes,
         kind="reduction",
         flops=no_flops,
+        samples=lambda: _samples().of_truths(),
     )
 
 
@@ -221,6 +232,7 @@ def _position(name: str, reference: Callable[..., Any]) -> Op:
         differentiable=False,
         batch=behind_lanes,
         kind="reduction",
+        samples=lambda: _samples().of_one_axis(),
     )
 
 

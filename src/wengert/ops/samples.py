@@ -1,7 +1,7 @@
-"""Samples of elementwise ops: operands that the registry's tests call them with. Nothing else imports this.
+"""Samples of elementwise ops and of reductions: what the registry's tests call them with. Nothing else imports this.
 
-Shapes are the same for all: 0-d, empty, with axes of size 1, transposed, strided, broadcast. Values are uniform over
-the op's domain, and small integers for ops that take nothing else.
+Shapes are the same for all ops of a kind: 0-d, empty, with axes of size 1, transposed, strided, broadcast. Values are
+uniform over the op's domain, and small integers for ops that take nothing else.
 """
 
 from __future__ import annotations
@@ -54,6 +54,44 @@ def of_where() -> Iterator[Sample]:
     rng = np.random.default_rng(0)
     for a, b in of_two(1, -2.0, 2.0):
         yield (rng.random(np.broadcast_shapes(a.shape, b.shape)) < 0.5, a, b), {}
+
+
+# --- reductions -----------------------------------------------------------------------------------------------------
+
+
+def of_axes(empty: bool = False) -> Iterator[Sample]:
+    """Values reduced over no axis named, one or several; also over axes without elements, if `empty`."""
+    a, b, thin, nothing, no_rows = _uniform(11, ((3, 4), (2, 3, 2), (1, 3, 1), (0, 3), (2, 0, 3)), -2.0, 2.0)
+    turned, every_other = _transposed_and_strided()
+    yield from (((np.array(1.25),), {}), ((a,), {}), ((a,), {"axis": 0}))
+    yield (b,), {"axis": (0, -1), "keepdims": True}
+    yield from (((turned,), {"axis": -1}), ((every_other,), {"axis": 0, "keepdims": True}))
+    yield from (((thin,), {"axis": (0, 2)}), ((no_rows,), {"axis": 2}))
+    if empty:
+        yield from (((nothing,), {}), ((nothing,), {"axis": 0}))
+        yield (no_rows,), {"axis": (1, 2), "keepdims": True}
+
+
+def of_one_axis() -> Iterator[Sample]:
+    """Values reduced along one axis, or flattened."""
+    a, thin = _uniform(11, ((3, 4), (1, 3, 1)), -2.0, 2.0)
+    turned, every_other = _transposed_and_strided()
+    yield from (((np.array(1.25),), {}), ((a,), {}), ((a,), {"axis": 0}))
+    yield (turned,), {"axis": -1, "keepdims": True}
+    yield from (((every_other,), {"axis": 0}), ((thin,), {"axis": 1}))
+
+
+def of_truths() -> Iterator[Sample]:
+    """Truth values, also none of them, reduced."""
+    truths = np.array([[True, False, True], [True, True, False]])
+    yield from (((np.array(True),), {}), ((truths,), {}), ((truths,), {"axis": 0}))
+    yield (truths.T,), {"axis": -1, "keepdims": True}
+    yield (np.zeros((0, 2), np.bool_),), {"axis": 0}
+
+
+def _transposed_and_strided() -> tuple[Array, Array]:
+    (matrix,), (long,) = _uniform(12, ((4, 3),), -2.0, 2.0), _uniform(13, ((7, 2),), -2.0, 2.0)
+    return matrix.T, long[::2]
 
 
 def _uniform(seed: int, shapes: tuple[tuple[int, ...], ...], low: float, high: float) -> list[Array]:

@@ -8,16 +8,19 @@ changes some elements of its first operand, such as a row of a cache, writes onl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
+from wengert.compiler.fuel import spend
 from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node
-from wengert.plan.groups import Group, Plan, root_place
+from wengert.plan.groups import Group, Grouping, root_place
+from wengert.plan.plan import Buffers, Plan
 
 
 def donations(
     graph: Graph,
-    plan: Plan,
+    plan: Grouping,
     pairs: Iterable[tuple[Node, Node]],
     last_fallible: int,
     overwriting: bool = False,
@@ -66,3 +69,32 @@ def _reads_own(group: Group, source: Node, result: Node) -> bool:
     own = root_place(result, group.space, group.axes)
     places: Collection[object] = [read.place for read in group.reads if storage(read.leaf) is source]
     return all(place == own for place in places)
+
+
+# --- the stage ------------------------------------------------------------------------------------------------------
+
+
+def donate(plan: Plan) -> Plan:
+    """The plan with the inputs over which outputs are written, and the buffers outside of the arena."""
+    nodes = [(plan.graph.inputs[i], plan.graph.outputs[k]) for i, k in plan.pairs]
+    last = max(plan.codegen.fallible(plan.grouping), default=-1)
+    found = donations(plan.graph, plan.grouping, nodes, last, plan.codegen.overwriting)
+    donated = {
+        result: source
+        for result, source in found.items()
+        if spend(result, lambda result=result: f"{result.op.name} is written over an input")  # type: ignore[misc]
+    }
+    return replace(plan, donated=donated, buffers=_buffers(plan.graph, plan.grouping, donated))
+
+
+def _buffers(graph: Graph, grouping: Grouping, donated: Mapping[Node, Node]) -> Buffers:
+    """The buffers of a program."""
+    external = list(graph.inputs)
+    known = set(external)
+    constants = [node for node in graph.captured() if node not in known]
+    own = {node for group in grouping.groups for node in group.stored}
+    outputs = dict.fromkeys(storage(node) for node in graph.outputs)
+    made = [node for node in outputs if node in own and node not in known and node not in donated]
+    slots = {node: i for i, node in enumerate([*external, *constants, *made])}
+    slots.update((node, slots[source]) for node, source in donated.items())
+    return Buffers(external, constants, made, slots)

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from wengert.compiler.storage import storage
 from wengert.core.graph import Node
 from wengert.ops.facts import Check
-from wengert.plan.groups import Group, Plan
+from wengert.plan.groups import Group, Grouping
 
 
-def fallible(plan: Plan) -> list[int]:
+def fallible(plan: Grouping) -> list[int]:
     """The numbers of the groups that may raise, in order."""
     found, checked = [], set[Check]()
     for number, group in enumerate(plan.groups):
@@ -34,7 +34,7 @@ def _checks_of(node: Node) -> list[Check]:
     return [(storage(index), size) for index, size in node.op.checks(node)]
 
 
-def _checks_inside(group: Group, plan: Plan) -> Iterable[Check]:
+def _checks_inside(group: Group, plan: Grouping) -> Iterable[Check]:
     """What the expressions of a group check."""
     agenda, seen = list(group.roots), set(group.roots)
     while agenda:

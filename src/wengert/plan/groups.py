@@ -62,7 +62,7 @@ class Group:
         return f"<group {self.number}: {names} over {self.space} reducing {self.axes}>"
 
 
-class Plan(NamedTuple):
+class Grouping(NamedTuple):
     """The groups in the order to run them, the values that belong to one, and those that are computed where read."""
 
     groups: list[Group]
