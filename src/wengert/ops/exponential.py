@@ -122,7 +122,8 @@ logaddexp = Binary(
 )
 
 _LN2 = float(np.log(2))
-_LOG2 = f"{{wg.log1p}}_{{t}}({{wg.exp}}_{{t}}({{wg.abs}}_{{t}}({{0}} - {{1}}) * ({{T}}){-_LN2!r})) * ({{T}}){1 / _LN2!r}"
+_POWER = f"{{wg.exp}}_{{t}}({{wg.abs}}_{{t}}({{0}} - {{1}}) * ({{T}}){-_LN2!r})"
+_LOG2 = f"{{wg.log1p}}_{{t}}({_POWER}) * ({{T}}){1 / _LN2!r}"
 logaddexp2 = Binary(
     "logaddexp2",
     np.logaddexp2,
