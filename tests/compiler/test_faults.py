@@ -39,10 +39,11 @@ from wengert.compiler.target import HOST_TARGET
 from wengert.core.dtypes import HALF
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
-from wengert.kernels import c, expressions
+from wengert.kernels import c
 from wengert.kernels.c_call import Call
-from wengert.kernels.ir import index, index_map, transforms
-from wengert.kernels.ir.index_map import Place
+from wengert.kernels.ir import index, index_map, loops, transforms
+from wengert.kernels.ir.index_map import Guard, Place
+from wengert.kernels.ir.loops import Let
 from wengert.kernels.matmul import c as matmul_c
 from wengert.kernels.registry import c_kernels
 from wengert.ops import elementwise as e
@@ -192,26 +193,20 @@ def overlapping(alive: Any, sizes: Any) -> tuple[dict[Any, int], int]:
     return dict.fromkeys(alive, 0), max(sizes.values(), default=0)
 
 
-def swapped(text: str | None, op: Any, dtype: Any, operands: Any, *attrs: Any) -> str | None:
-    return c_expression(op, dtype, operands[::-1], *attrs) if op is e.subtract else text
+def swapped(value: Let, *parts: Any) -> Let:
+    return replace(value, operands=value.operands[::-1]) if value.op is e.subtract else value
 
 
-c_expression, random_number = lower.c_expression, lower._Lowering._random
+random_number = lower._Lowering._random
 
 
 def one_number(self: Any, name: str, node: Node, place: Place, once: bool) -> str:
     return random_number(self, name, node, Place((index.ZERO,) * node.ndim), once)
 
 
-def guards(change: Callable[[str], str]) -> Callable[[Patch], None]:
+def guards(change: Callable[[Guard], Guard]) -> Callable[[Patch], None]:
     """The conditions outside of which a value is 0 are others."""
-    original = expressions.guard_text
-
-    def apply(patch: Patch) -> None:
-        for module in (c.source, expressions):
-            patch.setattr(module, "guard_text", lambda guard: change(original(guard)))
-
-    return apply
+    return around(index_map, "Guard", lambda guard, *parts: change(guard))
 
 
 def axes_not_renamed(patch: Patch) -> None:
@@ -535,18 +530,19 @@ FAULTS = [
           lambda x, y, row: (wg.cumsum(y, axis=0), wg.cumsum(x, axis=1) + y),
           "check", ((0, 0),)),
     # lowering
-    Fault("lower: operands swapped", around(lower, "c_expression", swapped), pointwise, "check"),
+    Fault("lower: operands swapped", around(lower, "Let", swapped), pointwise, "check"),
     Fault("lower: all in one stage", attribute(lower._Lowering, "level", lambda *a: 0), softmax, "build"),
     Fault("lower: everything once a row", attribute(lower._Lowering, "_is_once", lambda self, n, p: bool(
           self.group.axes)), softmax, "build"),
     Fault("lower: kept rows at one place", attribute(lower._Lowering, "_row_position", lambda self: index.ZERO),
           softmax, "check"),
-    Fault("lower: literals are 1", attribute(lower, "c_literal", lambda value, dtype: "1"), pointwise, "check"),
+    Fault("lower: literals are 1", around(lower, "literal", lambda made, value, dtype: loops.literal(1, dtype)),
+          pointwise, "check"),
     Fault("lower: positions start at 1", around(lower, "Position", lambda p, name, dtype, i: type(p)(
           name, dtype, index.add(i, index.number(1)))), counted, "check"),
     Fault("lower: one random number for all", attribute(lower._Lowering, "_random", one_number), drawn, "check"),
-    Fault("lower: place: guards too wide", guards(lambda text: text.replace(" < ", " <= ")), padded, "check"),
-    Fault("lower: place: guards without step", guards(lambda text: text.split(" && (")[0]), spread, "check"),
+    Fault("lower: place: guards too wide", guards(lambda guard: replace(guard, high=guard.high + 1)), padded, "check"),
+    Fault("lower: place: guards without step", guards(lambda guard: replace(guard, step=1)), spread, "check"),
     Fault("lower: permute_dims: reads its element", moved("permute_dims"), through(lambda x: x.T), "check"),
     Fault("lower: flip: reads its element", moved("flip"), through(wg.flip), "check"),
     Fault("lower: slice: begins at 0", moved("slice"), through(lambda x: x[2:8, 1:7]), "check"),

@@ -24,9 +24,9 @@ from tests.kernels.test_convolution_cuda import turned as channels_last
 from tests.kernels.test_convolution_rows import CASES as BY_ROWS
 from tests.kernels.test_convolution_rows import LARGER as LARGER_BY_ROWS
 from tests.kernels.test_gemm import product
+from tests.kernels.test_multi_transpose import SHAPES
+from tests.kernels.test_multi_transpose import channels_last as weights_transposed
 from tests.kernels.test_prebuilt import FAMILIES, value
-from tests.kernels.test_turned import SHAPES
-from tests.kernels.test_turned import channels_last as weights_turned
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.libraries import CudaLibraries
 from wengert.backends.cuda.program import Program, codegen_with, target_of
@@ -147,7 +147,7 @@ def of_following() -> Iterator[Item]:
 def of_turned_weights() -> Iterator[Item]:
     """Weights with their channels last, in one launch."""
     for stored in (float32, bfloat16):
-        yield from of_program(Planned(weights_turned(SHAPES, stored, bfloat16, "cuda:0")))
+        yield from of_program(Planned(weights_transposed(SHAPES, stored, bfloat16, "cuda:0")))
 
 
 def of_program(program: Program) -> Iterator[Item]:

@@ -36,7 +36,7 @@ FORMS = [  # batch, channels, outs, groups, sizes, kernel, stride, padding, dila
 ]
 
 ONE_IMAGE = (1, 64, 72, 1, (4, 5), (3, 3), (2, 1), ((1, 1), (1, 1)), (1, 1))
-DOUBLED = Epilogue("to[row * 72 + column] = 2 * acc;\n", ("float *to",), ("c",))  # of ONE_IMAGE
+DOUBLED = Epilogue("to[row * 72 + column] = 2 * acc;\n", ("float *to",), ("to",), ("c",))  # of ONE_IMAGE
 
 
 def nodes(form: tuple[Any, ...], dtype: Any) -> list[Node]:

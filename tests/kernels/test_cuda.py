@@ -18,12 +18,12 @@ from tests.ops.suite import identifier
 from wengert.backends.cuda.compile import cubin
 from wengert.compiler.passes import optimize
 from wengert.core.graph import Graph, now
-from wengert.kernels.cuda import signature, write, write_many
+from wengert.kernels.cuda import multi_tensor_signature, write, write_multi_tensor
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, transposed, vector_width
 from wengert.kernels.cuda.write import launch_shape
 from wengert.kernels.ir.loops import Kernel, Load
 from wengert.kernels.ir.transforms import merge_loops, statements_of
-from wengert.kernels.launch import H200, RTX_2080, Device, Work
+from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
 from wengert.ops.core import placeholder
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")
@@ -241,10 +241,10 @@ def test_updates_of_many_parameters_are_one_launch(dtype: Any) -> None:
     results = [p - rate * g * g for p, g in pairs]
     graph = Graph([rate, *[node for pair in pairs for node in pair]], results, since)
     program = CudaGraph(graph)
-    kinds = [signature(kernel) for kernel in program.kernels]
+    kinds = [multi_tensor_signature(kernel) for kernel in program.kernels]
     together = [k for k, kind in enumerate(kinds) if kind == kinds[0]]
     assert len(together) == len(sizes) - 1  # that of one element has no loop
-    work = write_many([program.kernels[k] for k in together], H200)
+    work = write_multi_tensor([program.kernels[k] for k in together], H200)
     assert len(work.launches) == 1
     random = np.random.default_rng(0)
     values = {node: np.asarray(random.standard_normal(node.shape).astype(node.dtype)) for node in graph.inputs}
@@ -262,7 +262,7 @@ def test_updates_of_many_parameters_are_one_launch(dtype: Any) -> None:
 def test_counters_are_one_launch() -> None:
     counts = [placeholder((), wg.int64) for _ in range(3)]
     program = CudaGraph(Graph(counts, [count + 1 for count in counts]))
-    work = write_many(program.kernels, H200)
+    work = write_multi_tensor(program.kernels, H200)
     assert len(work.launches) == 1
     nodes = {name: node for _, names in program.works.values() for name, node in names.items()}
     arrays = {name: np.array(counts.index(node) if node in counts else -1) for name, node in nodes.items()}
@@ -274,7 +274,7 @@ def test_kernels_of_different_texts_are_not_one_launch() -> None:
     x = placeholder((5,), wg.float32)
     kernels = [CudaGraph(Graph([x], [result])).kernels[0] for result in (x + 1.0, x * 2.0)]
     with pytest.raises(ValueError, match="different texts"):
-        write_many(kernels, H200)
+        write_multi_tensor(kernels, H200)
 
 
 # --- compiling ------------------------------------------------------------------------------------------------------
@@ -287,13 +287,13 @@ def unit(works: Iterable[Work]) -> str:
 
 
 @pytest.mark.parametrize("device", [RTX_2080, H200], ids=lambda device: f"sm_{device.arch}")
-def test_kernels_compile(device: Device) -> None:
+def test_kernels_compile(device: DeviceProperties) -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
     first = device is H200  # each kernel in one of the dtypes for one device, in the other for the other
     kinds = [(name, (wg.float32, wg.bfloat16)[(first + i) % 2]) for i, name in enumerate(KERNELS) if name != "entropy"]
     programs = [CudaGraph(graph_of(*kind), lambda kernel: write(kernel, device)) for kind in kinds]
     x = [placeholder((n,), wg.bfloat16) for n in (100, 7)]
-    many = write_many(CudaGraph(Graph(x, [x[0] * 2.0, x[1] * 2.0])).kernels, device)
+    many = write_multi_tensor(CudaGraph(Graph(x, [x[0] * 2.0, x[1] * 2.0])).kernels, device)
     cubin(unit([many, *(work for program in programs for work, _ in program.works.values())]), device.arch)
 
 

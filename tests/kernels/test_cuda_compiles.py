@@ -18,7 +18,7 @@ from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, uint
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.convolution.cuda import Convolution, Form, works
-from wengert.kernels.launch import H200, RTX_2080, Device, Work
+from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
 from wengert.kernels.matmul.gemm import candidates, write
 from wengert.kernels.pool.cuda import Windows, max_pool, max_pool_back, sum_pool
 from wengert.ops import registry
@@ -33,7 +33,7 @@ SQUARE = Form(8, 1, 64, 64, (1, 56, 56), (1, 3, 3), (1, 56, 56), (1, 1, 1), (0, 
 DEPTHWISE = Form(8, 6, 1, 1, (1, 9, 9), (1, 3, 3), (1, 9, 9), (1, 1, 1), (0, 1, 1), (1, 1, 1))
 
 
-def every_work(device: Device) -> Iterator[Work]:
+def every_work(device: DeviceProperties) -> Iterator[Work]:
     """A work of every kernel, over dtypes and transposes; only the first tile of a rung."""
     for dtype, tf32 in (
         (float32, False),
@@ -69,7 +69,7 @@ def every_work(device: Device) -> Iterator[Work]:
     yield sum_pool(windows, np.dtype(float32), "x", "to")
 
 
-def _attention(case: Any, dtype: Any, device: Device) -> Iterator[Work]:
+def _attention(case: Any, dtype: Any, device: DeviceProperties) -> Iterator[Work]:
     y, back = node_of(case, dtype)
     forward = attention_cuda.forward(y, lambda node: "n", device)
     backward = attention_cuda.backward(back, lambda node: "n", device, dict(enumerate(picks(back))))
@@ -77,12 +77,12 @@ def _attention(case: Any, dtype: Any, device: Device) -> Iterator[Work]:
     yield from (forward, backward)
 
 
-def sources(device: Device) -> list[str]:
+def sources(device: DeviceProperties) -> list[str]:
     return list(dict.fromkeys(launch.source for work in every_work(device) for launch in work.launches))
 
 
 @pytest.mark.parametrize("device", [RTX_2080, H200], ids=lambda device: device.arch)
-def test_some_kernels_compile(device: Device) -> None:
+def test_some_kernels_compile(device: DeviceProperties) -> None:
     """One text in fifteen; the test below takes them all."""
     for source in sources(device)[::15]:
         cubin(source, device.arch)

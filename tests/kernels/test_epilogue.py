@@ -12,10 +12,11 @@ from tests.kernels.headers import pasted
 from tests.kernels.test_gemm import product, values
 from wengert.core.dtypes import float32
 from wengert.kernels.ir.index import Index, Loop, variable
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Store
+from wengert.kernels.ir.loops import Accumulate, Kernel, Load, Stage, Store, let, literal
 from wengert.kernels.launch import RTX_2080
 from wengert.kernels.matmul.epilogue import epilogue
 from wengert.kernels.matmul.gemm import Tile, write
+from wengert.ops.elementwise import add, maximum
 
 ROWS, COLUMNS = Loop("i0", 6), Loop("i1", 8)
 HERE = Index(((ROWS, 8), (COLUMNS, 1)))
@@ -29,8 +30,9 @@ def kernel(*inside: Any, outer: Any = (ROWS, COLUMNS)) -> Kernel:
 BIASED = (
     Load("v0", "c", float32, HERE),
     Load("v1", "bias", float32, variable(COLUMNS)),
-    Let("v2", float32, "wg_maximum_f32(v0 + v1, 0.0f)"),
-    Store("out", float32, HERE, "v2"),
+    let("v2", float32, add, "v0", "v1"),
+    let("v3", float32, maximum, "v2", literal(0, float32)),
+    Store("out", float32, HERE, "v3"),
 )
 
 

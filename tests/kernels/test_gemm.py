@@ -94,6 +94,7 @@ def test_parts_of_the_depth_batches_and_epilogues() -> None:
     epilogue = Epilogue(
         "to[(batch * 9 + row) * 10 + column] = acc * 2 + own;\n",
         ("const float *bias", "float *to"),
+        ("bias", "to"),
         ("bias", "c"),
         "const float own = bias[column];\n",
     )

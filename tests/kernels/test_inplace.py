@@ -13,7 +13,7 @@ from tests.kernels.cuda_graphs import CudaGraph, poison
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.test_cuda import KERNELS, graph_of, shapes_of
 from wengert.core.graph import Node
-from wengert.kernels.cuda import write, write_over
+from wengert.kernels.cuda import write, write_in_place
 from wengert.kernels.cuda.shapes import Rows, Shape
 from wengert.kernels.cuda.write import joined_buffers
 from wengert.kernels.ir.loops import Kernel
@@ -37,7 +37,7 @@ class Case(NamedTuple):
 
     def over(self) -> Work | None:
         """The launches with the result in the operand's place, if that is right."""
-        found = write_over(self.kernel, self.result, self.operand, H200, self.shape)
+        found = write_in_place(self.kernel, self.result, self.operand, H200, self.shape)
         return found[1] if found is not None else None
 
     def over_anyway(self) -> Work:

@@ -15,9 +15,9 @@ from tests.kernels.test_addressing_cuda import CASES as ADDRESSED
 from wengert.core.dtypes import ALL, COMPLEX, bfloat16, bool_, float16, float32, float64, int32, int64, uint8, uint64
 from wengert.core.graph import Node
 from wengert.kernels import prebuilt
-from wengert.kernels.cuda.source import ERROR
 from wengert.kernels.launch import H200, RTX_2080, Launch, Work
 from wengert.kernels.space import Access, Space, _divisor, space
+from wengert.kernels.writer import ERROR
 from wengert.ops import elementwise, movement, reduce
 from wengert.ops.addressing import GATHER, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.core import cast, data, literal, placeholder

@@ -9,7 +9,6 @@ the node, the user's line and the difference.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -92,8 +91,11 @@ def kernel_name(step: Step) -> str:
     """The C function that carries a step out, or the op that its reference computes."""
     if step.host_op is not None:
         return f"the reference of {step.host_op.op.name}"
-    names = re.findall(r"\b(?:kernel\d+|wg_\w+|memcpy)(?=\()", step.code.text if step.code is not None else "")
-    return names[-1] if names else "nothing"
+    if step.code is None:
+        return "nothing"
+    if step.code.call is not None:
+        return step.code.call.name
+    return "a copy" if step.code.carried_out_by is None else str(step.code.carried_out_by)
 
 
 def wrong(who: str, node: Node, problem: str) -> CompilerError:

@@ -6,11 +6,10 @@ pieces of C.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer
+from wengert.kernels.c_call import Call, CFunction, Pointer
 from wengert.kernels.registry import c_headers, c_kernel
 
 
@@ -45,11 +44,10 @@ def call_with(node: Node, pointer: Pointer, epilogue: str) -> Call:
     return found
 
 
-def includes(texts: Iterable[str]) -> str:
-    """The lines that include what some statements call; a header is included once for each dtype."""
+def includes(functions: Iterable[CFunction]) -> str:
+    """The lines that include what has some functions; a header is included once for each dtype."""
     headers = c_headers()
-    called = re.compile(rf"\bwg_({'|'.join(headers)})(?:_([fi]\d+))?\(")
     found: dict[tuple[str, str], None] = {}
-    for name, dtype in (call for text in texts for call in called.findall(text)):
-        found |= {(file, dtype or "f32"): None for file in headers[name]}
+    for function in functions:
+        found |= {(file, function.suffix or "f32"): None for file in headers.get(function.name, ())}
     return "".join(f'#define WG_T {dtype}\n#include "{header}"\n#undef WG_T\n' for header, dtype in found)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from wengert.core.graph import Node
 from wengert.kernels.copy.cuda import copy
-from wengert.kernels.launch import H200, Device, Named, Work
+from wengert.kernels.launch import H200, DeviceProperties, Named, Work
 from wengert.kernels.matmul.product import Epilogue, Tile
 from wengert.kernels.registry import Asked, cuda_kernel
 
@@ -19,7 +19,7 @@ __all__ = ["absorbs", "copy", "has_work", "operands", "outdoes_libraries", "side
 def work(
     node: Node,
     named: Named,
-    device: Device,
+    device: DeviceProperties,
     results: Mapping[int, Node],
     tile: Tile | None = None,
     kept: Sequence[Node] = (),
@@ -47,19 +47,19 @@ def operands(node: Node) -> Sequence[Node]:
     return node.sources if kernel is None else kernel.operands(node)
 
 
-def tiles(node: Node, device: Device) -> Sequence[Tile | None]:
+def tiles(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
     """The tiles by which our kernels can carry out an op, the one expected to be fastest first; None: without one."""
     kernel = cuda_kernel(node.op)
     return [None] if kernel is None else kernel.tiles(node, device)
 
 
-def absorbs(node: Node, device: Device) -> bool:
+def absorbs(node: Node, device: DeviceProperties) -> bool:
     """Whether our kernels for an op are the best there are, and take in what is done with its result."""
     kernel = cuda_kernel(node.op)
     return kernel is not None and kernel.absorbs(node, device)
 
 
-def outdoes_libraries(node: Node, device: Device) -> bool:
+def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
     """Whether our kernels are faster than what libraries have for an op."""
     kernel = cuda_kernel(node.op)
     return kernel is not None and kernel.outdoes_libraries(node, device)
@@ -72,7 +72,7 @@ def sides(node: Node) -> tuple[int, int]:
     return kernel.sides(node)
 
 
-def sums(node: Node, named: Named, device: Device, epilogue: Epilogue | None, tile: Tile | None) -> Work:
+def sums(node: Node, named: Named, device: DeviceProperties, epilogue: Epilogue | None, tile: Tile | None) -> Work:
     """The work of an op whose sums an epilogue may take."""
     kernel = cuda_kernel(node.op)
     found = None if kernel is None else kernel.work(node, named, device, Asked(tile=tile, epilogue=epilogue))

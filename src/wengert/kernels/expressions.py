@@ -4,9 +4,11 @@ An op's template `c` is one of
 
     "exp"            the header's function for the dtype computed in: `wg_exp_f32(a)`
     "({0} / {1})"    a text over the operands; also `{t}` (the dtype's suffix), `{T}` (its C type), `{U}` (the unsigned
-                     type to wrap around in), and the node's attributes by name
+                     type to wrap around in), `{wg.NAME}` (a function of the header: `{wg.erf}_{t}({0})`), `{error}`
+                     (what a function that may note an error takes first), and the node's attributes by name
     {"f": ..., "iu": ..., "b": ...}     one of those for each kind: floats, signed and unsigned integers, booleans
 
+Templates name functions by `{wg.NAME}` only: `functions` finds which are called, and a dialect may have its own.
 Scalars of float16 and bfloat16 are C floats: loads widen and stores round (`load` and `store` name the functions), and
 ops on them compute in float32. Only `cast` rounds to them in between, as a user's rounding stays. Booleans are uint8_t,
 0 or 1. Complex numbers have no C form, and `c_expression` gives None. The functions called are in math.h.
@@ -15,6 +17,8 @@ ops on them compute in float32. Only `cast` rounds to them in between, as a user
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +41,7 @@ from wengert.core.dtypes import (
     uint32,
     uint64,
 )
-from wengert.kernels.ir.index_map import Guard
-from wengert.kernels.ir.loops import Let
+from wengert.kernels.ir.intrinsics import Intrinsic
 from wengert.ops.core import CAST, STOP_GRADIENT, TO_DEVICE, VARIABLE
 from wengert.ops.elementwise import nextafter
 from wengert.ops.op import Op
@@ -78,13 +81,30 @@ def store(dtype: np.dtype[Any], scalar: str) -> str:
     return f"wg_to_{suffix(dtype)}({scalar})" if dtype in HALF else scalar
 
 
+@dataclass(frozen=True, eq=False)
+class Dialect:
+    """What C and CUDA C++ say differently."""
+
+    restrict: str  # the qualifier of pointers that do not alias
+    error: str = ""  # what a function takes first that may note an error
+    fast: Mapping[str, str] = field(default_factory=dict)  # functions that a device has less exact ones of, and these
+
+
+C = Dialect("restrict")
+
+
 def c_expression(
-    op: Op, dtype: np.dtype[Any], operands: Sequence[str], attrs: Mapping[str, Any] | None = None
+    op: Op | Intrinsic,
+    dtype: np.dtype[Any],
+    operands: Sequence[str],
+    attrs: Mapping[str, Any] | None = None,
+    dialect: Dialect = C,
+    fast: bool = False,
 ) -> str | None:
     """An elementwise op applied to scalars, or None where it has no C form.
 
     `dtype` is that of the last operand, in which the op computes. Operands are names or literals: a template may use
-    one twice.
+    one twice. `fast`: a dialect's less exact functions serve.
 
     >>> from wengert.ops.elementwise import add, exp
     >>> c_expression(exp, float32, ["x"]), c_expression(add, float64, ["a", "b"])
@@ -93,18 +113,67 @@ def c_expression(
     attrs = attrs or {}
     if op is CAST:
         return c_cast(dtype, attrs["dtype"], operands[0])
-    if op in (VARIABLE, STOP_GRADIENT, TO_DEVICE):
-        return operands[0]
-    template = None if dtype in COMPLEX else _template(op, dtype)
+    template = _template(op, dtype)
     if template is None:
         return None
     compute = float32 if dtype in HALF and op is not nextafter else dtype
+    resolved, _ = _resolved(template, compute, len(operands), tuple(attrs), dialect, fast)
+    return resolved.format(*operands, **attrs)
+
+
+def has_expression(op: Op | Intrinsic, dtype: np.dtype[Any], attrs: Mapping[str, Any]) -> bool:
+    """Whether an elementwise op has a C form for a dtype; see `c_expression`."""
+    if op is CAST:
+        return dtype not in COMPLEX and attrs["dtype"] not in COMPLEX
+    return _template(op, dtype) is not None
+
+
+def functions(op: Op | Intrinsic, dtype: np.dtype[Any], attrs: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """The header's functions that an op calls, without their suffixes.
+
+    >>> from wengert.ops.elementwise import add, exp
+    >>> functions(exp, float32), functions(add, float64)
+    (('exp',), ())
+    """
+    attrs = attrs or {}
+    if op is CAST:
+        name = cast_function(dtype, attrs["dtype"])
+        return () if name is None else (name,)
+    template = _template(op, dtype)
+    return () if template is None else _resolved(template, dtype, 1, tuple(attrs), C, False)[1]
+
+
+class _Functions:
+    """`{wg.NAME}` in templates: the name of a function of the header, which is noted."""
+
+    def __init__(self, other: Mapping[str, str]) -> None:
+        self._other = other
+        self._called: list[str] = []
+
+    def __getattr__(self, name: str) -> str:
+        self._called.append(name)
+        return f"wg_{self._other.get(name, name)}"
+
+
+@lru_cache(maxsize=1 << 12)
+def _resolved(
+    template: str, dtype: np.dtype[Any], count: int, attributes: tuple[str, ...], dialect: Dialect, fast: bool
+) -> tuple[str, tuple[str, ...]]:
+    """A template for a dtype, with nothing left to fill in but operands and attributes; and what it calls."""
+    operands = [f"{{{k}}}" for k in range(max(count, 4))]
     if template.isidentifier():
-        return f"wg_{template}_{suffix(compute)}({', '.join(operands)})"
-    return template.format(*operands, t=suffix(compute), T=scalar_type(compute), U=_wrapping_type(compute), **attrs)
+        template = f"{{wg.{template}}}_{{t}}({', '.join(operands[:count])})"
+    called = _Functions(dialect.fast if fast and dtype is float32 else {})
+    kinds = {"t": suffix(dtype), "T": scalar_type(dtype), "U": _wrapping_type(dtype)}
+    names = {name: f"{{{name}}}" for name in attributes}
+    return template.format(*operands, **kinds, wg=called, error=dialect.error, **names), tuple(called._called)
 
 
-def _template(op: Op, dtype: np.dtype[Any]) -> str | None:
+def _template(op: Op | Intrinsic, dtype: np.dtype[Any]) -> str | None:
+    if op in (VARIABLE, STOP_GRADIENT, TO_DEVICE):
+        return "{0}"
+    if dtype in COMPLEX:
+        return None
     if not isinstance(op.c, dict):
         return op.c
     kind = "f" if dtype in HALF else dtype.kind
@@ -124,19 +193,33 @@ def c_cast(source: np.dtype[Any], target: np.dtype[Any], operand: str) -> str | 
     """
     if source in COMPLEX or target in COMPLEX:
         return None
-    if source is target or (source in HALF and target is float32):
+    if casts_for_nothing(source, target):
         return operand
     if target is bool_:
         return f"({operand} != 0)"
+    function = cast_function(source, target)
+    if function is None:
+        return f"(({scalar_type(target)}){operand})"
+    takes_float = target in HALF and function != "round_f16_f64"
+    is_float = source is float32 or source in HALF
+    return f"wg_{function}((float){operand})" if takes_float and not is_float else f"wg_{function}({operand})"
+
+
+def casts_for_nothing(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Whether a scalar of one dtype is one of the other."""
+    return source is target or (source in HALF and target is float32)
+
+
+def cast_function(source: np.dtype[Any], target: np.dtype[Any]) -> str | None:
+    """The header's function that casts a scalar, if C's own casts do not."""
+    if source in COMPLEX or target in COMPLEX or casts_for_nothing(source, target):
+        return None
     if target in HALF:
         # from float64 to float16 in one step: by way of float32 a number would be rounded twice
-        if source is float64 and target is float16:
-            return f"wg_round_f16_f64({operand})"
-        scalar = operand if source is float32 or source in HALF else f"(float){operand}"
-        return f"wg_round_{suffix(target)}({scalar})"
+        return "round_f16_f64" if source is float64 and target is float16 else f"round_{suffix(target)}"
     if target.kind in "iu" and (source.kind == "f" or source in HALF):
-        return f"wg_{'f64' if source is float64 else 'f32'}_to_{suffix(target)}({operand})"
-    return f"(({scalar_type(target)}){operand})"
+        return f"{'f64' if source is float64 else 'f32'}_to_{suffix(target)}"
+    return None
 
 
 _LIMITS = {
@@ -175,16 +258,3 @@ def _float_literal(number: np.ndarray[Any, Any]) -> str:
         return f"(-__builtin_inf{end}())" if number < 0 else f"__builtin_inf{end}()"
     text = str(number[()])
     return f"({text}{end})" if np.signbit(number) else text + end
-
-
-def let_text(let: Let) -> str:
-    """The expression that a name stands for."""
-    if not let.guards:
-        return let.text
-    return f"({' && '.join(map(guard_text, let.guards))}) ? {let.text} : {c_literal(0, let.dtype)}"
-
-
-def guard_text(guard: Guard) -> str:
-    """A guard as a C condition."""
-    text = f"{guard.index} >= {guard.low} && {guard.index} < {guard.high}"
-    return text if guard.step == 1 else f"{text} && ({guard.index} - {guard.low}) % {guard.step} == 0"

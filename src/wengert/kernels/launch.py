@@ -71,6 +71,7 @@ class Launch:
     shared: int = 0  # bytes of dynamic shared memory
     why: str = ""  # how the shape was worked out, for people
     follows: bool = False  # whether it waits itself for the kernel before it, and may be there before that has ended
+    opening: int = 0  # where in the source the body begins, if the loop IR's writer made it
 
     @property
     def buffers(self) -> tuple[str, ...]:
@@ -141,5 +142,3 @@ class DeviceProperties:
 
 H200 = DeviceProperties("90a", 132, 2048, 32, 65536, 233472, 232448, 60 << 20, 4.8e12)
 RTX_2080 = DeviceProperties("75", 46, 1024, 16, 65536, 65536, 65536, 4 << 20, 4.48e11)
-
-Device = DeviceProperties  # by its former name, until all importers use the new one

@@ -20,7 +20,7 @@ from wengert.kernels.c_call import Call
 from wengert.ops.op import Op
 
 if TYPE_CHECKING:
-    from wengert.kernels.launch import Device, Named, Work
+    from wengert.kernels.launch import DeviceProperties, Named, Work
     from wengert.kernels.matmul.product import Epilogue, Tile
 
 FOLDERS = ("attention", "convolution", "copy", "gather_scatter", "matmul", "pool", "scan")
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
     epilogue: Epilogue | None = None
 
 
-def _untiled(node: Node, device: Device) -> Sequence[Tile | None]:
+def _untiled(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
     return [None]
 
 
@@ -74,16 +74,22 @@ def _untiled(node: Node, device: Device) -> Sequence[Tile | None]:
 class CudaKernel:
     """An op on a GPU: work(node, named, device, asked) -> its launches, or None where the host computes it."""
 
-    work: Callable[[Node, Named, Device, Asked], Work | None]
+    work: Callable[[Node, Named, DeviceProperties, Asked], Work | None]
     has_work: Callable[[Node], bool] | None = None  # whether `work` gives launches; it is tried where this is None
     operands: Callable[[Node], Sequence[Node]] = _sources  # what it reads from memory
-    tiles: Callable[[Node, Device], Sequence[Tile | None]] = _untiled  # the candidates, the fastest expected first
-    absorbs: Callable[[Node, Device], bool] = _never  # whether it is the best there is and takes in an epilogue
+    tiles: Callable[[Node, DeviceProperties], Sequence[Tile | None]] = (
+        _untiled  # the candidates, the fastest expected first
+    )
+    absorbs: Callable[[Node, DeviceProperties], bool] = (
+        _never  # whether it is the best there is and takes in an epilogue
+    )
     sides: Callable[[Node], tuple[int, int]] | None = None  # the rows and columns of the sums an epilogue takes
-    outdoes_libraries: Callable[[Node, Device], bool] = _never  # whether it is faster than what libraries have
+    outdoes_libraries: Callable[[Node, DeviceProperties], bool] = (
+        _never  # whether it is faster than what libraries have
+    )
 
 
-def simple(rule: Callable[[Node, Named, Device], Work | None]) -> CudaKernel:
+def simple(rule: Callable[[Node, Named, DeviceProperties], Work | None]) -> CudaKernel:
     """The kernel of an op with one result and one way to carry it out."""
     return CudaKernel(lambda node, named, device, asked: rule(node, named, device))
 

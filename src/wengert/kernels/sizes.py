@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wengert.kernels.launch import Argument, Device, Launch
+from wengert.kernels.launch import Argument, DeviceProperties, Launch
 
 THREADS = 256
 
 
-def _grid(count: int, device: Device) -> tuple[int, int, int]:
+def _grid(count: int, device: DeviceProperties) -> tuple[int, int, int]:
     """Blocks for so many independent elements: one thread each, up to what the device holds a few times over."""
     return (max(1, min(-(-count // THREADS), 16 * device.sms)), 1, 1)
 
@@ -32,7 +32,9 @@ class Sizes:
         """What functions of the text are called with besides their own arguments."""
         return "".join(f", {name}" for name in self.values) if self.as_arguments else ""
 
-    def launch(self, text: str, entry: str, count: int, device: Device, arguments: Sequence[Argument]) -> Launch:
+    def launch(
+        self, text: str, entry: str, count: int, device: DeviceProperties, arguments: Sequence[Argument]
+    ) -> Launch:
         """A launch of a kernel for so many elements."""
         if self.as_arguments:
             head, numbers = "typedef int wg_count;\n", [np.int32(value) for value in self.values.values()]

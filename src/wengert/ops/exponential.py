@@ -122,14 +122,15 @@ logaddexp = Binary(
 )
 
 _LN2 = float(np.log(2))
-_LOG2 = f"wg_log1p_{{t}}(wg_exp_{{t}}(wg_abs_{{t}}({{0}} - {{1}}) * ({{T}}){-_LN2!r})) * ({{T}}){1 / _LN2!r}"
+_POWER = f"{{wg.exp}}_{{t}}({{wg.abs}}_{{t}}({{0}} - {{1}}) * ({{T}}){-_LN2!r})"
+_LOG2 = f"{{wg.log1p}}_{{t}}({_POWER}) * ({{T}}){1 / _LN2!r}"
 logaddexp2 = Binary(
     "logaddexp2",
     np.logaddexp2,
     (lambda y, a, b: sigmoid((a - b) * _LN2), lambda y, a, b: sigmoid((b - a) * _LN2)),
     SMOOTH_REAL,
     "`log2(2**a + 2**b)` without overflow.",
-    c=f"({{0}} == {{1}} ? {{0}} + 1 : wg_maximum_{{t}}({{0}}, {{1}}) + {_LOG2})",
+    c=f"({{0}} == {{1}} ? {{0}} + 1 : {{wg.maximum}}_{{t}}({{0}}, {{1}}) + {_LOG2})",
     symbolic=lambda s, a, b: s.log(2**a + 2**b, 2),
     terms=_larger,
 )
@@ -184,7 +185,7 @@ def _gelu_slope_symbolic(s: Any, x: Any) -> Any:
     return _gelu_symbolic(s, place).diff(place).subs(place, x)
 
 
-_SIGMOID = f"wg_sigmoid_{{t}}({{0}} * (({{T}}){_GELU!r} + ({{T}}){_GELU_CUBED!r} * ({{0}} * {{0}})))"
+_SIGMOID = f"{{wg.sigmoid}}_{{t}}({{0}} * (({{T}}){_GELU!r} + ({{T}}){_GELU_CUBED!r} * ({{0}} * {{0}})))"
 _RATE = f"({{0}} * (({{T}}){_GELU!r} + ({{T}}){3 * _GELU_CUBED!r} * ({{0}} * {{0}})))"
 
 gelu_sigmoid: Unary = Unary(
@@ -204,7 +205,7 @@ gelu_slope: Unary = Unary(
     (_gelu_bend,),
     SMOOTH_REAL,
     "The derivative of `gelu_sigmoid` at `x`.",
-    c=f"({_SIGMOID} + wg_weigh_{{t}}({_SIGMOID} * (1 - {_SIGMOID}), {_RATE}))",
+    c=f"({_SIGMOID} + {{wg.weigh}}_{{t}}({_SIGMOID} * (1 - {_SIGMOID}), {_RATE}))",
     symbolic=_gelu_slope_symbolic,
     ulp=8,
     terms=lambda x: (1 + np.abs(x) ** 3) ** 2 / (1 + np.exp(-1.6 * x - 0.0714 * x**3)) + 1e-35,

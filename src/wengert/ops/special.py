@@ -314,7 +314,7 @@ POLYGAMMA: Op = Op(
     vjp=(lambda g, y, x: weigh(g, POLYGAMMA(x, n=y.attrs["n"] + 1)),),
     jvp=lambda tangents, y, x: weigh(tangents[0], POLYGAMMA(x, n=y.attrs["n"] + 1)),
     batch=lambda y, sources, batched: POLYGAMMA(sources[0], **y.attrs),
-    c="wg_polygamma_{t}({0}, {n})",
+    c="{wg.polygamma}_{t}({0}, {n})",
     kind="elementwise",
     ulp=64,
     terms=lambda x: 1 + 1 / np.maximum(np.abs(x - np.round(x)), 1e-100) ** 3,

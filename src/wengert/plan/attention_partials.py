@@ -14,7 +14,7 @@ from dataclasses import replace
 from wengert.compiler.fuel import spend
 from wengert.core.graph import Node
 from wengert.kernels.attention import cuda as attention_cuda
-from wengert.kernels.cuda import closing, parts_name
+from wengert.kernels.cuda import final_reduction, partials_name
 from wengert.kernels.ir.loops import Accumulate, Kernel, Load
 from wengert.kernels.launch import DeviceProperties, Work
 from wengert.ops.attention import ATTENTION_BACKWARD
@@ -75,9 +75,9 @@ def _joined(
         return None
     names = dict(step.buffers)
     named = naming(names, donated)
-    work = attention_cuda.backward(node, named, device, {0: made}, step.kept, parts_name(total))
+    work = attention_cuda.backward(node, named, device, {0: made}, step.kept, partials_name(total))
     assert work is not None
-    rest = closing(kernel, count)
+    rest = final_reduction(kernel, count)
     parts = partials_of(rest, work.workspace, totals)
     own = {name: size for name, size in work.workspace.items() if name not in parts}
     first = launched(Work(work.launches, own), {**names, **parts}, step.reads, [made, *parts.values()], kept=step.kept)
@@ -93,6 +93,6 @@ def _only_total(kernel: Kernel, buffers: set[str]) -> Accumulate | None:
             loops = [*kernel.inner, *kernel.outer]
             steps = [math.prod(loop.extent for loop in loops[k + 1 :]) for k in range(len(loops))]
             in_order = all(load.index.factor(loop) == step for loop, step in zip(loops, steps))
-            plain = not load.guards and not load.index.constant and total.name == load.name
+            plain = not load.guards and not load.index.constant and total.value == load.name
             return total if plain and in_order and load.buffer in buffers else None
     return None

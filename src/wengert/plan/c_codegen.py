@@ -13,13 +13,13 @@ from wengert.compiler.storage import storage
 from wengert.compiler.target import HOST_TARGET, Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
-from wengert.kernels.c import Function, write, write_rows
+from wengert.kernels.c import Function, FunctionCall, write, write_rows
 from wengert.ops.op import PICK
 from wengert.plan.codegen import LibraryEpilogue
 from wengert.plan.fallible import fallible
 from wengert.plan.groups import Group, Grouping
 from wengert.plan.lowering import inlines, loops, lowered, picks
-from wengert.plan.lowering_cache import Alike
+from wengert.plan.lowering_cache import LoweringCache
 from wengert.plan.plan import Plan
 from wengert.plan.steps import NOTHING, CCode, HostOp, Step
 
@@ -70,7 +70,7 @@ class _Steps:
         self.codegen, self.plan = codegen, plan
         self.slots, self.donated = plan.buffers.slots, plan.donated
         self.picks = picks(plan.graph)
-        self.alike = Alike()
+        self.alike = LoweringCache()
         self.in_c: set[Node] = set()  # what has several results, made in C
 
     def pointer(self, node: Node | None) -> str:
@@ -101,7 +101,7 @@ class _Steps:
             return Step((HostOp(node),), reads, [node])
         self.in_c.add(node)
         writes = list(picked.values()) if isinstance(node.dtype, tuple) else [node]
-        return _coded(call.text, reads, writes, call.scratch)
+        return _coded(CCode(call.text, carried_out_by=call.function), reads, writes, call.scratch)
 
     def _pick_step(self, node: Node, reads: list[Node]) -> Step:
         """One result of several: C has put it in its place already, or copies it from the first that picked it."""
@@ -112,7 +112,7 @@ class _Steps:
         if first is node:
             return NOTHING
         text = f"memcpy({self.pointer(node)}, {self.pointer(first)}, {node.size * node.dtype.itemsize}L);"
-        return _coded(text, [first], [node])
+        return _coded(CCode(text), [first], [node])
 
     def _product_step(self, group: Group, reads: list[Node]) -> Step:
         """A matrix product with its epilogue: row by row if the rows are one loop, else one after the other."""
@@ -123,22 +123,25 @@ class _Steps:
         if function is None:
             code, call = self._loop_step(rest, reads).code, c_ops.call_with(node, self.pointer, "")
             assert code is not None
-            return _coded(f"{call.text}\n    {code.text}", reads, list(group.stored), call.scratch)
-        call = c_ops.call_with(node, self.pointer, self._called(function, by_name, ["first", "last"]))
-        return _coded(call.text, reads, list(group.stored), call.scratch)
+            both = CCode(f"{call.text}\n    {code.text}", None, code.call, call.function)
+            return _coded(both, reads, list(group.stored), call.scratch)
+        rows = self._called(function, by_name, ["first", "last"])
+        call = c_ops.call_with(node, self.pointer, rows.text())
+        return _coded(CCode(call.text, None, rows, call.function), reads, list(group.stored), call.scratch)
 
-    def _called(self, function: Function, by_name: Mapping[str, Node], more: Sequence[str] = ()) -> str:
-        """The statement that calls a kernel; equal kernels are one function."""
+    def _called(self, function: Function, by_name: Mapping[str, Node], more: Sequence[str] = ()) -> FunctionCall:
+        """The call of a kernel; equal kernels are one function."""
         functions = self.codegen.functions
         name = functions.setdefault(function, f"kernel{len(functions)}")
         arguments = [f"(void *){self.pointer(by_name[a])}" for a in function.arguments]
-        return f"{name}({', '.join([*arguments, *more])});"
+        return FunctionCall(name, (*arguments, *more))
 
     def _loop_step(self, group: Group, reads: list[Node]) -> Step:
         kernels, by_name = loops(group, self.plan.grouping, self.donated, self.alike)
         function = write(*kernels)
-        return Step((CCode(self._called(function, by_name), function),), reads, list(group.stored), by_name)
+        call = self._called(function, by_name)
+        return Step((CCode(call.text(), function, call),), reads, list(group.stored), by_name)
 
 
-def _coded(text: str, reads: Sequence[Node], writes: Sequence[Node], scratch: int = 0) -> Step:
-    return Step((CCode(text),), reads, writes, workspace={"scratch": scratch} if scratch else {})
+def _coded(code: CCode, reads: Sequence[Node], writes: Sequence[Node], scratch: int = 0) -> Step:
+    return Step((code,), reads, writes, workspace={"scratch": scratch} if scratch else {})

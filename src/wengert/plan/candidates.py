@@ -31,7 +31,7 @@ from wengert.plan.codegen import LibraryEpilogue
 from wengert.plan.groups import Group
 from wengert.plan.library_epilogue import BIAS
 from wengert.plan.lowering import loops, lowered, naming, picks
-from wengert.plan.lowering_cache import Alike
+from wengert.plan.lowering_cache import LoweringCache
 from wengert.plan.plan import Plan
 from wengert.plan.steps import NOTHING, Choice, HostOp, Step, called, launched
 
@@ -57,7 +57,7 @@ class Candidates:
         self.codegen, self.grouping, self.donated = codegen, plan.grouping, plan.donated
         self.libraries, self.choices, self.properties = codegen.libraries, codegen.choices, codegen.properties
         self.picks, self.epilogues = picks(plan.graph), plan.epilogues
-        self.alike = Alike()
+        self.alike = LoweringCache()
         self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
         self._pair_attentions()
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from wengert.compiler.fuel import spend
 from wengert.core.graph import Node
-from wengert.kernels.cuda import takes_in, write_margins
+from wengert.kernels.cuda import takes_in, write_column_partials
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import DeviceProperties, Work
 from wengert.plan.final_reduction import final_step, partials_of
@@ -66,11 +66,11 @@ def _may_take(steps: Sequence[Step], rows: int, columns: int, order: Order) -> b
 def _joined(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceProperties) -> list[Step] | None:
     """The step over rows that makes partial sums for the others, and the final reduction of each."""
     kernels = [step.kernel for step in steps if step.kernel is not None]
-    written = write_margins(kernels[0], kernels[1:], device)
+    written = write_column_partials(kernels[0], kernels[1:], device)
     if written is None:
         return None
-    work, closings = written
-    parts = [partials_of(kernel, work.workspace, step) for kernel, step in zip(closings, steps[1:])]
+    work, final = written
+    parts = [partials_of(kernel, work.workspace, step) for kernel, step in zip(final, steps[1:])]
     left = {name: node for one in parts for name, node in one.items()}
     used = {name for launch in work.launches for name in launch.buffers}
     buffers = {name: node for step in steps for name, node in step.buffers.items() if name in used}
@@ -78,5 +78,5 @@ def _joined(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceP
     writes = [*steps[0].writes, *left.values()]
     reads = dict.fromkeys(node for step in steps for node in step.reads if node not in writes and named(node) in used)
     first = launched(Work(work.launches), {**buffers, **left}, list(reads), writes)
-    closing = [final_step(k, one, step, donated, device) for k, one, step in zip(closings, parts, steps[1:])]
-    return [first, *closing]
+    ends = [final_step(k, one, step, donated, device) for k, one, step in zip(final, parts, steps[1:])]
+    return [first, *ends]

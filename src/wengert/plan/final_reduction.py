@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from wengert.core.graph import Node
-from wengert.kernels.cuda import closing_shape, write
+from wengert.kernels.cuda import final_reduction_shape, write
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.ir.transforms import with_buffers
 from wengert.kernels.launch import DeviceProperties, Work
@@ -40,6 +40,6 @@ def final_step(
     buffers |= {name: node for name, node in columns.buffers.items() if name in kernel.buffers}
     there = naming({}, donated)
     reads = [node for node in columns.reads if there(node) in kernel.buffers]
-    (launch,) = write(kernel, device, closing_shape(kernel)).launches
+    (launch,) = write(kernel, device, final_reduction_shape(kernel)).launches
     work = Work((replace(launch, why="totals of the parts"),))
     return launched(work, buffers, [*parts.values(), *reads], columns.writes, kernel=kernel)

@@ -16,12 +16,12 @@ from dataclasses import replace
 from wengert.compiler.fuel import spend
 from wengert.core.graph import Node
 from wengert.kernels.cuda import (
-    closing_signature,
-    signature,
-    turned_signature,
-    write_closings,
-    write_many,
-    write_turned,
+    final_reduction_signature,
+    multi_tensor_signature,
+    transpose_signature,
+    write_final_reductions,
+    write_multi_tensor,
+    write_multi_transpose,
 )
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import DeviceProperties, Work
@@ -32,9 +32,9 @@ Writer = Callable[[Sequence[Kernel], DeviceProperties], Work]
 
 LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
 _WAYS: tuple[tuple[Writer, Callable[[Kernel], Hashable | None]], ...] = (
-    (write_many, signature),
-    (write_turned, turned_signature),
-    (write_closings, closing_signature),
+    (write_multi_tensor, multi_tensor_signature),
+    (write_multi_transpose, transpose_signature),
+    (write_final_reductions, final_reduction_signature),
 )
 
 

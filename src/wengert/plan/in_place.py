@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from wengert.compiler.fuel import spend
 from wengert.compiler.liveness import Life, live
 from wengert.core.graph import Node
-from wengert.kernels.cuda import write_over
+from wengert.kernels.cuda import write_in_place
 from wengert.kernels.launch import DeviceProperties
 from wengert.plan.plan import Plan
 from wengert.plan.steps import Step
@@ -50,7 +50,7 @@ def _improve(found: InPlace, number: int, device: DeviceProperties, least: float
         return False
     names = {node: name for name, node in step.buffers.items()}
     for result, operand in _pairs(found, number, least):
-        written = write_over(step.kernel, names[result], names[operand], device)
+        written = write_in_place(step.kernel, names[result], names[operand], device)
         if written is not None and spend(result, lambda result=result: f"{result.op.name} is written over an operand"):  # type: ignore[misc]
             kernel, work = written
             buffers = {name: node for name, node in step.buffers.items() if node is not result}

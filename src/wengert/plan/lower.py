@@ -2,8 +2,8 @@
 
 A value's stage is the number of reductions of its own group that it waits for. Stage k is one pass over the reduced
 axes: it accumulates the reductions of that stage and stores the elements that wait for no later one. What does not
-depend on the reduced axes is computed once a row, between the passes. Dear values that several passes need are kept in
-a row of their own.
+depend on the reduced axes is computed once a row, between the passes. Expensive values that several passes need are
+kept in a row of their own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,23 @@ from dataclasses import replace
 
 from wengert.compiler.storage import storage
 from wengert.core.graph import Node
-from wengert.kernels.expressions import c_expression, c_literal
 from wengert.kernels.ir.index import Index, flat, number, variable
 from wengert.kernels.ir.index_map import Place, broadcast_place, everywhere, loops_of, moved_place
-from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Position, Stage, Statement, Store
+from wengert.kernels.ir.intrinsics import COPY, PHILOX
+from wengert.kernels.ir.loops import (
+    Accumulate,
+    DType,
+    Kernel,
+    Let,
+    Load,
+    Operand,
+    Position,
+    Stage,
+    Statement,
+    Store,
+    let,
+    literal,
+)
 from wengert.ops.core import AGAIN, LITERAL
 from wengert.ops.creation import IOTA
 from wengert.ops.movement import PLACE
@@ -41,10 +54,10 @@ class _Lowering:
         self.loops = loops_of(group.space)
         self.inner = {self.loops[axis] for axis in group.axes}
         self.own = set(group.roots)
-        self.totals = {root: f"r{i}" for i, root in enumerate(r for r in group.roots if r.op.kind == "reduction")}
+        self.reductions = {root: f"r{i}" for i, root in enumerate(r for r in group.roots if r.op.kind == "reduction")}
         self.levels: dict[tuple[Node, Place], int] = {}
-        self.names: dict[tuple[Node, Place], str] = {}  # computed once a row, or in this pass
-        self.row_names: dict[tuple[Node, Place], str] = {}
+        self.names: dict[tuple[Node, Place], Operand] = {}  # computed once a row, or in this pass
+        self.row_names: dict[tuple[Node, Place], Operand] = {}
         self.rereads = any(read.leaf.op is AGAIN for read in group.reads)
         self.known: dict[Statement, str] = {}  # by what computes it, where something is read again: as `names`
         self.row_known: dict[Statement, str] = {}
@@ -85,7 +98,7 @@ class _Lowering:
             [*self.stage.before, *after],
             self.buffers,
             self.scratch,
-            comment=", ".join(dict.fromkeys(root.op.name for root in self.group.roots)),
+            ops=tuple(dict.fromkeys(root.op.name for root in self.group.roots)),
         )
 
     def _begin_stage(self) -> None:
@@ -106,7 +119,7 @@ class _Lowering:
 
     def _in_company(self, tasks: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
         """The tasks, every reduction in the first pass before it is due where most of what it reads is read anyway."""
-        if not self.totals:
+        if not self.reductions:
             return list(tasks)
         needs = {root: self._needs(root) for _, root in tasks}
         loads = {root: self._loads(needs[root][0]) for _, root in tasks}
@@ -118,7 +131,7 @@ class _Lowering:
 
         found = []
         for level, root in tasks:
-            if root in self.totals:
+            if root in self.reductions:
                 due = min([at for at, other in tasks if root in needs[other][1]], default=end)
                 level = min(range(level, max(due, level + 1)), key=lambda at: lacking(root, at))
             found.append((level, root))
@@ -126,13 +139,13 @@ class _Lowering:
 
     def _needs(self, root: Node) -> tuple[set[tuple[Node, Place]], set[Node]]:
         """What a task computes or loads, and the reductions that must be done before."""
-        reduces = root in self.totals
+        reduces = root in self.reductions
         stack = [(root.sources[0], everywhere(self.loops)) if reduces else (root, self._place(root))]
         seen: set[tuple[Node, Place]] = set()
         totals = set()
         while stack:
             key = stack.pop()
-            if key[0] in self.totals:
+            if key[0] in self.reductions:
                 totals.add(key[0])
             elif key not in seen:
                 seen.add(key)
@@ -145,7 +158,7 @@ class _Lowering:
         return {(storage(n), place) for n, place in leaves if self._depends(n, place)}
 
     def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, Place]]:
-        """The dear values that more than one pass needs, if rows can be kept."""
+        """The expensive values that more than one pass needs, if rows can be kept."""
         if not self._keeps_rows():
             return set()
         passes: dict[tuple[Node, Place], set[int]] = {}
@@ -186,7 +199,7 @@ class _Lowering:
                 stack.pop()
                 continue
             at, where = key
-            if at in self.totals:
+            if at in self.reductions:
                 operand = (at.sources[0], everywhere(self.loops))
                 if operand in self.levels:
                     self.levels[key] = self.levels[operand] + 1
@@ -221,9 +234,9 @@ class _Lowering:
             value = self.value(root.sources[0], everywhere(self.loops))
             axes = self.group.axes
             along = variable(self.loops[axes[0]]) if root.op in (ARGMAX, ARGMIN) else None
-            total = Accumulate(self.totals[root], root.op.name, root.dtype, value, along)
+            total = Accumulate(self.reductions[root], root.op.name, root.dtype, value, along)
             if along is not None:  # the running extreme is of the operand's dtype
-                total = Accumulate(self.totals[root], root.op.name, root.sources[0].dtype, value, along)
+                total = Accumulate(self.reductions[root], root.op.name, root.sources[0].dtype, value, along)
             self.stage.inside.append(total)
             return
         self.store(root, self._place(root), self.stores)
@@ -237,15 +250,15 @@ class _Lowering:
 
     def store(self, root: Node, place: Place, into: list[Statement]) -> None:
         """Store a root's element."""
-        name = self.totals[root] if root in self.totals else self.value(root, place)
+        value = self.reductions[root] if root in self.reductions else self.value(root, place)
         buffer = self.buffer_of(root)
         self.buffers[buffer] = (root.dtype, True)
-        into.append(Store(buffer, root.dtype, place.flat(root.shape), name))
+        into.append(Store(buffer, root.dtype, place.flat(root.shape), value))
 
     # --- values -------------------------------------------------------------------------------------------------
 
-    def value(self, node: Node, place: Place) -> str:
-        """The name of a value at a place; records what computes it, here or once a row."""
+    def value(self, node: Node, place: Place) -> Operand:
+        """The name of a value at a place (or the number it is); records what computes it, here or once a row."""
         stack = [(node, place)]
         while stack:
             key = stack[-1]
@@ -257,7 +270,7 @@ class _Lowering:
                 load = Load(self._fresh(), self.kept[key], at.dtype, self._row_position())
                 self._give(key, self._emit(load, False), False)
                 continue
-            is_leaf = at in self.totals or at.op is LITERAL or not self._computes(at)
+            is_leaf = at in self.reductions or at.op is LITERAL or not self._computes(at)
             if is_leaf or key in self.written:
                 self._leaf(at, where)
                 stack.pop()
@@ -273,12 +286,10 @@ class _Lowering:
 
     def _leaf(self, node: Node, place: Place) -> None:
         key = (node, place)
-        if node in self.totals:
-            self._give(key, self.totals[node], once=True)
+        if node in self.reductions:
+            self._give(key, self.reductions[node], once=True)
         elif node.op is LITERAL:
-            text = c_literal(node.attrs["value"], node.dtype)
-            assert text is not None
-            self._give(key, text, once=True)
+            self._give(key, literal(node.attrs["value"], node.dtype), once=True)
         else:
             name = self._fresh()
             buffer = self.buffer_of(node)
@@ -287,7 +298,7 @@ class _Lowering:
             once = not self._depends(node, place)
             self._give(key, self._emit(Load(name, buffer, node.dtype, index, place.guards), once), once)
 
-    def _compute(self, node: Node, place: Place, operands: Sequence[str]) -> None:
+    def _compute(self, node: Node, place: Place, operands: Sequence[Operand]) -> None:
         key = (node, place)
         name, op = self._fresh(), node.op
         once = self._is_once(node, place)
@@ -299,9 +310,8 @@ class _Lowering:
         elif op is RANDOM_BITS:
             name = self._random(name, node, place, once)
         else:
-            text = c_expression(op, node.sources[-1].dtype, operands, node.attrs)
-            assert text is not None
-            name = self._emit(Let(name, node.dtype, text), once)
+            computed_in, attributes = node.sources[-1].dtype, tuple(node.attrs.items())
+            name = self._emit(Let(name, node.dtype, op, tuple(operands), computed_in, attributes), once)
         self._give(key, name, once)
         if key in self.to_keep:
             row = f"row{len(self.kept)}"
@@ -310,7 +320,7 @@ class _Lowering:
 
     def _reads_back(self, root: Node) -> bool:
         """Whether later passes read a root that was stored, since computing it again would read more from memory."""
-        if root in self.totals or not self.group.axes or self._keeps_rows():
+        if root in self.reductions or not self.group.axes or self._keeps_rows():
             return False
         return len(self._loads(self._needs(root)[0])) > 1
 
@@ -324,10 +334,10 @@ class _Lowering:
         self.buffers.setdefault(self.buffer_of(counter), (counter.dtype, False))
         count = self._emit(Load(self._fresh(), self.buffer_of(counter), counter.dtype, number(0)), True)
         position = self._emit(Position(self._fresh(), counter.dtype, place.flat(node.shape)), once)
-        text = f"wg_philox({words[0]}, {words[1]}, {count}, {node.attrs['stream']}u, {position})"
-        return self._emit(Let(name, node.dtype, text), once)
+        stream = {"stream": node.attrs["stream"]}
+        return self._emit(let(name, node.dtype, PHILOX, *words, count, position, attributes=stream), once)
 
-    def _guarded(self, node: Node, place: Place, operand: str, once: bool) -> str:
+    def _guarded(self, node: Node, place: Place, operand: Operand, once: bool) -> Operand:
         """What was laid into zeros is 0 outside."""
         if node.op is not PLACE:
             return operand
@@ -335,7 +345,7 @@ class _Lowering:
         new = [guard for guard in inner.guards if guard not in place.guards]
         if not new:
             return operand
-        return self._emit(Let(self._fresh(), node.dtype, operand, tuple(new)), once)
+        return self._emit(let(self._fresh(), node.dtype, COPY, operand, guards=tuple(new)), once)
 
     def _is_once(self, node: Node, place: Place) -> bool:
         """Whether a value is the same in a whole pass. One behind a guard is loaded where the guard holds."""
@@ -370,7 +380,7 @@ class _Lowering:
         (self.stage.before if once and self.group.axes else self.stage.inside).append(statement)
         return statement.name
 
-    def _give(self, key: tuple[Node, Place], name: str, once: bool) -> None:
+    def _give(self, key: tuple[Node, Place], name: Operand, once: bool) -> None:
         self.names[key] = name
         if once:
             self.row_names[key] = name

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Graph, Node
-from wengert.kernels.expressions import c_expression
+from wengert.kernels.expressions import has_expression
 from wengert.kernels.ir.loops import Kernel
 from wengert.ops.core import LITERAL
 from wengert.ops.creation import IOTA
 from wengert.ops.op import PICK
 from wengert.ops.random import RANDOM_BITS
 from wengert.plan.groups import Group, Grouping
-from wengert.plan.lowering_cache import Alike
+from wengert.plan.lowering_cache import LoweringCache
 
 
 def inlines(node: Node) -> bool:
@@ -30,7 +30,7 @@ def inlines(node: Node) -> bool:
         return node.sources[0].ndim == 1 and node.sources[1].ndim == 0
     if not node.sources or any(isinstance(s.dtype, tuple) for s in node.sources):
         return False
-    return c_expression(op, node.sources[-1].dtype, ["a", "b", "c"][: len(node.sources)], node.attrs) is not None
+    return has_expression(op, node.sources[-1].dtype, node.attrs)
 
 
 def picks(graph: Graph) -> dict[Node, dict[int, Node]]:
@@ -55,7 +55,7 @@ def naming(names: dict[str, Node], donated: Mapping[Node, Node]) -> Callable[[No
 
 
 def lowered(
-    group: Group, grouping: Grouping, donated: Mapping[Node, Node], alike: Alike
+    group: Group, grouping: Grouping, donated: Mapping[Node, Node], alike: LoweringCache
 ) -> tuple[Kernel, dict[str, Node]]:
     """The kernel of a loop group that is one nest, and what its buffers are."""
     names: dict[str, Node] = {}
@@ -63,7 +63,7 @@ def lowered(
 
 
 def loops(
-    group: Group, grouping: Grouping, donated: Mapping[Node, Node], alike: Alike
+    group: Group, grouping: Grouping, donated: Mapping[Node, Node], alike: LoweringCache
 ) -> tuple[list[Kernel], dict[str, Node]]:
     """The kernels of a loop group, to run one after the other, and what their buffers are."""
     found = [lowered(part, grouping, donated, alike) for part in group.parts()]

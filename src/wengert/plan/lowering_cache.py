@@ -1,4 +1,4 @@
-"""Groups that are alike: those of a model's equal layers are lowered once.
+"""The lowering cache: groups of a model's equal layers are lowered once.
 
 In: a group of loops. Out: its kernel, from another group's where the two differ in nothing but their buffers.
 """
@@ -17,8 +17,8 @@ from wengert.plan.groups import Group
 from wengert.plan.lower import lower
 
 
-class Alike:
-    """The kernels of a program's groups, one for all that are alike."""
+class LoweringCache:
+    """The kernels of a program's groups, one for all that differ in nothing but their buffers."""
 
     def __init__(self) -> None:
         self.kernels: dict[Hashable, Kernel] = {}

@@ -77,9 +77,9 @@ def region_text(region: Sequence[Step]) -> str:
         return region[0].code.text if region[0].code is not None else ""
     lines = ["#pragma omp parallel", "{"]
     for step in region:
-        assert step.code is not None and step.code.function is not None
+        assert step.code is not None and step.code.function is not None and step.code.call is not None
         if step.code.function.is_parallel:
-            lines.append("    " + step.code.text.replace("(", "_shared(", 1))
+            lines.append("    " + step.code.call.text(in_region=True))
         else:
-            lines += ["    #pragma omp single nowait", "    " + step.code.text]
+            lines += ["    #pragma omp single nowait", "    " + step.code.call.text()]
     return "\n    ".join([*lines, "}"])

@@ -17,7 +17,8 @@ from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import Launch, Work
 
 if TYPE_CHECKING:
-    from wengert.kernels.c import Function
+    from wengert.kernels.c import Function, FunctionCall
+    from wengert.kernels.c_call import CFunction
     from wengert.plan.plan import Plan
 
 
@@ -73,6 +74,8 @@ class CCode:
 
     text: str
     function: Function | None = None
+    call: FunctionCall | None = None  # of that function, or of the one that takes the rows of a product
+    carried_out_by: CFunction | None = None  # the function of a header that does the work
 
 
 @dataclass(frozen=True)

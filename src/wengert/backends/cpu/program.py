@@ -7,9 +7,8 @@ computed by their references, in between.
 from __future__ import annotations
 
 import ctypes
-import re
 import threading
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, NoReturn, cast
@@ -28,7 +27,7 @@ from wengert.core.errors import OutOfRangeError
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
-from wengert.kernels.c import Function
+from wengert.kernels.c import Function, shared_name
 from wengert.kernels.threads import thread_count
 from wengert.ops.op import PICK
 from wengert.plan.c_codegen import CCodegen
@@ -44,7 +43,6 @@ PRELUDE = """#include <math.h>
 #define KERNEL __attribute__((visibility("hidden"))) void
 
 """
-IN_FAR = re.compile(r"\bwg_(sin|cos|tan)_f64\(")
 CALLING = """#include "blas.h"
 #include "table.h"
 int wg_error;  // set by a kernel that met an index out of range
@@ -104,8 +102,8 @@ class Program:
         """The C of a step: the call, and the function that it calls."""
         code = self.steps[number].code
         text = code.text if code is not None else ""
-        called = re.findall(r"\bkernel\d+\b", text)
-        functions = [function.named(name) for function, name in self.codegen.functions.items() if name in called]
+        called = code.call.name if code is not None and code.call is not None else None
+        functions = [function.named(name) for function, name in self.codegen.functions.items() if name == called]
         return "\n".join([text, "", *functions]).strip()
 
     def _text(self) -> tuple[list[str], list[Any]]:
@@ -134,7 +132,8 @@ class Program:
             for i, lines in enumerate(bodies)
         )
         offsets += f"#define scratch {self.plan.arena.scratch}L\n"
-        headers = c_ops.includes(line for lines in bodies for line in lines)
+        codes = [self.steps[number].code for region in self.regions for number in region]
+        headers = c_ops.includes(code.carried_out_by for code in codes if code is not None and code.carried_out_by)
         main = PRELUDE + CALLING + headers + offsets + "\n" + declared + "\n"
         units = kernel_units(defined)
         self.functions_source = "\n".join([*units, main])  # all but the pieces that call them
@@ -145,7 +144,7 @@ class Program:
         functions = self.codegen.functions
         codes = [self.steps[number].code for region in self.regions if len(region) > 1 for number in region]
         together = dict.fromkeys(code.function for code in codes if code is not None)
-        shared = {f"{functions[f]}_shared": f.shared() for f in together if f and f.is_parallel}
+        shared = {shared_name(functions[f]): f.shared() for f in together if f and f.is_parallel}
         return {name: function for function, name in functions.items()} | shared
 
     def _connect(self) -> None:
@@ -271,14 +270,18 @@ def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), off: Collection[s
 def kernel_units(functions: Mapping[str, Function]) -> list[str]:
     """Functions as C, in units of about the same length, as many as there are threads to compile them."""
     units: list[list[str]] = [[] for _ in range(min(thread_count(), -(-len(functions) // 4)))]
-    for text in sorted((function.named(name) for name, function in functions.items()), key=len, reverse=True):
-        min(units, key=lambda unit: sum(map(len, unit))).append(text)
-    return [prelude(unit) + "\n" + "\n".join(unit) for unit in units]
+    headers: list[dict[str, None]] = [{} for _ in units]
+    texts = [(function.named(name), function.headers) for name, function in functions.items()]
+    for text, needed in sorted(texts, key=lambda one: len(one[0]), reverse=True):
+        least = min(range(len(units)), key=lambda k: sum(map(len, units[k])))
+        units[least].append(text)
+        headers[least].update(dict.fromkeys(needed))
+    return [prelude(more) + "\n" + "\n".join(unit) for unit, more in zip(units, headers)]
 
 
-def prelude(functions: Sequence[str]) -> str:
-    """What a unit begins with: `far.h` too where its functions call what it has."""
-    return PRELUDE + '#include "far.h"\n' if any(map(IN_FAR.search, functions)) else PRELUDE
+def prelude(headers: Iterable[str]) -> str:
+    """What a unit begins with: the headers that all need, and those of its functions."""
+    return PRELUDE + "".join(f'#include "{header}"\n' for header in headers)
 
 
 def aligned(size: int) -> np.ndarray[Any, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import bool_, float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer, braces
+from wengert.kernels.c_call import Call, Pointer, braces, called
 from wengert.kernels.expressions import suffix
 from wengert.kernels.threads import thread_count
 
@@ -77,7 +77,7 @@ def attention(node: Node, pointer: Pointer) -> Call | None:
     mask = masks[0] if masks else None
     shape, scratch = _shape(query, key, value, mask, lead, node)
     arguments = ", ".join(pointer(x) for x in (query, key, value, mask, node))
-    return Call(f"wg_attention_forward_{suffix(node.dtype)}({arguments}, arena + scratch, {shape});", scratch)
+    return called("attention_forward", suffix(node.dtype), f"{arguments}, arena + scratch, {shape}", scratch)
 
 
 def attention_backward(node: Node, pointer: Pointer, results: Sequence[Node | None]) -> Call | None:
@@ -89,4 +89,4 @@ def attention_backward(node: Node, pointer: Pointer, results: Sequence[Node | No
     mask = masks[0] if masks else None
     shape, scratch = _shape(query, key, value, mask, lead, node)
     arguments = ", ".join(pointer(x) for x in (g, query, key, value, mask, *results))
-    return Call(f"wg_attention_backward_{suffix(query.dtype)}({arguments}, arena + scratch, {shape});", scratch)
+    return called("attention_backward", suffix(query.dtype), f"{arguments}, arena + scratch, {shape}", scratch)

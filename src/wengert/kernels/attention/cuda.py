@@ -15,7 +15,7 @@ from typing import Any
 from wengert.core.dtypes import bool_
 from wengert.core.graph import Node
 from wengert.kernels.attention.form import Attention, attention, by_head
-from wengert.kernels.launch import H200, Device, Launch, Named, Work
+from wengert.kernels.launch import H200, DeviceProperties, Launch, Named, Work
 from wengert.kernels.matmul.gemm_source import wgmma
 from wengert.kernels.matmul.product import HALVES, device_type, sum_type
 from wengert.kernels.registry import Asked
@@ -123,11 +123,11 @@ def _launch(
     return Launch(_kernel(name, a, tile, call, parameters), name, grid, block, tuple(buffers.values()), shared, why)
 
 
-def _by_tensor_cores(a: Attention, device: Device) -> bool:
+def _by_tensor_cores(a: Attention, device: DeviceProperties) -> bool:
     return a.dtype in HALVES and max(a.features, a.values) <= 128 and int(device.arch.rstrip("a")) >= 80
 
 
-def has_work(node: Node, device: Device = H200) -> bool:
+def has_work(node: Node, device: DeviceProperties = H200) -> bool:
     """Whether our kernels carry out an attention: some tile of theirs fits shared memory."""
     a = attention(node)
     if a is None:
@@ -135,7 +135,7 @@ def has_work(node: Node, device: Device = H200) -> bool:
     return _forward_tile(a, device) is not None and (node.op is ATTENTION or _back_tile(a, device) is not None)
 
 
-def outdoes_libraries(node: Node, device: Device) -> bool:
+def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
     """Whether our kernels are faster than cuDNN's: on Hopper, for heads of 64 features; of 128 cuDNN's are."""
     a = attention(node)
     return a is not None and _by_tensor_cores(a, device) and _by_wgmma(a, device) and max(a.padded) <= 64
@@ -144,11 +144,11 @@ def outdoes_libraries(node: Node, device: Device) -> bool:
 # --- forward --------------------------------------------------------------------------------------------------------
 
 
-def _by_wgmma(a: Attention, device: Device) -> bool:
+def _by_wgmma(a: Attention, device: DeviceProperties) -> bool:
     return device.arch == "90a" and min(a.padded) >= 64
 
 
-def _forward_tile(a: Attention, device: Device) -> Tile | None:
+def _forward_tile(a: Attention, device: DeviceProperties) -> Tile | None:
     if _by_tensor_cores(a, device):
         if _by_wgmma(a, device):
             return Tile("wgmma", 64, 64, 4)
@@ -163,7 +163,7 @@ def _plain_bytes(a: Attention, tile: int, counts: tuple[int, int, int]) -> int:
     return size * tile * (wide * (a.features | 1) + deep * (a.values | 1) + square * (tile + 1))
 
 
-def _plain_tile(device: Device, need: Any) -> Tile | None:
+def _plain_tile(device: DeviceProperties, need: Any) -> Tile | None:
     """The largest tile that fits: several blocks to an SM if that is possible."""
     for limit in (device.shared_per_sm // 2 - 1024, device.shared_per_block):
         for n in (64, 32, 16):
@@ -195,7 +195,7 @@ def _names(a: Attention, named: Named) -> dict[str, str]:
     return names if a.mask is None else {**names, "mask": named(a.mask)}
 
 
-def forward(node: Node, named: Named, device: Device, kept: Sequence[Node] = ()) -> Work | None:
+def forward(node: Node, named: Named, device: DeviceProperties, kept: Sequence[Node] = ()) -> Work | None:
     """The work of an attention; with a place for what backward wants kept, its logarithms too."""
     a = attention(node)
     tile = _forward_tile(a, device) if a is not None else None
@@ -208,7 +208,7 @@ def forward(node: Node, named: Named, device: Device, kept: Sequence[Node] = ())
 # --- backward -------------------------------------------------------------------------------------------------------
 
 
-def _back_tile(a: Attention, device: Device) -> Tile | None:
+def _back_tile(a: Attention, device: DeviceProperties) -> Tile | None:
     if _by_tensor_cores(a, device):
         return Tile("wgmma" if _by_wgmma(a, device) else "mma", 64, 64, 4)
     return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 2, 2)))
@@ -235,7 +235,7 @@ def _back(a: Attention, tile: Tile, given: Mapping[str, str], to: str, to_value:
     return _launch(name, a, tile, call, buffers, rows, shared)
 
 
-def parts_of_totals(node: Node, device: Device) -> tuple[int, int] | None:
+def parts_of_totals(node: Node, device: DeviceProperties) -> tuple[int, int] | None:
     """How many parts of the totals of how many columns a backward by tensor cores can leave.
 
     Its cotangents lie side by side in rows, as many as there are queries, and blocks have whole tiles of them.
@@ -254,7 +254,7 @@ def parts_of_totals(node: Node, device: Device) -> tuple[int, int] | None:
 def backward(
     node: Node,
     named: Named,
-    device: Device,
+    device: DeviceProperties,
     results: Mapping[int, Node],
     kept: Sequence[Node] = (),
     parts: str | None = None,
@@ -305,14 +305,14 @@ def backward(
 
 # --- as the registry asks for them ----------------------------------------------------------------------------------
 
-NodeWork = Callable[[Node, Named, Device, Asked], Work | None]
+NodeWork = Callable[[Node, Named, DeviceProperties, Asked], Work | None]
 
 
-def forward_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+def forward_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
     """The work of an attention."""
     return forward(node, named, device, asked.kept)
 
 
-def backward_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+def backward_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
     """The work of an attention's backward."""
     return backward(node, named, device, asked.results, asked.kept)

@@ -10,6 +10,6 @@ A sum over everything, or down the columns, is cut into a fixed number of parts 
 bits whatever the number of threads.
 """
 
-from wengert.kernels.c.write import Function, write, write_rows
+from wengert.kernels.c.write import Function, FunctionCall, shared_name, write, write_rows
 
-__all__ = ["Function", "write", "write_rows"]
+__all__ = ["Function", "FunctionCall", "shared_name", "write", "write_rows"]

@@ -6,28 +6,28 @@ Sums down the columns are cut into a fixed number of parts, which are added up i
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
-from wengert.kernels.c.source import Writer, is_position, names_in, totals_in
+from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position, reductions_in
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Accumulate, Let, Load, Position, Stage, Statement
+from wengert.kernels.ir.loops import Accumulate, Stage, Statement
+from wengert.kernels.ir.match import definitions, used
 
 LANES, MANY_LANES = 128, 2048  # rows worked on together: so many that all threads have work, or as the cache holds
-COLUMN_PARTS, PARTIAL_SUMS = 8, 1 << 16  # of sums down the columns: the parts, and the most totals to keep for them
+COLUMN_PARTS, PARTIAL_SUMS = 8, 1 << 16  # of sums down the columns: the parts, and the most reductions to keep for them
 
 
 class Lanes(Writer):
     """Rows whose neighbours in memory belong to other rows."""
 
-    def text(self) -> str:
+    def body(self) -> Body:
         """The body of a function of the whole kernel."""
         self.line(f"// {self.kernel.comment}")
         if self._is_split():
             self._lane_parts()
         else:
             self._lanes()
-        return "\n".join(self.lines) + "\n"
+        return self.written()
 
     def _lanes(self) -> None:
         kernel = self.kernel
@@ -36,63 +36,66 @@ class Lanes(Writer):
         blocks = self._blocks(last, width)
         for k, loop in enumerate([*outer, blocks]):
             threads = k == 0 and self._threads()
-            self._open(loop, f"#pragma omp parallel for{self._collapse(len(outer) + 1)}" if threads else "")
+            self._open(loop, ParallelFor(len(outer) + 1) if threads else "")
         self._open_block(last, width)
         rows: dict[str, str] = {}  # what has one value a lane, by name with its type
         for stage in kernel.stages:
             self._lane_scalars(stage.before, rows, last, width)
             self._lane_pass(stage, rows, last, width, kernel.inner)
-            for total in totals_in(stage):
-                self._finish_lanes(total, rows)
+            for reduction in reductions_in(stage):
+                self._finish_lanes(reduction, rows)
         self._after_lanes(rows, last)
-        self._close(len(outer) + 1)
+        self.close(len(outer) + 1)
 
     def _lane_parts(self) -> None:
         """Sums down the columns: COLUMN_PARTS sums of each, in parallel, added up in order."""
+        self.in_parts = True
         (stage,), (last,), (first, *inner) = self.kernel.stages, self.kernel.outer, self.kernel.inner
-        totals, size, blocks = totals_in(stage), -(-first.extent // COLUMN_PARTS), self._blocks(last, MANY_LANES)
-        held = {name: kind for total in totals for name, kind in self._held(total).items()}
+        reductions, size, blocks = (
+            reductions_in(stage),
+            -(-first.extent // COLUMN_PARTS),
+            self._blocks(last, MANY_LANES),
+        )
+        held = {name: kind for reduction in reductions for name, kind in self._held(reduction).items()}
         for name, (kind, _) in held.items():
             self.line(f"{kind} {name}_parts[{COLUMN_PARTS}][{last.extent}];")
-        self._open(Loop("part", COLUMN_PARTS), f"#pragma omp parallel for{self._collapse(2)}")
+        self._open(Loop("part", COLUMN_PARTS), ParallelFor(2))
         self._open(blocks)
         self._open_block(last, MANY_LANES)
         rows: dict[str, str] = {}
         self._lane_scalars(stage.before, rows, last, MANY_LANES)
         stop = f"(part + 1) * {size}L < {first.extent} ? (part + 1) * {size}L : {first.extent}"
         self.line(f"long stop = {stop};")
-        part = f"for (long {first.name} = part * {size}L; {first.name} < stop; {first.name}++) {{"
+        part = f"for (long {first.name} = part * {size}L; {first.name} < stop; {first.name}++)"
         self._lane_pass(stage, rows, last, MANY_LANES, inner, part)
         for name in held:
             self.line(f"memcpy({name}_parts[part] + start, {name}_lanes, lanes * sizeof *{name}_lanes);")
-        self._close(2)
+        self.close(2)
         self._open(blocks)
         self._open_block(last, MANY_LANES)
-        self._declare_lanes(totals, MANY_LANES)
+        self._declare_lanes(reductions, MANY_LANES)
         self._open(Loop("part", COLUMN_PARTS))
-        self.line("for (long lane = 0; lane < lanes; lane++) {")
-        self.depth += 1
-        for total in totals:
-            name = total.total
-            self.line(f"{self._combine(f'{name}_lanes[lane]', total.kind, f'{name}_parts[part][start + lane]')};")
-            if self._checks_nan(total):
+        self.open("for (long lane = 0; lane < lanes; lane++)")
+        for reduction in reductions:
+            name = reduction.name
+            self.line(f"{self._combine(f'{name}_lanes[lane]', reduction.kind, f'{name}_parts[part][start + lane]')};")
+            if self._checks_nan(reduction):
                 self.line(f"{name}_nan_lanes[lane] |= {name}_nan_parts[part][start + lane];")
-        self._close(2)
+        self.close(2)
         rows = {}
-        for total in totals:
-            self._finish_lanes(total, rows)
+        for reduction in reductions:
+            self._finish_lanes(reduction, rows)
         self._after_lanes(rows, last)
-        self._close()
+        self.close()
 
     def _is_split(self) -> bool:
         """Whether a sum down the columns is cut into parts: it is long, and what is kept of the parts is little."""
         kernel = self.kernel
         if len(kernel.stages) != 1 or len(kernel.outer) != 1 or not self._threads() or not self._accumulated():
             return False
-        made = {s.name for s in kernel.stages[0].before if isinstance(s, (Load, Let, Position))}
-        reads = set(re.findall(r"\bv\d+\b", " ".join(map(names_in, kernel.after))))
+        made, reads = definitions(kernel.stages[0].before).keys(), used(kernel.after)
         kept = COLUMN_PARTS * kernel.outer[0].extent * len(self._accumulated())
-        plain = not any(is_position(total) for total in self._accumulated()) and made.isdisjoint(reads)
+        plain = not any(is_position(reduction) for reduction in self._accumulated()) and made.isdisjoint(reads)
         return plain and kept <= PARTIAL_SUMS and kernel.inner[0].extent >= 4 * COLUMN_PARTS
 
     def _blocks(self, last: Loop, width: int) -> Loop:
@@ -106,35 +109,32 @@ class Lanes(Writer):
         self, stage: Stage, rows: dict[str, str], last: Loop, width: int, loops: Sequence[Loop], outermost: str = ""
     ) -> None:
         """One pass over the inner loops, perhaps inside another."""
-        self._declare_lanes(totals_in(stage), width)
+        self._declare_lanes(reductions_in(stage), width)
         if outermost:
-            self.line(outermost)
-            self.depth += 1
+            self.open(outermost)
         for loop in loops:
             self._open(loop)
         self._open_lanes(last, stage.inside, rows)
         self._write(stage.inside, lane="[lane]")
-        self._close(1 + len(loops) + bool(outermost))
+        self.close(1 + len(loops) + bool(outermost))
 
     def _after_lanes(self, rows: dict[str, str], last: Loop) -> None:
         if self.kernel.after:
             self._open_lanes(last, self.kernel.after, rows)
             self._write(self.kernel.after)
-            self._close()
+            self.close()
 
     def _open_lanes(self, last: Loop, statements: Sequence[Statement], rows: dict[str, str]) -> None:
         self.line("#pragma omp simd")
-        self.line("for (long lane = 0; lane < lanes; lane++) {")
-        self.depth += 1
+        self.open("for (long lane = 0; lane < lanes; lane++)")
         self.line(f"long {last.name} = start + lane;")
-        used = set(re.findall(r"\b[vr]\d+\b", " ".join(map(names_in, statements))))
-        for name in sorted(used & rows.keys()):
+        for name in sorted(used(statements) & rows.keys()):
             self.line(f"{rows[name]} {name} = {name}_lanes[lane];")
 
     def _lane_scalars(self, before: Sequence[Statement], rows: dict[str, str], last: Loop, width: int) -> None:
         if not before:
             return
-        made = [s for s in before if isinstance(s, (Load, Let, Position))]
+        made = definitions(before).values()
         for statement in made:
             self.line(f"{self._type(statement)} {statement.name}_lanes[{width}];")
         self._open_lanes(last, before, rows)
@@ -142,22 +142,21 @@ class Lanes(Writer):
         for statement in made:
             self.line(f"{statement.name}_lanes[lane] = {statement.name};")
             rows[statement.name] = self._type(statement)
-        self._close()
+        self.close()
 
-    def _declare_lanes(self, totals: Sequence[Accumulate], width: int) -> None:
-        held = {name: kind for total in totals for name, kind in self._held(total).items()}
+    def _declare_lanes(self, reductions: Sequence[Accumulate], width: int) -> None:
+        held = {name: kind for reduction in reductions for name, kind in self._held(reduction).items()}
         for name, (kind, _) in held.items():
             self.line(f"{kind} {name}_lanes[{width}];")
-        self.line("for (long lane = 0; lane < lanes; lane++) {")
-        self.depth += 1
+        self.open("for (long lane = 0; lane < lanes; lane++)")
         for name, (_, start) in held.items():
             self.line(f"{name}_lanes[lane] = {start};")
-        self._close()
+        self.close()
 
-    def _finish_lanes(self, total: Accumulate, rows: dict[str, str]) -> None:
-        name = total.total
-        if self._checks_nan(total):
+    def _finish_lanes(self, reduction: Accumulate, rows: dict[str, str]) -> None:
+        name = reduction.name
+        if self._checks_nan(reduction):
             self.line(
                 f"for (long lane = 0; lane < lanes; lane++) if ({name}_nan_lanes[lane]) {name}_lanes[lane] = NAN;"
             )
-        rows[name] = "int64_t" if is_position(total) else self._scalar_type(total)
+        rows[name] = "int64_t" if is_position(reduction) else self._scalar_type(reduction)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wengert.kernels.c.source import Writer, is_position, totals_in
+from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position, reductions_in
 from wengert.kernels.expressions import stored_type
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Stage, Statement
@@ -21,143 +21,145 @@ CLAUSE = {"sum": "+", "prod": "*", "max": "max", "min": "min", "all": "&", "any"
 class Rows(Writer):
     """Elements, rows, everything as one row, or some rows of a matrix product."""
 
-    def text(self) -> str:
+    def body(self) -> Body:
         """The body of a function of the whole kernel."""
         self.line(f"// {self.kernel.comment}")
         if not self.kernel.inner and not self._accumulated():
             self._elements()
-        elif self._is_total():
+        elif self._is_one_row():
             self._parts()
         else:
             self._rows()
-        return "\n".join(self.lines) + "\n"
+        return self.written()
 
-    def rows_text(self) -> str:
+    def body_of_rows(self) -> Body:
         """The body of a function of some rows."""
         (rows,), columns = self.kernel.outer, self.kernel.inner
         self.line(f"// {self.kernel.comment}")
-        self.line(f"for (long {rows.name} = first; {rows.name} < last; {rows.name}++) {{")
-        self.depth += 1
+        self.open(f"for (long {rows.name} = first; {rows.name} < last; {rows.name}++)")
         for loop in columns:
             self._open(loop, "#pragma omp simd")
         for stage in self.kernel.stages:
             self._write([*stage.before, *stage.inside])
         self._write(self.kernel.after)
-        self._close(1 + len(columns))
-        return "\n".join(self.lines) + "\n"
+        self.close(1 + len(columns))
+        return self.written()
 
     def _elements(self) -> None:
         loops = self.kernel.outer
         for k, loop in enumerate(loops):
-            pragma = ""
+            pragma: str | ParallelFor = ""
             if k == len(loops) - 1:
-                pragma = "#pragma omp parallel for simd" if k == 0 and self._threads() else "#pragma omp simd"
+                pragma = ParallelFor(simd=True) if k == 0 and self._threads() else "#pragma omp simd"
             elif k == 0 and self._threads():
-                pragma = f"#pragma omp parallel for{self._collapse(len(loops) - 1)}"
+                pragma = ParallelFor(len(loops) - 1)
             self._open(loop, pragma)
         for stage in self.kernel.stages:
             self._write([*stage.before, *stage.inside])
         self._write(self.kernel.after)
-        self._close(len(loops))
+        self.close(len(loops))
 
     def _rows(self) -> None:
         kernel = self.kernel
         for k, loop in enumerate(kernel.outer):
             threads = k == 0 and self._threads()
-            self._open(loop, f"#pragma omp parallel for{self._collapse(len(kernel.outer))}" if threads else "")
+            self._open(loop, ParallelFor(len(kernel.outer)) if threads else "")
         for row, (dtype, length) in kernel.scratch.items():
             self.line(f"{stored_type(dtype)} {row}[{length}] __attribute__((aligned(64)));")
         for stage in kernel.stages:
             self._write(stage.before)
             self._row_pass(stage, kernel.inner)
         self._write(kernel.after)
-        self._close(len(kernel.outer))
+        self.close(len(kernel.outer))
 
     def _row_pass(self, stage: Stage, loops: Sequence[Loop]) -> None:
-        totals = totals_in(stage)
-        for total in totals:
-            self._begin(total, "")
+        reductions = reductions_in(stage)
+        for reduction in reductions:
+            self._begin(reduction, "")
         *slow, fast = loops or [Loop("once", 1)]
         for loop in slow:
             self._open(loop)
-        self._vector_loop(fast, "0", str(fast.extent), totals, stage.inside)
-        self._close(len(slow))
-        for total in totals:
-            self._finish(total, "")
+        self._vector_loop(fast, "0", str(fast.size), reductions, stage.inside)
+        self.close(len(slow))
+        for reduction in reductions:
+            self._finish(reduction, "")
 
     def _vector_loop(
-        self, loop: Loop, first: str, last: str, totals: Sequence[Accumulate], statements: Sequence[Statement]
+        self, loop: Loop, first: str, last: str, reductions: Sequence[Accumulate], statements: Sequence[Statement]
     ) -> None:
         """The innermost loop, vectorised. Long sums are made of sums of BLOCK elements, added up in double."""
-        wide = {total.total: total for total in totals if self.widths[total.total] != self._scalar_type(total)}
-        blocked = bool(wide) and loop.extent > BLOCK
+        wide = {
+            reduction.name: reduction
+            for reduction in reductions
+            if self.widths[reduction.name] != self._scalar_type(reduction)
+        }
+        blocked = bool(wide) and loop.most > BLOCK
         if blocked:
-            self.line(f"for (long block = {first}; block < {last}; block += {BLOCK}) {{")
-            self.depth += 1
+            self.open(f"for (long block = {first}; block < {last}; block += {BLOCK})")
             self.line(f"long end = block + {BLOCK} < {last} ? block + {BLOCK} : {last};")
             first, last = "block", "end"
-        for name, total in wide.items():
-            self.line(f"{self._scalar_type(total)} {name}_sum = {self._start(total)};")
+        for name, reduction in wide.items():
+            self.line(f"{self._scalar_type(reduction)} {name}_sum = {self._start(reduction)};")
         self.summed = set(wide)
-        self.line(self._simd(totals))
-        self.line(f"for (long {loop.name} = {first}; {loop.name} < {last}; {loop.name}++) {{")
-        self.depth += 1
+        self.line(self._simd(reductions))
+        self.open(f"for (long {loop.name} = {first}; {loop.name} < {last}; {loop.name}++)")
         self._write(statements)
-        self._close()
+        self.close()
         self.summed = set()
-        for name, total in wide.items():
-            self.line(f"{self._combine(name, total.kind, f'{name}_sum')};")
-        self._close(int(blocked))
+        for name, reduction in wide.items():
+            self.line(f"{self._combine(name, reduction.kind, f'{name}_sum')};")
+        self.close(int(blocked))
 
     def _parts(self) -> None:
         """A reduction of everything: PARTS sums, in parallel, added up in order."""
+        self.in_parts = True
         stage, (loop, *rest) = self.kernel.stages[0], self.kernel.inner
-        totals = totals_in(stage)
+        reductions = reductions_in(stage)
         size = -(-loop.extent // PARTS)
-        for total in totals:
-            self.line(f"{self.widths[total.total]} {total.total}_parts[{PARTS}];")
-            if self._checks_nan(total):
-                self.line(f"uint8_t {total.total}_nans[{PARTS}];")
+        for reduction in reductions:
+            self.line(f"{self.widths[reduction.name]} {reduction.name}_parts[{PARTS}];")
+            if self._checks_nan(reduction):
+                self.line(f"uint8_t {reduction.name}_nans[{PARTS}];")
         self._write(stage.before)
-        self._open(Loop("part", PARTS), "#pragma omp parallel for")
-        for total in totals:
-            self._begin(total, "")
+        self._open(Loop("part", PARTS), ParallelFor())
+        for reduction in reductions:
+            self._begin(reduction, "")
         self.line(f"long stop = (part + 1) * {size}L < {loop.extent} ? (part + 1) * {size}L : {loop.extent};")
         if rest:
-            self.line(f"for (long {loop.name} = part * {size}L; {loop.name} < stop; {loop.name}++) {{")
-            self.depth += 1
+            self.open(f"for (long {loop.name} = part * {size}L; {loop.name} < stop; {loop.name}++)")
             for inner in rest[:-1]:
                 self._open(inner)
-            self._vector_loop(rest[-1], "0", str(rest[-1].extent), totals, stage.inside)
-            self._close(len(rest))
+            self._vector_loop(rest[-1], "0", str(rest[-1].extent), reductions, stage.inside)
+            self.close(len(rest))
         else:
-            self._vector_loop(Loop(loop.name, size), f"part * {size}L", "stop", totals, stage.inside)
-        for total in totals:
-            self.line(f"{total.total}_parts[part] = {total.total};")
-            if self._checks_nan(total):
-                self.line(f"{total.total}_nans[part] = {total.total}_nan;")
-        self._close()
-        for total in totals:
-            self._begin(total, "")
+            self._vector_loop(Loop(loop.name, size), f"part * {size}L", "stop", reductions, stage.inside)
+        for reduction in reductions:
+            self.line(f"{reduction.name}_parts[part] = {reduction.name};")
+            if self._checks_nan(reduction):
+                self.line(f"{reduction.name}_nans[part] = {reduction.name}_nan;")
+        self.close()
+        for reduction in reductions:
+            self._begin(reduction, "")
         self._open(Loop("part", PARTS))
-        for total in totals:
-            name = total.total
-            self.line(f"{self._combine(name, total.kind, f'{name}_parts[part]')};")
-            if self._checks_nan(total):
+        for reduction in reductions:
+            name = reduction.name
+            self.line(f"{self._combine(name, reduction.kind, f'{name}_parts[part]')};")
+            if self._checks_nan(reduction):
                 self.line(f"{name}_nan |= {name}_nans[part];")
-        self._close()
-        for total in totals:
-            self._finish(total, "")
+        self.close()
+        for reduction in reductions:
+            self._finish(reduction, "")
         self._write(self.kernel.after)
 
-    def _simd(self, totals: Sequence[Accumulate]) -> str:
-        if any(is_position(total) for total in totals):
+    def _simd(self, reductions: Sequence[Accumulate]) -> str:
+        if any(is_position(reduction) for reduction in reductions):
             return ""
-        clauses = "".join(f" reduction({CLAUSE[t.kind]}:{self._inside_name(t)})" for t in totals)
-        clauses += "".join(f" reduction(|:{t.total}_nan)" for t in totals if self._checks_nan(t))
+        clauses = "".join(f" reduction({CLAUSE[t.kind]}:{self._inside_name(t)})" for t in reductions)
+        clauses += "".join(f" reduction(|:{t.name}_nan)" for t in reductions if self._checks_nan(t))
         return f"#pragma omp simd{clauses}"
 
-    def _is_total(self) -> bool:
+    def _is_one_row(self) -> bool:
         kernel = self.kernel
-        arguments = any(is_position(total) for total in self._accumulated())
-        return not kernel.outer and len(kernel.stages) == 1 and self._threads() and not arguments and bool(kernel.inner)
+        if kernel.outer or len(kernel.stages) != 1 or not self._threads() or not kernel.inner:
+            return False
+        return kernel.inner[0].is_constant and not any(is_position(reduction) for reduction in self._accumulated())

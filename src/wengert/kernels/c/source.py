@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from wengert.core.dtypes import bool_, float32, float64
-from wengert.kernels.expressions import guard_text, let_text, scalar_type
-from wengert.kernels.expressions import load as widened
+from wengert.kernels.expressions import C, scalar_type
 from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
 from wengert.kernels.ir.transforms import statements_of
+from wengert.kernels.writer import Page, expression, functions_of, loaded, operand_text, position_text
 
 WORTH_THREADS = (
     600_000  # statements executed (about 20 us): below, waking the other threads may cost more than it saves
@@ -19,84 +20,98 @@ WORTH_THREADS = (
 START = {"sum": "0", "prod": "1", "all": "1", "any": "0"}
 
 
-class Writer:
+class ParallelFor(NamedTuple):
+    """The pragma of a loop that threads share. Where a region has woken them already, they do not wait after it."""
+
+    collapse: int = 1  # loops that are shared as one
+    simd: bool = False
+
+    def text(self, in_region: bool) -> str:
+        """The line of C."""
+        simd = " simd" if self.simd else ""
+        collapse = f" collapse({self.collapse})" if self.collapse > 1 else ""
+        return f"#pragma omp for{simd} nowait{collapse}" if in_region else f"#pragma omp parallel for{simd}{collapse}"
+
+
+Body = tuple[str | ParallelFor, ...]  # of a function: lines of C, and the pragmas that depend on who calls it
+
+
+class Writer(Page):
     """The lines of a kernel's body, and what all shapes of work say."""
 
     def __init__(self, kernel: Kernel, names: dict[str, str]) -> None:
+        super().__init__()
         self.kernel, self.names = kernel, names | {row: row for row in kernel.scratch}
-        self.lines: list[str] = []
-        self.depth = 1
-        self.widths = {a.total: self._total_type(a) for a in self._accumulated()}
-        self.summed: set[str] = set()  # the totals that the innermost loop sums on the side
+        self.widths = {a.name: self._total_type(a) for a in self._accumulated()}
+        self.summed: set[str] = set()  # the reductions that the innermost loop sums on the side
         self.scalar = _mixes_widths_under_guards(kernel)
+        self.in_parts = False  # whether a reduction is cut into parts, which are put together after the outer loop
+        self._before: list[str | ParallelFor] = []  # what was written up to the last pragma that may change
 
-    def line(self, text: str) -> None:
-        """Add a line."""
-        self.lines.append("    " * self.depth + text)
+    def written(self) -> Body:
+        """All lines."""
+        return (*self._before, "\n".join(self.lines) + "\n")
 
-    def _open(self, loop: Loop, pragma: str = "") -> None:
-        if pragma:
+    def _open(self, loop: Loop, pragma: str | ParallelFor = "") -> None:
+        if isinstance(pragma, ParallelFor):
+            self._before += ["".join(f"{line}\n" for line in self.lines) + "    " * self.depth, pragma]
+            self.lines = [""]
+        elif pragma:
             self.line(pragma)
-        self.line(f"for (long {loop.name} = 0; {loop.name} < {loop.extent}; {loop.name}++) {{")
-        self.depth += 1
-
-    def _close(self, count: int = 1) -> None:
-        for _ in range(count):
-            self.depth -= 1
-            self.line("}")
+        self.open(f"for (long {loop.name} = 0; {loop.name} < {loop.size}; {loop.name}++)")
 
     # --- accumulating ---------------------------------------------------------------------------------------------
 
     def _accumulated(self) -> list[Accumulate]:
-        return [total for stage in self.kernel.stages for total in totals_in(stage)]
+        return [reduction for stage in self.kernel.stages for reduction in reductions_in(stage)]
 
-    def _total_type(self, total: Accumulate) -> str:
+    def _total_type(self, reduction: Accumulate) -> str:
         """Long sums of floats go on in double: the error does not grow with the length.
 
         Only from block to block: gcc 12 makes wrong code of AVX-512 loops that add floats to doubles under a mask.
         """
-        length = math.prod(loop.extent for loop in self.kernel.inner)
-        wide = total.kind in ("sum", "prod") and total.dtype == float32 and length > 1 << 12
-        return "double" if wide else self._scalar_type(total)
+        length = math.prod(loop.most for loop in self.kernel.inner)
+        wide = reduction.kind in ("sum", "prod") and reduction.dtype == float32 and length > 1 << 12
+        return "double" if wide else self._scalar_type(reduction)
 
-    def _scalar_type(self, total: Accumulate) -> str:
-        return scalar_type(total.dtype)
+    def _scalar_type(self, reduction: Accumulate) -> str:
+        return scalar_type(reduction.dtype)
 
-    def _start(self, total: Accumulate) -> str:
-        if total.kind in START:
-            return START[total.kind]
-        biggest = total.kind in ("min", "argmin")
-        if total.dtype in (float32, float64):
+    def _start(self, reduction: Accumulate) -> str:
+        if reduction.kind in START:
+            return START[reduction.kind]
+        biggest = reduction.kind in ("min", "argmin")
+        if reduction.dtype in (float32, float64):
             return "INFINITY" if biggest else "-INFINITY"
-        if total.dtype == bool_:
+        if reduction.dtype == bool_:
             return "1" if biggest else "0"
-        bits = 8 * total.dtype.itemsize
-        if total.dtype.kind == "u":
+        bits = 8 * reduction.dtype.itemsize
+        if reduction.dtype.kind == "u":
             return f"UINT{bits}_MAX" if biggest else "0"
         return f"INT{bits}_MAX" if biggest else f"INT{bits}_MIN"
 
-    def _checks_nan(self, total: Accumulate) -> bool:
-        return total.kind in ("max", "min") and total.dtype in (float32, float64)
+    def _checks_nan(self, reduction: Accumulate) -> bool:
+        return reduction.kind in ("max", "min") and reduction.dtype in (float32, float64)
 
-    def _begin(self, total: Accumulate, lane: str) -> None:
-        for name, (kind, start) in self._held(total).items():
+    def _begin(self, reduction: Accumulate, lane: str) -> None:
+        for name, (kind, start) in self._held(reduction).items():
             self.line(f"{kind} {name} = {start};")
 
-    def _finish(self, total: Accumulate, lane: str) -> None:
-        if self._checks_nan(total):
-            self.line(f"if ({total.total}_nan) {total.total} = NAN;")
+    def _finish(self, reduction: Accumulate, lane: str) -> None:
+        if self._checks_nan(reduction):
+            self.line(f"if ({reduction.name}_nan) {reduction.name} = NAN;")
 
-    def _held(self, total: Accumulate) -> dict[str, tuple[str, str]]:
+    def _held(self, reduction: Accumulate) -> dict[str, tuple[str, str]]:
         """What a pass keeps of a reduction, by name: the type and what it starts from."""
-        name, kind, start = total.total, self.widths[total.total], self._start(total)
-        if is_position(total):
+        name, kind, start = reduction.name, self.widths[reduction.name], self._start(reduction)
+        if is_position(reduction):
             return {f"{name}_best": (kind, start), name: ("int64_t", "0")}
-        flag = f"int{8 * total.dtype.itemsize}_t"  # as wide as the values: flags of one byte would be repacked
-        return {name: (kind, start)} | ({f"{name}_nan": (flag, "0")} if self._checks_nan(total) else {})
+        flag = f"int{8 * reduction.dtype.itemsize}_t"  # as wide as the values: flags of one byte would be repacked
+        return {name: (kind, start)} | ({f"{name}_nan": (flag, "0")} if self._checks_nan(reduction) else {})
 
-    def _inside_name(self, total: Accumulate) -> str:
-        """What the innermost loop calls a total."""
-        return f"{total.total}_sum" if total.total in self.summed else total.total
+    def _inside_name(self, reduction: Accumulate) -> str:
+        """What the innermost loop calls a reduction."""
+        return f"{reduction.name}_sum" if reduction.name in self.summed else reduction.name
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -109,34 +124,35 @@ class Writer:
 
     def _lines_of(self, statement: Statement, lane: str) -> list[str]:
         if isinstance(statement, Load):
-            return [f"{self._type(statement)} {statement.name} = {self._loaded(statement)};"]
+            element = f"{self.names[statement.buffer]}[{statement.index}]"
+            return [f"{self._type(statement)} {statement.name} = {loaded(statement, element)};"]
         if isinstance(statement, Let):
-            return [f"{self._type(statement)} {statement.name} = {let_text(statement)};"]
+            return [f"{self._type(statement)} {statement.name} = {expression(statement, C)};"]
         if isinstance(statement, Position):
-            return [f"{self._type(statement)} {statement.name} = ({self._type(statement)})({statement.index});"]
+            return [f"{self._type(statement)} {statement.name} = {position_text(statement)};"]
         if isinstance(statement, Store):
             target = f"{self.names[statement.buffer]}[{statement.index}]"
-            return [f"{target} = {narrowed(statement.dtype, statement.name)};"]
+            return [f"{target} = {narrowed(statement.dtype, operand_text(statement.value))};"]
         return self._accumulation(statement, lane)
 
-    def _accumulation(self, total: Accumulate, lane: str) -> list[str]:
-        name, value = total.total, total.name
-        held = {key: f"{key}_lanes{lane}" if lane else key for key in self._held(total)}
-        if is_position(total):
+    def _accumulation(self, reduction: Accumulate, lane: str) -> list[str]:
+        name, value = reduction.name, operand_text(reduction.value)
+        held = {key: f"{key}_lanes{lane}" if lane else key for key in self._held(reduction)}
+        if is_position(reduction):
             best, at = held[f"{name}_best"], held[name]
-            better = f"{value} {'>' if total.kind == 'argmax' else '<'} {best}"
-            if total.dtype in (float32, float64):
+            better = f"{value} {'>' if reduction.kind == 'argmax' else '<'} {best}"
+            if reduction.dtype in (float32, float64):
                 better = f"({better} || {value} != {value}) && {best} == {best}"
-            first = f"({total.position}) == 0"
-            return [f"if ({first} || ({better})) {{ {best} = {value}; {at} = {total.position}; }}"]
-        target = held[name] if lane else self._inside_name(total)
-        lines = [f"{self._combine(target, total.kind, value)};"]
-        if self._checks_nan(total):
+            first = f"({reduction.position}) == 0"
+            return [f"if ({first} || ({better})) {{ {best} = {value}; {at} = {reduction.position}; }}"]
+        target = held[name] if lane else self._inside_name(reduction)
+        lines = [f"{self._combine(target, reduction.kind, value)};"]
+        if self._checks_nan(reduction):
             lines.append(f"{held[f'{name}_nan']} |= ({value} != {value});")
         return lines
 
     def _combine(self, target: str, kind: str, value: str) -> str:
-        """The statement that takes a value into a total."""
+        """The statement that takes a value into a reduction."""
         if kind in ("sum", "prod"):
             return f"{target} {'+' if kind == 'sum' else '*'}= {value}"
         if kind in ("all", "any"):
@@ -146,21 +162,14 @@ class Writer:
     def _type(self, statement: Load | Let | Position) -> str:
         return scalar_type(statement.dtype)
 
-    def _loaded(self, load: Load) -> str:
-        text = widened(load.dtype, f"{self.names[load.buffer]}[{load.index}]")
-        return f"({' && '.join(map(guard_text, load.guards))}) ? {text} : 0" if load.guards else text
-
     # --- choices --------------------------------------------------------------------------------------------------
 
     def _work(self) -> int:
-        loops = math.prod(loop.extent for loop in (*self.kernel.outer, *self.kernel.inner))
+        loops = math.prod(loop.most for loop in (*self.kernel.outer, *self.kernel.inner))
         return loops * max(1, sum(_effort(s) for stage in self.kernel.stages for s in stage.inside))
 
     def _threads(self) -> bool:
         return self._work() > WORTH_THREADS
-
-    def _collapse(self, loops: int) -> str:
-        return f" collapse({loops})" if loops > 1 else ""
 
 
 def _mixes_widths_under_guards(kernel: Kernel) -> bool:
@@ -173,21 +182,14 @@ def _mixes_widths_under_guards(kernel: Kernel) -> bool:
 
 def _effort(statement: Statement) -> int:
     """What a statement costs; an addition is 1, a call of a mathematical function 8."""
-    return 8 if isinstance(statement, Let) and "wg_" in statement.text else 1
+    return 8 if isinstance(statement, Let) and functions_of(statement) else 1
 
 
-def totals_in(stage: Stage) -> list[Accumulate]:
+def reductions_in(stage: Stage) -> list[Accumulate]:
     """The reductions that a pass accumulates."""
     return [s for s in stage.inside if isinstance(s, Accumulate)]
 
 
-def is_position(total: Accumulate) -> bool:
+def is_position(reduction: Accumulate) -> bool:
     """Whether it is where the extreme lies, not the extreme."""
-    return total.kind in ("argmax", "argmin")
-
-
-def names_in(statement: Statement) -> str:
-    """A text with the names that a statement reads."""
-    if isinstance(statement, Let):
-        return statement.text
-    return statement.name if isinstance(statement, (Store, Accumulate)) else ""
+    return reduction.kind in ("argmax", "argmin")

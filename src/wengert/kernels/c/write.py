@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from wengert.core.dtypes import float64
 from wengert.kernels.c.lanes import Lanes
 from wengert.kernels.c.rows import Rows
-from wengert.kernels.expressions import stored_type
-from wengert.kernels.ir.loops import Kernel
-from wengert.kernels.ir.transforms import crosses, cut, merge_loops, split
+from wengert.kernels.c.source import Body, ParallelFor
+from wengert.kernels.expressions import C
+from wengert.kernels.ir.loops import Kernel, Let
+from wengert.kernels.ir.transforms import crosses, cut, merge_loops, split, statements_of, symbols
+from wengert.kernels.writer import functions_of, parameters
+
+_FAR = frozenset(("sin", "cos", "tan"))  # whose float64 versions for large arguments are a header of their own
 
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel as C: its text without its name, and the buffers it takes in order."""
+    """A kernel as C without its name: its body, the buffers it takes in order, and what others must know of it.
 
-    body: str
+    Extents that are symbols come after the buffers.
+    """
+
+    body: Body
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]
     nests: int = 1  # loop nests, one after the other
+    in_parts: bool = False  # whether a reduction is cut into parts
+    headers: tuple[str, ...] = ()  # beside math.h
+    in_region: bool = False  # whether all threads of a parallel region call it
 
     def named(self, name: str) -> str:
         """The definition under a name."""
-        return f"{self.declared(name)}\n{{\n{self.body}}}\n"
+        parts = [part.text(self.in_region) if isinstance(part, ParallelFor) else part for part in self.body]
+        return f"{self.declared(name)}\n{{\n{''.join(parts)}}}\n"
 
     def declared(self, name: str) -> str:
         """The declaration: seen by the program's other units, and by nobody else."""
@@ -33,25 +45,53 @@ class Function:
     @property
     def is_parallel(self) -> bool:
         """Whether its outer loop is worth the threads."""
-        return "#pragma omp parallel" in self.body
+        return any(isinstance(part, ParallelFor) for part in self.body)
 
     @property
     def is_one_loop(self) -> bool:
         """Whether all it does is inside its outer loops; a sum in parts has something to do after them."""
-        return self.nests == 1 and "_parts[" not in self.body
+        return self.nests == 1 and not self.in_parts
 
     def shared(self) -> Function:
         """The function for all threads of a parallel region to call: they share its outer loop and do not wait."""
-        return replace(self, body=re.sub(r"#pragma omp parallel for( simd)?", r"#pragma omp for\1 nowait", self.body))
+        return replace(self, in_region=True)
+
+
+class FunctionCall(NamedTuple):
+    """A call of a Function by its name."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+    def text(self, in_region: bool = False) -> str:
+        """The C statement; in a parallel region, of the function that its threads share."""
+        return f"{shared_name(self.name) if in_region else self.name}({', '.join(self.arguments)});"
+
+
+def shared_name(name: str) -> str:
+    """What a function is called that the threads of a region share."""
+    return f"{name}_shared"
 
 
 def write(*kernels: Kernel) -> Function:
     """The C of kernels that follow each other, as one function."""
     merged = [merge_loops(split(piece)) for kernel in kernels for piece in cut(kernel)]
-    names, parameters = _parameters(merged)
-    bodies = [(Lanes if crosses(kernel) else Rows)(kernel, names).text() for kernel in merged]
-    body = bodies[0] if len(bodies) == 1 else "".join(f"    {{\n{body}    }}\n" for body in bodies)
-    return Function(body, parameters, tuple(names), len(bodies))
+    names, declared = _parameters(merged)
+    writers = [(Lanes if _in_lanes(kernel) else Rows)(kernel, names) for kernel in merged]
+    bodies = [writer.body() for writer in writers]
+    body = bodies[0] if len(bodies) == 1 else tuple(part for one in bodies for part in ("    {\n", *one, "    }\n"))
+    in_parts = any(writer.in_parts for writer in writers)
+    return Function(body, declared, tuple(names), len(bodies), in_parts, _headers(merged))
+
+
+def _in_lanes(kernel: Kernel) -> bool:
+    """Whether rows are worked on together, so many at a time that their number must be known."""
+    return crosses(kernel) and not symbols(kernel)
+
+
+def _headers(kernels: Iterable[Kernel]) -> tuple[str, ...]:
+    lets = [s for kernel in kernels for s in statements_of(kernel) if isinstance(s, Let) and s.computed_in is float64]
+    return ("far.h",) if any(not _FAR.isdisjoint(functions_of(one)) for one in lets) else ()
 
 
 def _parameters(kernels: Sequence[Kernel]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -59,11 +99,9 @@ def _parameters(kernels: Sequence[Kernel]) -> tuple[dict[str, str], tuple[str, .
     dtypes = {buffer: dtype for kernel in kernels for buffer, (dtype, _) in kernel.buffers.items()}
     written = {buffer for kernel in kernels for buffer, (_, is_written) in kernel.buffers.items() if is_written}
     names = {buffer: f"b{i}" for i, buffer in enumerate(dtypes)}
-    declared = tuple(
-        f"{'' if buffer in written else 'const '}{stored_type(dtypes[buffer])} *restrict {name}"
-        for buffer, name in names.items()
-    )
-    return names, declared
+    declared = parameters({buffer: (dtype, buffer in written) for buffer, dtype in dtypes.items()}, names, C)
+    sizes = dict.fromkeys(symbol for kernel in kernels for symbol in symbols(kernel))
+    return names, (*declared, *[f"long {symbol}" for symbol in sizes])
 
 
 def write_rows(kernel: Kernel, columns: str) -> Function | None:
@@ -75,5 +113,6 @@ def write_rows(kernel: Kernel, columns: str) -> Function | None:
     kernel = merge_loops(replace(kernel, outer=[loop for loop in kernel.outer if loop.name != columns], inner=inner))
     if len(kernel.outer) != 1:
         return None
-    names, parameters = _parameters([kernel])
-    return Function(Rows(kernel, names).rows_text(), (*parameters, "long first", "long last"), tuple(names))
+    names, declared = _parameters([kernel])
+    body, declared = Rows(kernel, names).body_of_rows(), (*declared, "long first", "long last")
+    return Function(body, declared, tuple(names), headers=_headers([kernel]))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer, braces
+from wengert.kernels.c_call import Call, Pointer, braces, called
 from wengert.kernels.expressions import suffix
 from wengert.kernels.threads import thread_count
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
@@ -154,12 +154,12 @@ def convolve(node: Node, pointer: Pointer) -> Call | None:
         return Call(f"memset({pointer(node)}, 0, {node.size * node.dtype.itemsize}L);")
     arguments = f"{pointer(first)}, {pointer(second)}, {pointer(node)}"
     if shape.direct:
-        return Call(f"wg_{op.name}_direct_{suffix(node.dtype)}({arguments}, {shape.text()});")
+        return called(f"{op.name}_direct", suffix(node.dtype), f"{arguments}, {shape.text()}")
     if shape.in_tiles(op):
         return _winograd(node, shape, arguments)
     scratch = _plan(op, shape)
-    text = f"wg_{op.name}_{suffix(node.dtype)}({arguments}, (void *)(arena + scratch), {shape.text()});"
-    return Call(text, scratch * node.dtype.itemsize)
+    arguments = f"{arguments}, (void *)(arena + scratch), {shape.text()}"
+    return called(op.name, suffix(node.dtype), arguments, scratch * node.dtype.itemsize)
 
 
 def _winograd(node: Node, shape: _Shape, arguments: str) -> Call:
@@ -173,9 +173,10 @@ def _winograd(node: Node, shape: _Shape, arguments: str) -> Call:
     numbers = f"{shape.batch}, {channels}, {rows}, {row_step}, {channel_step}"
     sizes = ", ".join(map(braces, (size[1:], count[1:], low)))
     struct = f"&(wg_image_shape){{{numbers}, {sizes}, {int(by_input)}}}"
-    name = f"wg_winograd{'_weight_gradient' if by_weight else ''}_{suffix(node.dtype)}"
+    name = "winograd_weight_gradient" if by_weight else "winograd"
     scratch = _tile_sums(rows, channels) if by_weight else _tile_panels(rows, channels)
-    return Call(f"{name}({arguments}, (void *)(arena + scratch), {struct});", scratch * node.dtype.itemsize)
+    arguments = f"{arguments}, (void *)(arena + scratch), {struct}"
+    return called(name, suffix(node.dtype), arguments, scratch * node.dtype.itemsize)
 
 
 def _tile_panels(rows: int, channels: int) -> int:

@@ -14,19 +14,19 @@ import numpy as np
 from wengert.kernels.convolution import chain, sliding
 from wengert.kernels.convolution.form import Convolution, Form, convolution
 from wengert.kernels.convolution.implicit_gemm import Plan
-from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, Work
 from wengert.kernels.matmul.product import HALVES, Epilogue, Tile, device_type
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 
 __all__ = ["Convolution", "Form", "convolution", "is_small", "outdoes_libraries", "tiles", "work", "works"]
 
 
-def works(c: Convolution, first: str, second: str, result: str, device: Device) -> list[Work]:
+def works(c: Convolution, first: str, second: str, result: str, device: DeviceProperties) -> list[Work]:
     """Ways to carry out a convolution on the named buffers, the one expected to be fastest first."""
     return [work(c, first, second, result, device, tile) for tile in tiles(c, device)]
 
 
-def tiles(c: Convolution, device: Device) -> Sequence[Tile | None]:
+def tiles(c: Convolution, device: DeviceProperties) -> Sequence[Tile | None]:
     """The tiles that can carry out a convolution, the one expected to be fastest first; None for the way without."""
     f = c.form
     if not (f.positions and f.places and f.ins and f.outs and f.taps):
@@ -38,7 +38,7 @@ def tiles(c: Convolution, device: Device) -> Sequence[Tile | None]:
     return [*_by_rows(c, device), *Plan(c, device).tiles()]
 
 
-def _by_rows(c: Convolution, device: Device) -> list[Tile]:
+def _by_rows(c: Convolution, device: DeviceProperties) -> list[Tile]:
     """The tiles of kernels that keep rows of images in shared memory."""
     return [*sliding.tiles(c, device), *chain.tiles(c, device)]
 
@@ -48,7 +48,7 @@ def work(
     first: str,
     second: str,
     result: str,
-    device: Device,
+    device: DeviceProperties,
     tile: Tile | None,
     epilogue: Epilogue | None = None,
 ) -> Work:
@@ -62,12 +62,12 @@ def work(
     return Plan(c, device).work(tile, first, second, result, epilogue)
 
 
-def is_small(c: Convolution, device: Device) -> bool:
+def is_small(c: Convolution, device: DeviceProperties) -> bool:
     """Whether a convolution is one whose time is mostly that of launching: our kernel does it, with what follows."""
     return Plan(c, device).is_small
 
 
-def outdoes_libraries(c: Convolution, device: Device) -> bool:
+def outdoes_libraries(c: Convolution, device: DeviceProperties) -> bool:
     """Whether ours is faster than what libraries have.
 
     Measured on an H200 against cuDNN 9.19. Over few channels, as of a folded image: the stem of a ResNet took 0.37 ms
@@ -87,7 +87,7 @@ _USED = 0.8  # of the positions that are multiplied: those that exist
 _POSITIONS = 512  # for each SM to begin with
 
 
-def _is_worth_rows(f: Form, device: Device) -> bool:
+def _is_worth_rows(f: Form, device: DeviceProperties) -> bool:
     """Whether there are positions enough for all SMs, and not too many of zeros between rows and images."""
     channels = f.outs // 64 * max(1, f.ins // 64)
     return sliding.used(f) >= _USED and f.positions * channels >= _POSITIONS * device.sms
@@ -97,7 +97,7 @@ _CHANNELS = 16  # that are few
 _WAVE = 0.9  # of the SMs that a wave must fill
 
 
-def _is_one_wave(c: Convolution, device: Device) -> bool:
+def _is_one_wave(c: Convolution, device: DeviceProperties) -> bool:
     """Whether the largest tiles are as many as there are SMs, or a few less."""
     if not c.is_forward or c.dtype not in HALVES or set(c.form.stride) != {1}:
         return False

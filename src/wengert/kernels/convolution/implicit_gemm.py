@@ -9,7 +9,7 @@ whole. Those of one image have small tiles, and what follows in the same kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from wengert.core.dtypes import float32
 from wengert.kernels.convolution.form import Convolution
 from wengert.kernels.convolution.rearrange import Arrangement, swap
-from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, Work
 from wengert.kernels.matmul.gemm import candidates, expected
 from wengert.kernels.matmul.gemm_source import Result, add_up, taken, wgmma
 from wengert.kernels.matmul.product import HALVES, DType, Epilogue, Matrix, Product, Tile, device_type
@@ -27,13 +27,13 @@ _LITTLE = 3.2e6  # floating-point operations for each SM
 _SMALL_TILES = ((32, 64, 16, 32), (32, 32, 16, 16))
 
 
-def _small_tiles(product: Product, device: Device) -> list[Tile]:
+def _small_tiles(product: Product, device: DeviceProperties) -> list[Tile]:
     """Small tiles whose depth is cut in as many parts as there is room for, the better first."""
     found = [Tile("mma", high, wide, 64, tall, broad, 6) for high, wide, tall, broad in _SMALL_TILES]
     return [_shared_by_clusters(tile, product, device) for tile in found]
 
 
-def _shared_by_clusters(tile: Tile, product: Product, device: Device) -> Tile:
+def _shared_by_clusters(tile: Tile, product: Product, device: DeviceProperties) -> Tile:
     blocks, deepest = math.prod(tile.tiles(product)), product.depth // tile.depth
     split = max([1, *(n for n in (2, 4, 8) if blocks * n <= 2 * device.sms and n <= deepest)])
     return replace(tile, split=split, joined=split > 1)
@@ -46,7 +46,7 @@ def _up(n: int, to: int) -> int:
 class Plan:
     """How one convolution is rearranged and multiplied."""
 
-    def __init__(self, c: Convolution, device: Device) -> None:
+    def __init__(self, c: Convolution, device: DeviceProperties) -> None:
         self.c, self.device, self.given = c, device, c.form
         tensor_cores = c.dtype in HALVES or (c.dtype == float32 and c.tf32)
         self.rungs: tuple[str, ...] = ("mma",) if tensor_cores and int(device.arch.rstrip("a")) >= 80 else ("fma",)
@@ -191,7 +191,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
     int group = blockIdx.z / {classes};
 {body}
     int high = (rows + {tile.high - 1}) / {tile.high}, share = {share}, parts = {tile.split};
-{self._tail(tile, types, wide, "")}
+{self._tail(tile, types, wide, lambda to: "")}
 }}
 """
         count = high * wide * tile.split
@@ -210,14 +210,14 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
         multiply = wgmma(tile.wide, self.c.dtype, turned) if tile.rung == "wgmma" else ""
         return f'{self.form.text()}{multiply}#include "conv.cuh"\n#include "gemm_{tile.rung}.cuh"'
 
-    def _tail(self, tile: Tile, types: Sequence[str], wide: int, apart: str) -> str:
-        """The product of `left` and `right`, high x wide tiles in `parts` of the depth; `apart` moves `out` to one."""
+    def _tail(self, tile: Tile, types: Sequence[str], wide: int, apart: Callable[[str], str]) -> str:
+        """The product of `left` and `right`, high x wide tiles in `parts` of the depth; `apart` moves the result."""
         if tile.rung == "wgmma":
             return f"""    wg_work work = {{high, {wide}, high * {wide}, 1, 1, depth, share}};
     wg_by_threads<{", ".join(types)}, {tile.high}, {tile.wide}> threads = {{left, right}};
     auto hand = [&](int z, int part) {{
         auto to = out;
-        {apart.replace("out", "to")}
+        {apart("to")}
         return to;
     }};
     wg_gemm_wgmma{tile.constants}(threads, work, high * {wide} * parts, hand);"""
@@ -231,7 +231,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
     int row, column, part = blockIdx.x / (high * {wide});
     if (part >= parts) return;
     wg_tile_at(blockIdx.x % (high * {wide}), high, {wide}, 8, row, column);
-    {apart}
+    {apart("out")}
     int start = part * share, last = start + share < depth ? start + share : depth;
     wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, start, last);"""
 
@@ -242,7 +242,10 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
         share = tile.share(f.positions)
         size = outs * f.groups * f.taps * f.ins
         types = [f"wg_matrix<{self.kind}, false, false>", f"wg_unfolded_columns<{self.kind}>"]
-        apart = f"out.data += (long long)part * s::groups * {outs} * s::depth;"
+
+        def apart(to: str) -> str:
+            return f"{to}.data += (long long)part * s::groups * {outs} * s::depth;"
+
         source = f"""{self._head(tile, (True, True))}
 extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
     const {self.kind} *x, const {self.kind} *y, float *to, int depth, int share, int parts)

@@ -16,7 +16,7 @@ import numpy as np
 
 from wengert.core.dtypes import float32
 from wengert.kernels.convolution.form import Convolution, Form
-from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, Work
 from wengert.kernels.matmul.gemm_source import add_up, wgmma
 from wengert.kernels.matmul.product import Matrix, Product, Tile
 
@@ -66,7 +66,7 @@ class Cut:
         return f"struct wg_cut {{\n{lines}}};\n"
 
 
-def tiles(c: Convolution, device: Device) -> list[Tile]:
+def tiles(c: Convolution, device: DeviceProperties) -> list[Tile]:
     """Those that can carry out a convolution, the one expected to be fastest first."""
     f = c.form
     fits = f.outs % OUTS == 0 and f.stride[1] <= f.kernel[1] and f.taps > 1 and int(device.arch.rstrip("a")) >= 80
@@ -80,7 +80,7 @@ def used(f: Form) -> float:
     return f.count[1] / f.period * f.count[2] / min(_filled(f.count[2], span) for span in _SPANS)
 
 
-def work(c: Convolution, tile: Tile, x: str, y: str, result: str, device: Device) -> Work:
+def work(c: Convolution, tile: Tile, x: str, y: str, result: str, device: DeviceProperties) -> Work:
     """The sums over parts of the images' rows, then these added up in order."""
     f = c.form
     cut = next(cut for cut in _cuts(f, device) if _tile(f, cut, device) == tile)
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__({cut.warps * 32}, 1) convolve_weigh
 # --- cuts -----------------------------------------------------------------------------------------------------------
 
 
-def _tile(f: Form, cut: Cut, device: Device) -> Tile:
+def _tile(f: Form, cut: Cut, device: DeviceProperties) -> Tile:
     """A cut as a tile: the rows in as many parts as there are SMs for all tiles."""
     blocks = f.outs // cut.outs * (f.ins // cut.ins)
     parts = min(_turns(f, cut), max(1, device.sms // blocks))
@@ -135,7 +135,7 @@ def _filled(count: int, span: int) -> int:
 
 
 @cache
-def _cuts(f: Form, device: Device) -> Sequence[Cut]:
+def _cuts(f: Form, device: DeviceProperties) -> Sequence[Cut]:
     """The ways to cut a convolution, the one expected to be fastest first: three turns in flight, then by wgmma."""
     span = min(_SPANS, key=lambda span: _filled(f.count[2], span))
     swept = _swept(f, span) if device.arch == "90a" else ()

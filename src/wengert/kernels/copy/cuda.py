@@ -11,7 +11,7 @@ import math
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
 from wengert.kernels.gather_scatter.c import is_zero
-from wengert.kernels.launch import Device, Launch, Named, Work
+from wengert.kernels.launch import DeviceProperties, Launch, Named, Work
 from wengert.kernels.sizes import Sizes
 
 MOVED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long", 16: "uint4"}
@@ -23,7 +23,7 @@ def moved(width: int) -> tuple[str, int]:
     return MOVED[size], width // size
 
 
-def copy(source: str, target: str, node: Node, device: Device, general: bool = False) -> Work:
+def copy(source: str, target: str, node: Node, device: DeviceProperties, general: bool = False) -> Work:
     """All elements of a value, from one buffer to another."""
     kind, count = moved(max(node.size * node.dtype.itemsize, 1))
     sizes = Sizes(general, count=count)
@@ -35,7 +35,7 @@ def copy(source: str, target: str, node: Node, device: Device, general: bool = F
     return Work((sizes.launch(text, "wg_copy", count, device, [source, target]),) if node.size else ())
 
 
-def filled(x: Node, node: Node, named: Named, device: Device, general: bool) -> tuple[Launch, ...]:
+def filled(x: Node, node: Node, named: Named, device: DeviceProperties, general: bool) -> tuple[Launch, ...]:
     """What fills a result with what is written into, `x` or zeros; nothing where it takes the place of `x`."""
     kind, count = moved(node.size * node.dtype.itemsize)
     if is_zero(x):
@@ -50,7 +50,7 @@ def filled(x: Node, node: Node, named: Named, device: Device, general: bool) -> 
     return () if named(x) == named(node) else copy(named(x), named(node), node, device, general).launches
 
 
-def concat(node: Node, named: Named, device: Device) -> Work | None:
+def concat(node: Node, named: Named, device: DeviceProperties) -> Work | None:
     """Values joined along an axis: a launch for each."""
     axis = node.attrs["axis"]
     outer = math.prod(node.shape[:axis])
@@ -74,7 +74,7 @@ def concat(node: Node, named: Named, device: Device) -> Work | None:
     return Work(tuple(launches))
 
 
-def put_slice(node: Node, named: Named, device: Device) -> Work | None:
+def put_slice(node: Node, named: Named, device: DeviceProperties) -> Work | None:
     """A value with a slice of it replaced: copied unless it takes the place of the old one, then written over."""
     x, values = node.sources
     if node.dtype in COMPLEX:

@@ -2,26 +2,35 @@
 
 A thread has a few neighbouring rows (columns, seen from memory) and takes every `down`-th step along them; the parts of
 threads below one another are put together through shared memory, by halves. Where there are too few columns to fill the
-device, blocks share them: each pass is a launch that leaves partial totals in memory. Where these are few, every block
-of the next pass puts them together for itself, in the same order as all others; else a launch of its own does. A pass
-goes the other way than the one before: what that read last is still in the cache.
+device, blocks share them: each pass is a launch that leaves partial sums in memory. Where these are few, every block of
+the next pass adds them up for itself, in the same order as all others; else a launch of its own does. A pass goes the
+other way than the one before: what that read last is still in the cache.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
-from wengert.kernels.cuda.reductions import start, state_bytes, state_type, total_type, totals_in
+from wengert.kernels.cuda.reductions import (
+    partials_name,
+    reductions_in,
+    result_name,
+    result_type,
+    start,
+    state_bytes,
+    state_type,
+)
 from wengert.kernels.cuda.shapes import Columns
 from wengert.kernels.cuda.source import Names, Page, Pass, base_name, unravel
 from wengert.kernels.expressions import scalar_type
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
+from wengert.kernels.ir.loops import Accumulate, Kernel, Load, Stage, Statement
+from wengert.kernels.ir.match import definitions
 from wengert.kernels.launch import Launch, Work
 
-PARTS_TO_READ = 96 << 10  # bytes of partial totals that a block reads in about the time of a launch
+PARTS_TO_READ = 96 << 10  # bytes of partial reductions that a block reads in about the time of a launch
 
 
 def columns(kernel: Kernel, shape: Columns, why: str) -> Work:
@@ -44,12 +53,12 @@ class ColumnsText:
         self.per_lane: dict[str, str] = {}
         self.page = Page()
         self.ragged = self.vectors % shape.across != 0
-        totals = [total for stage in kernel.stages for total in totals_in(stage.inside)]
-        for total in totals:
-            kind = state_type(total)
-            self.names.workspace |= {f"{total.total}_partial": kind, f"{total.total}_total": kind}
-        self.space = {f"{t.total}_partial": self.count * shape.splits * state_bytes(t) for t in totals}
-        self.space |= {f"{t.total}_total": self.count * state_bytes(t) for t in totals}
+        reductions = [reduction for stage in kernel.stages for reduction in reductions_in(stage.inside)]
+        for reduction in reductions:
+            kind = state_type(reduction)
+            self.names.workspace |= {partials_name(reduction): kind, result_name(reduction): kind}
+        self.space = {partials_name(t): self.count * shape.splits * state_bytes(t) for t in reductions}
+        self.space |= {result_name(t): self.count * state_bytes(t) for t in reductions}
         self.copies = copies_of(kernel) if shape.splits > 1 else {}
         declare(self.copies, self.names)
         self.space |= bytes_of(self.copies, self.count)
@@ -69,12 +78,12 @@ class ColumnsText:
     def _whole(self) -> None:
         self._begin()
         for number, stage in enumerate(self.kernel.stages):
-            totals = totals_in(stage.inside)
+            reductions = reductions_in(stage.inside)
             self._scalars(stage.before)
-            self._declare_states(totals)
+            self._declare_states(reductions)
             self._steps(number, stage, "0", str(self.steps))
-            self._put_together(totals)
-            self._finish(totals)
+            self._put_together(reductions)
+            self._finish(reductions)
         self._after()
         self.launch(self.lines * self.others, self.why)
 
@@ -88,37 +97,37 @@ class ColumnsText:
     def _split(self) -> None:
         for number, stage in enumerate(self.kernel.stages):
             last = number == len(self.kernel.stages) - 1
-            totals = totals_in(stage.inside)
-            if last and not totals:
+            reductions = reductions_in(stage.inside)
+            if last and not reductions:
                 self.stages = reading(self.stages, self.copies)
-            self._pass(number, totals, last and not totals)
-            if totals and (last or not self._adds_up(totals)):
-                self._put_parts_together(number, totals, last)
+            self._pass(number, reductions, last and not reductions)
+            if reductions and (last or not self._adds_up(reductions)):
+                self._put_parts_together(number, reductions, last)
 
-    def _adds_up(self, totals: Sequence[Accumulate]) -> bool:
+    def _adds_up(self, reductions: Sequence[Accumulate]) -> bool:
         """Whether the parts that a block needs are so few that it takes less to read them than to launch a kernel."""
         columns = self.shape.across * self.shape.vector
-        return self.shape.splits * columns * sum(map(state_bytes, totals)) <= PARTS_TO_READ
+        return self.shape.splits * columns * sum(map(state_bytes, reductions)) <= PARTS_TO_READ
 
-    def _put_parts_together(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
+    def _put_parts_together(self, number: int, reductions: Sequence[Accumulate], last: bool) -> None:
         """The launch after a pass: few columns a block and many threads for each, since their parts are many."""
         shape = Columns(self.shape.vector, min(self.shape.across, 2), 128, self.shape.splits)
-        writer = ColumnsText(self.kernel, shape, "totals of the parts")
-        writer._totals(number, totals, last)
+        writer = ColumnsText(self.kernel, shape, "final reduction")
+        writer._final_reduction(number, reductions, last)
         self.launches += writer.launches
 
     def _known(self, number: int) -> None:
         """The numbers of the columns that stages before this one have made."""
         for stage in self.stages[:number]:
             self._scalars(stage.before)
-            totals = totals_in(stage.inside)
-            if self._adds_up(totals):
-                self._add_up_parts(totals)
+            reductions = reductions_in(stage.inside)
+            if self._adds_up(reductions):
+                self._add_up_parts(reductions)
             else:
-                self._declare_states(totals, "total", "column")
-            self._finish(totals)
+                self._declare_states(reductions, "column")
+            self._finish(reductions)
 
-    def _pass(self, number: int, totals: Sequence[Accumulate], finishes: bool) -> None:
+    def _pass(self, number: int, reductions: Sequence[Accumulate], finishes: bool) -> None:
         shape, index, stage = self.shape, self.names.index, self.stages[number]
         self._begin(split=True)
         if number == 0 and self.copies:
@@ -127,54 +136,54 @@ class ColumnsText:
             self.page.close()
         self._known(number)
         self._scalars(stage.before)
-        self._declare_states(totals)
+        self._declare_states(reductions)
         length = -(-self.steps // shape.splits)
         self.page.line(f"const {index} first = ({index})split * {length};")
         self.page.line(f"const {index} last = first + {length} < {self.steps} ? first + {length} : {self.steps};")
         self._steps(number, stage, "first", "last")
-        self._put_together(totals)
-        if totals:
-            self._store_states(totals, "partial", f"split * {self.count} + column")
+        self._put_together(reductions)
+        if reductions:
+            self._store_states(reductions, partials_name, f"split * {self.count} + column")
         if finishes:
             self.page.open("if (split == 0)")
             self._after()
             self.page.close()
         self.launch(self.lines * self.others * shape.splits, self.why)
 
-    def _totals(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
+    def _final_reduction(self, number: int, reductions: Sequence[Accumulate], last: bool) -> None:
         self._begin()
         self._known(number)
         self._scalars(self.kernel.stages[number].before)
-        self._add_up_parts(totals)
+        self._add_up_parts(reductions)
         if last:
-            self._finish(totals)
+            self._finish(reductions)
             self._after()
         else:
-            self._store_states(totals, "total", "column")
+            self._store_states(reductions, result_name, "column")
         self.launch(self.lines * self.others, self.why)
 
-    def _add_up_parts(self, totals: Sequence[Accumulate]) -> None:
-        """Totals from the parts that all blocks have left, in order."""
+    def _add_up_parts(self, reductions: Sequence[Accumulate]) -> None:
+        """Reductions from the parts that all blocks have left, in order."""
         page, shape = self.page, self.shape
-        self._declare_states(totals)
+        self._declare_states(reductions)
         page.open(f"for (int part = down; part < {shape.splits}; part += {shape.down})")
-        for total in totals:
-            part = f"wg_load<{shape.vector}>(&{total.total}_partial[part * {self.count} + column])"
-            page.line(f"const wg_vector<{state_type(total)}, {shape.vector}> {total.total}_p = {part};")
+        for reduction in reductions:
+            part = f"wg_load<{shape.vector}>(&{self.names.of(partials_name(reduction))}[part * {self.count} + column])"
+            page.line(f"const wg_vector<{state_type(reduction)}, {shape.vector}> {reduction.name}_p = {part};")
         page.unrolled("j", shape.vector)
-        for total in totals:
-            name = total.total
-            page.line(f"{name}_s[j] = wg_{total.kind}()({name}_s[j], {name}_p.at[j]);")
+        for reduction in reductions:
+            name = reduction.name
+            page.line(f"{name}_s[j] = wg_{reduction.kind}()({name}_s[j], {name}_p.at[j]);")
         page.close()
         page.close()
-        self._put_together(totals)
+        self._put_together(reductions)
 
-    def _store_states(self, totals: Sequence[Accumulate], where: str, at: str) -> None:
+    def _store_states(self, reductions: Sequence[Accumulate], where: Callable[[Accumulate], str], at: str) -> None:
         page = self.page
         page.open(f"if (down == 0{' && alive' if self.ragged else ''})")
         page.unrolled("j", self.shape.vector)
-        for total in totals:
-            page.line(f"{total.total}_{where}[{at} + j] = {total.total}_s[j];")
+        for reduction in reductions:
+            page.line(f"{self.names.of(where(reduction))}[{at} + j] = {reduction.name}_s[j];")
         page.close()
         page.close()
 
@@ -212,7 +221,7 @@ class ColumnsText:
 
     def _scalars(self, statements: Sequence[Statement], stores: bool = False) -> None:
         """Numbers that a column has one of; kept for each of a thread's columns."""
-        made = [s for s in statements if isinstance(s, Load | Let | Position)]
+        made = list(definitions(statements).values())
         if not statements:
             return
         if not stores:
@@ -221,7 +230,7 @@ class ColumnsText:
         work = self._pass_over([*statements])
         self.page.open()
         work.load(self.page)
-        work.compute(self.page, [] if stores else [f"{s.name}_[$] = {s.name};" for s in made])
+        work.compute(self.page, None if stores else lambda at: [f"{s.name}_[{at}] = {s.name};" for s in made])
         self.page.close()
         if not stores:
             self.per_lane |= {s.name: scalar_type(s.dtype) for s in made}
@@ -232,15 +241,16 @@ class ColumnsText:
         work.stores_if = "alive" if self.ragged else ""
         return work
 
-    def _declare_states(self, totals: Sequence[Accumulate], where: str = "", at: str = "") -> None:
+    def _declare_states(self, reductions: Sequence[Accumulate], at: str = "") -> None:
+        """What accumulates in each thread, from the start or from the reductions that a launch has left."""
         page, vector = self.page, self.shape.vector
-        for total in totals:
-            page.line(f"{state_type(total)} {total.total}_s[{vector}];")
-        if totals:
+        for reduction in reductions:
+            page.line(f"{state_type(reduction)} {reduction.name}_s[{vector}];")
+        if reductions:
             page.unrolled("j", vector)
-            for total in totals:
-                value = f"{total.total}_{where}[{at} + j]" if where else start(total)
-                page.line(f"{total.total}_s[j] = {value};")
+            for reduction in reductions:
+                value = f"{self.names.of(result_name(reduction))}[{at} + j]" if at else start(reduction)
+                page.line(f"{reduction.name}_s[j] = {value};")
             page.close()
 
     def _steps(self, number: int, stage: Stage, first: str, last: str) -> None:
@@ -248,7 +258,7 @@ class ColumnsText:
         page, index, down = self.page, self.names.index, self.shape.down
         work = self._pass_over(stage.inside)
         j = "j" if self.shape.vector > 1 else "0"
-        work.states = {total.total: f"{total.total}_s[{j}]" for total in totals_in(stage.inside)}
+        work.states = {reduction.name: f"{reduction.name}_s[{j}]" for reduction in reductions_in(stage.inside)}
         loads = sum(isinstance(s, Load) for s in stage.inside)
         page.line(f"#pragma unroll {8 if loads == 1 else 4}")  # so that several are on their way
         step = "step" if number % 2 else "at"
@@ -260,15 +270,15 @@ class ColumnsText:
         work.compute(page)
         page.close()
 
-    def _put_together(self, totals: Sequence[Accumulate]) -> None:
+    def _put_together(self, reductions: Sequence[Accumulate]) -> None:
         page, shape = self.page, self.shape
-        if shape.down == 1 or not totals:
+        if shape.down == 1 or not reductions:
             return
-        for total in totals:
-            page.line(f"__shared__ {state_type(total)} {total.total}_parts[{shape.vector}][{shape.threads}];")
+        for reduction in reductions:
+            page.line(f"__shared__ {state_type(reduction)} {reduction.name}_parts[{shape.vector}][{shape.threads}];")
         page.unrolled("j", shape.vector)
-        for total in totals:
-            page.line(f"{total.total}_parts[j][threadIdx.x] = {total.total}_s[j];")
+        for reduction in reductions:
+            page.line(f"{reduction.name}_parts[j][threadIdx.x] = {reduction.name}_s[j];")
         page.close()
         page.line("__syncthreads();")
         left = shape.down
@@ -276,31 +286,31 @@ class ColumnsText:
             half = -(-left // 2)
             page.open(f"if (down < {left - half})")
             page.unrolled("j", shape.vector)
-            for total in totals:
+            for reduction in reductions:
                 mine, part = (
-                    f"{total.total}_parts[j][threadIdx.x{more}]" for more in ("", f" + {half * shape.across}")
+                    f"{reduction.name}_parts[j][threadIdx.x{more}]" for more in ("", f" + {half * shape.across}")
                 )
-                page.line(f"{mine} = {total.total}_s[j] = wg_{total.kind}()({total.total}_s[j], {part});")
+                page.line(f"{mine} = {reduction.name}_s[j] = wg_{reduction.kind}()({reduction.name}_s[j], {part});")
             page.close()
             page.close()
             page.line("__syncthreads();")
             left = half
         page.unrolled("j", shape.vector)
-        for total in totals:
-            page.line(f"{total.total}_s[j] = {total.total}_parts[j][threadIdx.x % {shape.across}];")
+        for reduction in reductions:
+            page.line(f"{reduction.name}_s[j] = {reduction.name}_parts[j][threadIdx.x % {shape.across}];")
         page.close()
 
-    def _finish(self, totals: Sequence[Accumulate]) -> None:
+    def _finish(self, reductions: Sequence[Accumulate]) -> None:
         page, vector = self.page, self.shape.vector
-        if not totals:
+        if not reductions:
             return
-        for total in totals:
-            page.line(f"{total_type(total)} {total.total}_[{vector}];")
-            self.per_lane[total.total] = total_type(total)
+        for reduction in reductions:
+            page.line(f"{result_type(reduction)} {reduction.name}_[{vector}];")
+            self.per_lane[reduction.name] = result_type(reduction)
         page.unrolled("j", vector)
-        for total in totals:
-            at = ".at" if total.kind in ("argmax", "argmin") else ""
-            page.line(f"{total.total}_[j] = {total.total}_s[j]{at};")
+        for reduction in reductions:
+            at = ".at" if reduction.kind in ("argmax", "argmin") else ""
+            page.line(f"{reduction.name}_[j] = {reduction.name}_s[j]{at};")
         page.close()
 
     def _after(self) -> None:

@@ -7,7 +7,7 @@ import math
 from wengert.kernels.cuda.shapes import Elements
 from wengert.kernels.cuda.source import Names, Page, Pass, unravel
 from wengert.kernels.ir.loops import Kernel
-from wengert.kernels.ir.transforms import statements_of
+from wengert.kernels.ir.transforms import statements_of, symbols
 from wengert.kernels.launch import Work
 
 
@@ -15,16 +15,17 @@ def elements(kernel: Kernel, shape: Elements, why: str) -> Work:
     """One launch with a thread for every few vectors."""
     names, page = Names(kernel), Page()
     loop = kernel.outer[-1] if kernel.outer else None
-    vectors = math.prod(loop.extent for loop in kernel.outer) // shape.vector
+    vectors = math.prod(loop.most for loop in kernel.outer) // shape.vector
     work = Pass(list(statements_of(kernel)), loop, shape.vector, names)
     covered = shape.threads * shape.steps
-    exact = vectors % covered == 0
+    exact = vectors % covered == 0 and not symbols(kernel)
+    count = " * ".join(str(loop.size) for loop in kernel.outer) if symbols(kernel) else vectors
 
     def begin(step: str) -> None:
         first = f"({names.index})blockIdx.x * {covered} + threadIdx.x"
         page.line(f"const {names.index} at = {first}{step};")
         if not exact:
-            page.open(f"if (at < {vectors})")
+            page.open(f"if (at < {count})")
         unravel(page, "at", kernel.outer, names, shape.vector)
 
     def end() -> None:

@@ -7,20 +7,17 @@ softmax over half precision, gelu and its derivative are bound by memory instead
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from wengert.core.dtypes import HALF
 from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement
+from wengert.kernels.ir.match import uses
 from wengert.kernels.ir.transforms import statements_of
 
-_EXPONENTIAL = re.compile(r"\bwg_(exp|sigmoid)_f32\(")
-_NAME = re.compile(r"\b[vr]\d+\b")
 
-
-def with_quick_exponentials(kernel: Kernel) -> Kernel:
-    """The kernel with exponentials of values in half precision changed."""
+def with_fast_exponentials(kernel: Kernel) -> Kernel:
+    """The kernel with fast exponentials of values in half precision."""
     if not any(isinstance(s, Load) and s.dtype in HALF for s in statements_of(kernel)):
         return kernel
     known: set[str] = set()  # values of half precision
@@ -33,8 +30,8 @@ def _changed(statements: Iterable[Statement], known: set[str]) -> list[Statement
     for statement in statements:
         if isinstance(statement, Load) and statement.dtype in HALF:
             known.add(statement.name)
-        if isinstance(statement, Let) and not known.isdisjoint(_NAME.findall(statement.text)):
+        if isinstance(statement, Let) and not known.isdisjoint(uses(statement)):
             known.add(statement.name)
-            statement = replace(statement, text=_EXPONENTIAL.sub(r"wg_quick_\1_f32(", statement.text))
+            statement = replace(statement, fast=True)
         found.append(statement)
     return found

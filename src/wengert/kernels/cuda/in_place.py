@@ -1,17 +1,18 @@
 """Results in the place of operands: whether a kernel has read each element before it writes over it.
 
 In a pass one thread has an element, and loads all that it needs of it before it stores. The passes before are over
-then: their threads have the same elements, or the block has put their totals together, or they were launches of their
+then: their threads have the same elements, or the block has finished their reductions, or they were launches of their
 own. So a result may lie over an operand that is read at the same element, in the same pass or in earlier ones. What is
 read once for a row may be read late, by any thread, and what a later pass reads would be gone.
 """
 
 from __future__ import annotations
 
-from wengert.kernels.cuda.reductions import totals_in
+from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.cuda.shapes import Elements, Rows, Shape
 from wengert.kernels.ir.loops import Kernel, Let, Load, Statement, Store
 from wengert.kernels.ir.transforms import statements_of
+from wengert.ops.addressing import CHECKED_INDEX
 
 
 def reads_first(kernel: Kernel, shape: Shape, buffer: str) -> bool:
@@ -25,7 +26,7 @@ def reads_first(kernel: Kernel, shape: Shape, buffer: str) -> bool:
     if not isinstance(store, Store) or any(not isinstance(s, Load) or s.index != store.index for s in loads):
         return False
     writing = next(number for number, one in enumerate(passes) if store in one)
-    waits = all(totals_in(stage.inside) for stage in kernel.stages[:writing])
+    waits = all(reductions_in(stage.inside) for stage in kernel.stages[:writing])
     return waits and (_is_exact(shape) or not _checks(kernel))
 
 
@@ -40,4 +41,4 @@ def _is_exact(shape: Shape) -> bool:
 
 def _checks(kernel: Kernel) -> bool:
     """Whether an index is checked: it must not be made of what was overwritten."""
-    return any(isinstance(s, Let) and "wg_checked_index(" in s.text for s in statements_of(kernel))
+    return any(isinstance(s, Let) and s.op is CHECKED_INDEX for s in statements_of(kernel))

@@ -15,14 +15,15 @@ from wengert.kernels.cuda.source import Names, Page, Pass, stored_type
 from wengert.kernels.ir.index import ZERO, Index, Loop, substitute
 from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store
 from wengert.kernels.ir.transforms import merge_loops, statements_of
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import DeviceProperties, Work
+from wengert.kernels.writer import CUDA
 
 ALONG = Loop("i", 1 << 30)  # the loop over a segment, whatever its length
 ADDRESSES = 3_000  # in a table: a launch takes up to 32 KB by value
 THREADS, STEPS = 256, 2  # a piece is small, so that small segments do not leave threads idle
 
 
-def signature(kernel: Kernel) -> Hashable | None:
+def multi_tensor_signature(kernel: Kernel) -> Hashable | None:
     """What kernels must have in common to be segments of one launch; None for one that cannot be."""
     plain = _plain(kernel)
     return None if plain is None else signature_of_plain(plain)
@@ -35,14 +36,14 @@ def signature_of_plain(plain: Kernel) -> Hashable:
     return renamed, tuple(plain.buffers.values())
 
 
-def write_many(kernels: Sequence[Kernel], device: Device) -> Work:
+def write_multi_tensor(kernels: Sequence[Kernel], device: DeviceProperties) -> Work:
     """One launch for kernels of one signature (more where the table of their buffers would be too long)."""
     segments = [kernel for kernel in map(_plain, kernels) if kernel is not None]
     if len(segments) != len(kernels) or len(set(map(signature_of_plain, segments))) > 1:
         raise ValueError("kernels of different texts cannot be one launch")
     size = max(1, ADDRESSES // max(1, len(segments[0].buffers)))
     sizes = [math.prod(loop.extent for loop in kernel.outer) for kernel in kernels]
-    parts = [_Many(segments[i : i + size], sizes[i : i + size]) for i in range(0, len(segments), size)]
+    parts = [_MultiTensor(segments[i : i + size], sizes[i : i + size]) for i in range(0, len(segments), size)]
     return Work(tuple(part.work().launches[0] for part in parts))
 
 
@@ -109,10 +110,10 @@ class Segments:
             kind = f"{'' if written else 'const '}{stored_type(dtype)} *"
             names.declared.add(buffer)
             at = f"table.at[segment * {len(self.own)} + {number}]"
-            page.line(f"{kind}__restrict__ {names.buffers[buffer]} = ({kind}){at};")
+            page.line(f"{kind}{CUDA.restrict} {names.buffers[buffer]} = ({kind}){at};")
 
 
-class _Many(Segments):
+class _MultiTensor(Segments):
     def __init__(self, segments: Sequence[Kernel], sizes: Sequence[int]) -> None:
         super().__init__(segments)
         self.sizes = sizes

@@ -18,14 +18,14 @@ from wengert.kernels.cuda.source import Names, Page, Pass, access, stored_type
 from wengert.kernels.ir.index import Index, Loop
 from wengert.kernels.ir.loops import Accumulate, Kernel, Load, Position, Stage, Statement, Store
 from wengert.kernels.ir.transforms import merge_loops, statements_of
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import DeviceProperties, Work
 
 ROWS = 256  # of taps, to a block
 TAPS = 16  # fewer than so many: more are worth tiles
 EVEN = 8  # channels: a multiple of these, so that vectors of both kinds begin where they may
 
 
-class _Turned(NamedTuple):
+class _Transpose(NamedTuple):
     """A transposition: its kernel over a loop of any length, its rows of taps, and how many of them are channels."""
 
     plain: Kernel
@@ -34,23 +34,23 @@ class _Turned(NamedTuple):
     taps: int
 
 
-def turned_signature(kernel: Kernel) -> Hashable | None:
+def transpose_signature(kernel: Kernel) -> Hashable | None:
     """What transpositions must have in common to be segments of one launch; None for what is not one."""
-    turned = _turned(kernel)
-    return None if turned is None else (signature_of_plain(turned.plain), turned.taps)
+    transpose = _transpose_of(kernel)
+    return None if transpose is None else (signature_of_plain(transpose.plain), transpose.taps)
 
 
-def write_turned(kernels: Sequence[Kernel], device: Device) -> Work:
+def write_multi_transpose(kernels: Sequence[Kernel], device: DeviceProperties) -> Work:
     """One launch for transpositions of one signature (more where the table of their buffers would be too long)."""
-    found = [turned for turned in map(_turned, kernels) if turned is not None]
+    found = [transpose for transpose in map(_transpose_of, kernels) if transpose is not None]
     if len(found) != len(kernels) or len({(signature_of_plain(t.plain), t.taps) for t in found}) > 1:
         raise ValueError("kernels of different texts cannot be one launch")
     size = ADDRESSES // 2
-    parts = [_ManyTurned(found[i : i + size]) for i in range(0, len(found), size)]
+    parts = [_MultiTranspose(found[i : i + size]) for i in range(0, len(found), size)]
     return Work(tuple(part.work().launches[0] for part in parts))
 
 
-def _turned(kernel: Kernel) -> _Turned | None:
+def _transpose_of(kernel: Kernel) -> _Transpose | None:
     """A kernel as a transposition of whole arrays, of one operand and one result; None for any other."""
     if kernel.inner:
         return None
@@ -74,7 +74,7 @@ def _turned(kernel: Kernel) -> _Turned | None:
         return None
     plain = replace(kernel, outer=[ALONG], stages=[Stage([], moved)], after=[])
     rows = math.prod(loop.extent for loop in others) * channels.extent
-    return _Turned(plain, rows, channels.extent, taps.extent) if rows * taps.extent < ALONG.extent else None
+    return _Transpose(plain, rows, channels.extent, taps.extent) if rows * taps.extent < ALONG.extent else None
 
 
 def _dense(loops: Sequence[Loop]) -> Index:
@@ -83,21 +83,21 @@ def _dense(loops: Sequence[Loop]) -> Index:
     return Index(tuple(sorted(zip(loops, steps))))
 
 
-class _ManyTurned(Segments):
-    def __init__(self, turned: Sequence[_Turned]) -> None:
-        super().__init__([one.plain for one in turned])
-        self.turned, self.taps = turned, turned[0].taps
+class _MultiTranspose(Segments):
+    def __init__(self, transpose: Sequence[_Transpose]) -> None:
+        super().__init__([one.plain for one in transpose])
+        self.transpose, self.taps = transpose, transpose[0].taps
         (self.load,) = (s for s in statements_of(self.kernel) if isinstance(s, Load))
 
     def work(self) -> Work:
         page, names, taps = Page(), Names(self.kernel), self.taps
         names.index = "int"
         before = [0]
-        for one in self.turned:
+        for one in self.transpose:
             before.append(before[-1] + -(-one.rows // ROWS))
         for name, numbers in (
-            ("all_rows", [t.rows for t in self.turned]),
-            ("widths", [t.channels for t in self.turned]),
+            ("all_rows", [t.rows for t in self.transpose]),
+            ("widths", [t.channels for t in self.transpose]),
         ):
             page.line(f"static const int {name}[] = {{{', '.join(map(str, numbers))}}};")
         self.find(page, before[:-1])
@@ -118,8 +118,8 @@ class _ManyTurned(Segments):
         work.compute(page)
         page.close()
         page.close()
-        count = sum(one.rows for one in self.turned)
-        why = f"{len(self.turned)} transpositions of one text, {count} rows of {taps}: {ROWS} a block"
+        count = sum(one.rows for one in self.transpose)
+        why = f"{len(self.transpose)} transpositions of one text, {count} rows of {taps}: {ROWS} a block"
         return Work((names.launch(page, before[-1], 32 * taps, why=why),))
 
     def _bring_in(self, page: Page, names: Names) -> None:
@@ -127,7 +127,7 @@ class _ManyTurned(Segments):
         vector = min(EVEN, 16 // self.load.dtype.itemsize)
         page.unrolled("u", EVEN // vector)
         page.line(f"const int at = (u * {32 * self.taps} + (int)threadIdx.x) * {vector};")
-        source = f"{names.buffers[self.load.buffer]}[first * {self.taps} + at]"
+        source = f"{names.of(self.load.buffer)}[first * {self.taps} + at]"
         page.open(f"if (at < (rows - first) * {self.taps})")
         page.line(f"wg_store(&tile[at], wg_load<{vector}>(&{source}));")
         page.close()

@@ -9,124 +9,138 @@ variance's derivative by the mean) are 0 but for rounding, and need no pass eith
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 
 from wengert.core.dtypes import float32
-from wengert.kernels.cuda.reductions import totals_in
-from wengert.kernels.expressions import let_text
+from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.ir.index import ZERO, Index, Loop, substitute
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement
+from wengert.kernels.ir.intrinsics import DEVIATIONS, SHIFTED_MEAN, SHIFTED_SQUARES, SHIFTED_SUM
+from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Literal, Operand, Stage, Statement, Value, let, literal
+from wengert.kernels.ir.match import Fresh, definitions, is_op, with_index, with_operands, written_out
 from wengert.kernels.ir.transforms import statements_of
-
-_MEAN = r"\({total} [*/] [\d.e+-]+f\)"
-Made = Let | Load | Position
+from wengert.ops.elementwise import divide, multiply, square, subtract
 
 
 def one_pass_variance(kernel: Kernel) -> Kernel:
     """The kernel with sums of squared deviations taken in the pass that sums for the mean."""
     for number in range(len(kernel.stages) - 1):
-        for mean in totals_in(kernel.stages[number].inside):
-            square = _squares(kernel, number, mean)
-            if square is not None:
-                return one_pass_variance(_joined(kernel, number, mean, square))
+        for mean in reductions_in(kernel.stages[number].inside):
+            squares = _squares(kernel, number, mean)
+            if squares is not None:
+                return one_pass_variance(_joined(kernel, number, mean, squares))
     return kernel
 
 
 def _squares(kernel: Kernel, number: int, mean: Accumulate) -> Accumulate | None:
     """The sum of the squared deviations from the mean of what `mean` sums, in the next stage."""
     first, second = kernel.stages[number : number + 2]
-    if mean.kind != "sum" or mean.dtype is not float32:
+    if not _is_sum(mean) or mean.value not in definitions(first.inside):
         return None
-    pattern = re.compile(_MEAN.format(total=mean.total))
-    means = [s.name for s in second.before if isinstance(s, Let) and pattern.fullmatch(s.text)]
-    inside = _by_name(second)
-    for total in totals_in(second.inside):
-        square = inside.get(total.name)
-        if total.kind != "sum" or total.dtype is not float32 or not isinstance(square, Let):
+    count = _count(kernel)
+    means = [s.name for s in definitions(second.before).values() if _is_mean(s, mean.name, count)]
+    inside = definitions(second.inside)
+    for reduction in filter(_is_sum, reductions_in(second.inside)):
+        difference = _squared(_defined(reduction.value, inside))
+        apart = _defined(difference, inside)
+        if not is_op(apart, subtract):
             continue
-        found = re.fullmatch(r"wg_square_f32\((v\d+)\)|\((v\d+) \* (?=\2\))\2\)", square.text)
-        difference = inside.get(found[1] or found[2]) if found else None
-        parts = re.fullmatch(r"\((\w+) - (\w+)\)", difference.text) if isinstance(difference, Let) else None
-        if parts and parts[2] in means and _whole(parts[1], inside) == _whole(mean.name, _by_name(first)):
-            return total
+        value, origin = apart.operands
+        if origin in means and written_out(value, inside) == written_out(mean.value, definitions(first.inside)):
+            return reduction
     return None
 
 
-def _deviations(second: Stage, square: Accumulate) -> dict[str, str]:
-    """The totals of multiples of the deviations whose squares `square` sums: by total, the factor."""
-    inside = _by_name(second)
-    squared = inside[square.name]
-    assert isinstance(squared, Let)
-    difference = re.findall(r"\bv\d+\b", squared.text)[0]
+def _count(kernel: Kernel) -> int:
+    """The elements of a row."""
+    return math.prod(loop.extent for loop in kernel.inner)
+
+
+def _is_sum(reduction: Accumulate) -> bool:
+    return reduction.kind == "sum" and reduction.dtype is float32
+
+
+def _is_mean(statement: Statement, reduction: str, count: int) -> bool:
+    """Whether a number is a reduction divided by how many elements it is of."""
+    if not is_op(statement, divide, multiply) or statement.operands[0] != reduction:
+        return False
+    by = statement.operands[1]
+    return by == literal(count if statement.op is divide else 1 / count, float32)
+
+
+def _defined(value: Operand | None, made: dict[str, Value]) -> Value | None:
+    return made.get(value) if isinstance(value, str) else None
+
+
+def _squared(value: Value | None) -> str | None:
+    """What a value is the square of."""
+    if not is_op(value, square, multiply) or len(set(value.operands)) > 1:
+        return None
+    return value.operands[0] if isinstance(value.operands[0], str) else None
+
+
+def _deviations(second: Stage, squares: Accumulate) -> dict[str, Literal]:
+    """The reductions of multiples of the deviations whose squares `squares` sums: by reduction, the factor."""
+    inside = definitions(second.inside)
+    difference = _squared(_defined(squares.value, inside))
     found = {}
-    for total in totals_in(second.inside):
-        value = inside.get(total.name)
-        multiple = re.fullmatch(rf"\(([\d.e+-]+f) \* {difference}\)", value.text) if isinstance(value, Let) else None
-        if total.kind == "sum" and total.dtype is float32 and (multiple or total.name == difference):
-            found[total.total] = multiple[1] if multiple else "1.0f"
+    for reduction in filter(_is_sum, reductions_in(second.inside)):
+        value = _defined(reduction.value, inside)
+        if reduction.value == difference:
+            found[reduction.name] = literal(1, float32)
+        elif is_op(value, multiply) and value.operands[1] == difference and isinstance(value.operands[0], Literal):
+            found[reduction.name] = value.operands[0]
     return found
 
 
-def _by_name(stage: Stage) -> dict[str, Made]:
-    return {s.name: s for s in stage.inside if isinstance(s, Made)}
-
-
-def _whole(name: str, made: dict[str, Made]) -> str:
-    """What a value is computed from, written out."""
-    statement = made.get(name)
-    if statement is None:
-        return name
-    if isinstance(statement, Let):
-        return re.sub(r"\bv\d+\b", lambda part: _whole(part[0], made), f"<{let_text(statement)}>")
-    return str(replace(statement, name=""))
-
-
-def _joined(kernel: Kernel, number: int, mean: Accumulate, square: Accumulate) -> Kernel:
+def _joined(kernel: Kernel, number: int, mean: Accumulate, squares: Accumulate) -> Kernel:
     first, second = kernel.stages[number : number + 2]
-    fresh = _Fresh(kernel)
-    count = math.prod(loop.extent for loop in kernel.inner)
-    origin, at_first = _at_first_element(mean.name, first, kernel.inner, fresh)
-    apart, squared = fresh.name("v"), fresh.name("v")
+    fresh = Fresh(statements_of(kernel))
+    count = {"count": _count(kernel)}
+    origin, at_first = _at_first_element(mean.value, first, kernel.inner, fresh)
+    apart, squared = fresh.name(), fresh.name()
     sums = [fresh.name("r"), fresh.name("r")]
     inside = [s for s in first.inside if s is not mean]
-    last = max(i for i, s in enumerate(inside) if isinstance(s, Made) and s.name == mean.name) + 1
+    made = [s.name if isinstance(s, Value) else None for s in inside]
+    last = made.index(str(mean.value)) + 1
     inside[last:last] = [
-        Let(apart, float32, f"({mean.name} - {origin})"),
-        Let(squared, float32, f"({apart} * {apart})"),
+        let(apart, float32, subtract, mean.value, origin),
+        let(squared, float32, multiply, apart, apart),
         Accumulate(sums[0], "sum", float32, apart),
         Accumulate(sums[1], "sum", float32, squared),
     ]
-    made: list[Statement] = [
-        Let(mean.total, float32, f"fmaf({origin}, {count}.0f, {sums[0]})"),
-        Let(square.total, float32, f"fmaxf({sums[1]} - {sums[0]} * {sums[0]} / {count}.0f, 0.0f)"),
+    zeros = _deviations(second, squares)
+    scalars: list[Statement] = [
+        let(mean.name, float32, SHIFTED_SUM, origin, sums[0], attributes=count),
+        let(squares.name, float32, SHIFTED_SQUARES, *sums, attributes=count),
+        *[
+            let(reduction, float32, DEVIATIONS, factor, sums[0], attributes=count)
+            for reduction, factor in zeros.items()
+        ],
+        *[_exact_mean(s, mean.name, _count(kernel), origin, sums[0]) for s in second.before],
     ]
-    zeros = _deviations(second, square)
-    rounding = f"fmaf(-({sums[0]} / {count}.0f), {count}.0f, {sums[0]})"
-    made += [Let(total, float32, f"({factor} * {rounding})") for total, factor in zeros.items()]
-    before = [_exact_mean(s, mean.total, f"({origin} + {sums[0]} / {count}.0f)") for s in second.before]
-    done = {square.total, *zeros}
-    rest = [s for s in second.inside if not (isinstance(s, Accumulate) and s.total in done)]
+    done = {squares.name, *zeros}
+    rest = [s for s in second.inside if not (isinstance(s, Accumulate) and s.name in done)]
     stages = [*kernel.stages[:number], Stage([*first.before, *at_first], inside)]
     later, after = list(kernel.stages[number + 2 :]), list(kernel.after)
-    if any(not isinstance(s, Made) for s in rest):
-        stages.append(Stage([*made, *before], rest))
+    if len(definitions(rest)) < len(rest):  # something is still accumulated or stored
+        stages.append(Stage(scalars, rest))
     elif later:
-        later[0] = Stage([*made, *before, *later[0].before], later[0].inside)
+        later[0] = Stage([*scalars, *later[0].before], later[0].inside)
     else:
-        after = [*made, *before, *after]
+        after = [*scalars, *after]
     return replace(kernel, stages=[*stages, *later], after=after)
 
 
-def _exact_mean(statement: Statement, total: str, text: str) -> Statement:
+def _exact_mean(statement: Statement, reduction: str, count: int, origin: Operand, apart: str) -> Statement:
     """The mean from what it is apart from the first element, which loses less than from the sum."""
-    is_mean = isinstance(statement, Let) and re.fullmatch(_MEAN.format(total=total), statement.text)
-    return replace(statement, text=text) if isinstance(statement, Let) and is_mean else statement
+    if not isinstance(statement, Let) or not _is_mean(statement, reduction, count):
+        return statement
+    return let(statement.name, statement.dtype, SHIFTED_MEAN, origin, apart, attributes={"count": count})
 
 
-def _at_first_element(name: str, stage: Stage, inner: list[Loop], fresh: _Fresh) -> tuple[str, list[Statement]]:
+def _at_first_element(value: Operand, stage: Stage, inner: list[Loop], fresh: Fresh) -> tuple[Operand, list[Statement]]:
     """The statements that compute a value at the row's first element, and what it is called."""
-    made = _by_name(stage)
+    made = definitions(stage.inside)
     renamed: dict[str, str] = {}
     found: list[Statement] = []
 
@@ -139,31 +153,10 @@ def _at_first_element(name: str, stage: Stage, inner: list[Loop], fresh: _Fresh)
         statement = made.get(old)
         if statement is None or old in renamed:
             return renamed.get(old, old)
-        new = renamed[old] = fresh.name("v")
+        new = renamed[old] = fresh.name()
         if isinstance(statement, Let):
-            text = re.sub(r"\bv\d+\b", lambda part: add(part[0]), statement.text)
-            guards = tuple(replace(guard, index=at_zero(guard.index)) for guard in statement.guards)
-            found.append(replace(statement, name=new, text=text, guards=guards))
-        elif isinstance(statement, Load):
-            guards = tuple(replace(guard, index=at_zero(guard.index)) for guard in statement.guards)
-            found.append(replace(statement, name=new, index=at_zero(statement.index), guards=guards))
-        else:
-            found.append(replace(statement, name=new, index=at_zero(statement.index)))
+            statement = with_operands(statement, add)
+        found.append(with_index(replace(statement, name=new), at_zero))
         return new
 
-    return add(name), found
-
-
-class _Fresh:
-    """Names that a kernel does not have."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        statements = list(statements_of(kernel))
-        names = [s.name for s in statements if isinstance(s, Made)]
-        names += [total.total for total in totals_in(statements)]
-        self.next = 1 + max(int(name[1:]) for name in names)
-
-    def name(self, letter: str) -> str:
-        """One more, of values (v) or totals (r)."""
-        self.next += 1
-        return f"{letter}{self.next - 1}"
+    return (add(value) if isinstance(value, str) else value), found

@@ -50,7 +50,8 @@ def reading(stages: list[Stage], copies: Copies) -> list[Stage]:
     """The stages with the copies read instead."""
 
     def instead(statement: Statement) -> Statement:
-        copy = copies.get(access(statement)) if isinstance(statement, Load) else None
-        return statement if copy is None else replace(copy, name=statement.name)
+        if not isinstance(statement, Load) or access(statement) not in copies:
+            return statement
+        return replace(copies[access(statement)], name=statement.name)
 
     return [Stage([instead(s) for s in stage.before], stage.inside) for stage in stages]

@@ -1,53 +1,50 @@
 """Divisions of a row's elements by one number, as multiplications by its reciprocal with a step that makes them exact.
 
-A division takes about ten instructions and a branch; by a number that is the same for a whole row (the total of a
+A division takes about ten instructions and a branch; by a number that is the same for a whole row (the sum of a
 softmax, the deviation of a norm) four do, since the reciprocal is computed once.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
-from wengert.core.dtypes import HALF, float32
-from wengert.kernels.ir.loops import Kernel, Let, Load, Position, Stage, Statement
+from wengert.core.dtypes import HALF, float32, int32
+from wengert.kernels.ir.intrinsics import DIVIDE_BY_RECIPROCAL
+from wengert.kernels.ir.loops import Kernel, Let, Operand, Stage, Statement, let, literal
+from wengert.kernels.ir.match import Fresh, definitions, is_op
 from wengert.kernels.ir.transforms import statements_of
-
-_QUOTIENT = re.compile(r"\((\w+) / ([vr]\d+)\)")
+from wengert.ops.elementwise import divide, reciprocal
 
 
 def with_reciprocals(kernel: Kernel) -> Kernel:
     """The kernel with divisions by numbers of a row changed."""
     if not kernel.inner:
         return kernel
-    made = [s.name for s in statements_of(kernel) if isinstance(s, Let | Load | Position)]
-    fresh = iter(range(1 + max([int(name[1:]) for name in made], default=0), 1 << 30))
+    fresh = Fresh(definitions(statements_of(kernel)).values())
     reciprocals: dict[str, str] = {}
     stages = []
     for stage in kernel.stages:
-        inside_names = {s.name for s in stage.inside if isinstance(s, Let | Load | Position)}
-        before, inside = list(stage.before), []
+        before, inside, varying = list(stage.before), list[Statement](), definitions(stage.inside)
         for statement in stage.inside:
-            divisor = _divisor(statement)
-            if divisor is None or divisor in inside_names:
+            found = _division(statement)
+            if found is None or found[2] in varying:
                 inside.append(statement)
                 continue
+            division, dividend, divisor = found
             if divisor not in reciprocals:
-                reciprocals[divisor] = f"v{next(fresh)}"
-                before.append(Let(reciprocals[divisor], float32, f"(1 / {divisor})"))
-            inside.append(_by_reciprocal(statement, reciprocals[divisor]))
+                reciprocals[divisor] = fresh.name()
+                before.append(let(reciprocals[divisor], float32, reciprocal, divisor))
+            operands = (dividend, divisor, reciprocals[divisor])
+            inside.append(replace(division, op=DIVIDE_BY_RECIPROCAL, operands=operands))
         stages.append(Stage(before, inside))
     return replace(kernel, stages=stages)
 
 
-def _divisor(statement: Statement) -> str | None:
-    """What a statement divides by, if a division is all it does."""
-    if not isinstance(statement, Let) or not (statement.dtype is float32 or statement.dtype in HALF):
+def _division(statement: Statement) -> tuple[Let, Operand, str] | None:
+    """A statement that divides, with what it divides and by what, if a division of values is all it does."""
+    if not is_op(statement, divide, reciprocal) or not (statement.dtype is float32 or statement.dtype in HALF):
         return None
-    found = _QUOTIENT.fullmatch(statement.text)
-    return found[2] if found else None
-
-
-def _by_reciprocal(statement: Statement, reciprocal: str) -> Let:
-    assert isinstance(statement, Let)
-    return replace(statement, text=_QUOTIENT.sub(rf"wg_divide_f32(\1, \2, {reciprocal})", statement.text))
+    *dividend, divisor = statement.operands
+    if not isinstance(divisor, str) or not all(isinstance(one, str) for one in dividend):
+        return None
+    return statement, dividend[0] if dividend else literal(1, int32), divisor

@@ -7,55 +7,61 @@ from collections.abc import Iterable
 from wengert.core.dtypes import HALF, bool_, float32
 from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.ir.loops import Accumulate, DType, Statement
+from wengert.kernels.writer import operand_text
 
 
-def state_type(total: Accumulate) -> str:
+def state_type(reduction: Accumulate) -> str:
     """The C type of what accumulates."""
-    kind = scalar_type(total.dtype)
-    if total.position is None:
+    kind = scalar_type(reduction.dtype)
+    if reduction.position is None:
         return kind
-    return f"wg_place<{kind}, {'int' if total.position.bounds()[1] < 1 << 31 else 'int64_t'}>"
+    return f"wg_place<{kind}, {'int' if reduction.position.bounds()[1] < 1 << 31 else 'int64_t'}>"
 
 
-def state_bytes(total: Accumulate) -> int:
+def state_bytes(reduction: Accumulate) -> int:
     """The size of what accumulates."""
-    return 16 if total.kind in ("argmax", "argmin") else 4 if total.dtype in HALF else total.dtype.itemsize
+    return 16 if reduction.kind in ("argmax", "argmin") else 4 if reduction.dtype in HALF else reduction.dtype.itemsize
 
 
-def state_dtype(total: Accumulate) -> DType:
-    """The dtype that parts of a total have in memory (but for argmax and argmin)."""
-    return float32 if total.dtype in HALF else total.dtype
+def state_dtype(reduction: Accumulate) -> DType:
+    """The dtype that parts of a reduction have in memory (but for argmax and argmin)."""
+    return float32 if reduction.dtype in HALF else reduction.dtype
 
 
-def parts_name(total: Accumulate) -> str:
-    """What the parts of a total are called."""
-    return f"{total.total}_partial"
+def partials_name(reduction: Accumulate) -> str:
+    """What the parts of a reduction are called."""
+    return f"{reduction.name}_partial"
 
 
-def accumulated(total: Accumulate) -> str:
+def result_name(reduction: Accumulate) -> str:
+    """What a reduction is called that a launch leaves for the next one."""
+    return f"{reduction.name}_total"
+
+
+def accumulated(reduction: Accumulate) -> str:
     """What an element adds to what accumulates."""
-    kind = state_type(total)
-    if total.position is not None:
-        return f"{kind}{{{total.name}, {total.position}}}"
-    return f"({kind})({total.name} != 0)" if total.kind in ("all", "any") else f"({kind}){total.name}"
+    kind, value = state_type(reduction), operand_text(reduction.value)
+    if reduction.position is not None:
+        return f"{kind}{{{value}, {reduction.position}}}"
+    return f"({kind})({value} != 0)" if reduction.kind in ("all", "any") else f"({kind}){value}"
 
 
-def total_type(total: Accumulate) -> str:
-    """The C type of a finished total."""
-    return "int64_t" if total.kind in ("argmax", "argmin") else scalar_type(total.dtype)
+def result_type(reduction: Accumulate) -> str:
+    """The C type of a finished reduction."""
+    return "int64_t" if reduction.kind in ("argmax", "argmin") else scalar_type(reduction.dtype)
 
 
-def start(total: Accumulate) -> str:
+def start(reduction: Accumulate) -> str:
     """What accumulating begins from."""
-    if total.kind in ("argmax", "argmin"):
-        return f"{state_type(total)}{{{_extreme(total)}, INT32_MAX}}"
-    return {"sum": "0", "prod": "1", "all": "1", "any": "0"}.get(total.kind) or _extreme(total)
+    if reduction.kind in ("argmax", "argmin"):
+        return f"{state_type(reduction)}{{{_extreme(reduction)}, INT32_MAX}}"
+    return {"sum": "0", "prod": "1", "all": "1", "any": "0"}.get(reduction.kind) or _extreme(reduction)
 
 
-def _extreme(total: Accumulate) -> str:
+def _extreme(reduction: Accumulate) -> str:
     """The number that loses against every other."""
-    largest = total.kind in ("min", "argmin")
-    dtype = total.dtype
+    largest = reduction.kind in ("min", "argmin")
+    dtype = reduction.dtype
     if dtype in HALF or dtype.kind == "f":
         end = "" if dtype.itemsize == 8 else "f"
         return f"__builtin_inf{end}()" if largest else f"(-__builtin_inf{end}())"
@@ -66,6 +72,6 @@ def _extreme(total: Accumulate) -> str:
     return f"INT{8 * dtype.itemsize}_{'MAX' if largest else 'MIN'}"
 
 
-def totals_in(statements: Iterable[Statement]) -> list[Accumulate]:
+def reductions_in(statements: Iterable[Statement]) -> list[Accumulate]:
     """The reductions that a pass accumulates."""
     return [s for s in statements if isinstance(s, Accumulate)]

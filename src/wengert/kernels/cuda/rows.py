@@ -1,8 +1,8 @@
 """Rows: the reduced axes lie along memory, and the threads of a warp or a block share a row.
 
 A row that fits stays in registers: every vector is loaded once, and all passes work on what a thread holds. A longer
-one is read again by each pass. Totals are put together by shuffles and, beyond a warp, through shared memory. Where
-there are too few rows to fill the device, blocks share a row: each pass is a launch that leaves partial totals in
+one is read again by each pass. Reductions are put together by shuffles and, beyond a warp, through shared memory. Where
+there are too few rows to fill the device, blocks share a row: each pass is a launch that leaves partial reductions in
 memory, and one more puts them together in order.
 """
 
@@ -12,20 +12,28 @@ import math
 from collections.abc import Sequence
 
 from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
-from wengert.kernels.cuda.reductions import start, state_bytes, state_type, total_type, totals_in
+from wengert.kernels.cuda.reductions import (
+    partials_name,
+    reductions_in,
+    result_name,
+    result_type,
+    start,
+    state_bytes,
+    state_type,
+)
 from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.source import Access, Names, Page, Pass, access, stored_type, unravel
 from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Load, Stage, Statement
-from wengert.kernels.launch import Device, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, Work
 
 
-def rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:
+def rows(kernel: Kernel, shape: Rows, device: DeviceProperties, why: str) -> Work:
     """The launches of a kernel whose rows lie along memory."""
     return _SplitRows(kernel, shape, why).work() if shape.splits > 1 else WholeRows(kernel, shape, device, why).work()
 
 
 class RowsText:
-    """What both ways share: the row that threads are at, and totals over its threads."""
+    """What both ways share: the row that threads are at, and reductions over its threads."""
 
     def __init__(self, kernel: Kernel, shape: Rows, why: str) -> None:
         self.kernel, self.shape, self.why = kernel, shape, why
@@ -57,36 +65,36 @@ class RowsText:
             work.load(self.page)
             work.compute(self.page)
 
-    def declare_states(self, totals: Sequence[Accumulate]) -> None:
+    def declare_states(self, reductions: Sequence[Accumulate]) -> None:
         """What accumulates in each thread."""
-        for total in totals:
-            self.page.line(f"{state_type(total)} {total.total}_ = {start(total)};")
+        for reduction in reductions:
+            self.page.line(f"{state_type(reduction)} {reduction.name}_ = {start(reduction)};")
 
-    def put_together(self, totals: Sequence[Accumulate]) -> None:
-        """Totals over the threads of a row."""
+    def put_together(self, reductions: Sequence[Accumulate]) -> None:
+        """Reductions over the threads of a row."""
         page, lanes = self.page, self.shape.lanes
         assert lanes <= 32 or self.shape.rows < 16, "a block has 16 barriers, one of them for all of it"
-        if lanes > 32 and totals:
-            for total in totals:
-                self.declare_parts(total)
-                page.line(f"wg_leave_part({total.total}_, wg_{total.kind}(), {total.total}_parts);")
+        if lanes > 32 and reductions:
+            for reduction in reductions:
+                self.declare_parts(reduction)
+                page.line(f"wg_leave_part({reduction.name}_, wg_{reduction.kind}(), {reduction.name}_parts);")
             page.line(f"wg_row_barrier<{lanes}>();" if self.shape.rows > 1 else "__syncthreads();")
-        for total in totals:
-            name, kind = total.total, f"wg_{total.kind}()"
+        for reduction in reductions:
+            name, kind = reduction.name, f"wg_{reduction.kind}()"
             if lanes > 32:
-                page.line(f"{name}_ = wg_over_parts<{lanes}, {state_type(total)}>({kind}, {name}_parts);")
+                page.line(f"{name}_ = wg_over_parts<{lanes}, {state_type(reduction)}>({kind}, {name}_parts);")
             elif lanes > 1:
                 page.line(f"{name}_ = wg_over_lanes<{lanes}>({name}_, {kind});")
 
-    def declare_parts(self, total: Accumulate) -> None:
-        """Where the warps of a block leave their parts of a total."""
-        self.page.line(f"__shared__ {state_type(total)} {total.total}_parts[{self.shape.threads // 32}];")
+    def declare_parts(self, reduction: Accumulate) -> None:
+        """Where the warps of a block leave their parts of a reduction."""
+        self.page.line(f"__shared__ {state_type(reduction)} {reduction.name}_parts[{self.shape.threads // 32}];")
 
-    def finish(self, totals: Sequence[Accumulate]) -> None:
-        """Totals under their names."""
-        for total in totals:
-            at = ".at" if total.kind in ("argmax", "argmin") else ""
-            self.page.line(f"const {total_type(total)} {total.total} = {total.total}_{at};")
+    def finish(self, reductions: Sequence[Accumulate]) -> None:
+        """Reductions under their names."""
+        for reduction in reductions:
+            at = ".at" if reduction.kind in ("argmax", "argmin") else ""
+            self.page.line(f"const {result_type(reduction)} {reduction.name} = {reduction.name}_{at};")
 
     def after(self) -> None:
         """What a row stores in the end, when all of its threads have read what is overwritten."""
@@ -105,7 +113,7 @@ class RowsText:
     def inside(self, stage: Stage) -> Pass:
         """A pass over a stage's elements."""
         work = Pass(stage.inside, self.loop, self.shape.vector, self.names)
-        work.states = {total.total: f"{total.total}_" for total in totals_in(stage.inside)}
+        work.states = {reduction.name: f"{reduction.name}_" for reduction in reductions_in(stage.inside)}
         work.stores_if = "alive" if self.ragged else ""
         return work
 
@@ -113,7 +121,7 @@ class RowsText:
 class WholeRows(RowsText):
     """The threads of a row see all of it: one launch."""
 
-    def __init__(self, kernel: Kernel, shape: Rows, device: Device, why: str) -> None:
+    def __init__(self, kernel: Kernel, shape: Rows, device: DeviceProperties, why: str) -> None:
         super().__init__(kernel, shape, why)
         self.device = device
         self.kept: dict[Access, str] = {}
@@ -150,14 +158,14 @@ class WholeRows(RowsText):
         """All that is done with one row."""
         for stage in self.kernel.stages:
             self.scalars(stage.before)
-            totals = totals_in(stage.inside)
-            self.declare_states(totals)
+            reductions = reductions_in(stage.inside)
+            self.declare_states(reductions)
             if self.shape.chunks:
                 self._resident(stage)
             else:
                 self._read_again(stage)
-            self.put_together(totals)
-            self.finish(totals)
+            self.put_together(reductions)
+            self.finish(reductions)
         self.after()
 
     def resident_blocks(self) -> int:
@@ -186,7 +194,7 @@ class WholeRows(RowsText):
                 vector = Pass([], self.loop, shape.vector, self.names).held_type(dtype)
                 page.line(f"{vector} {row}[{shape.chunks}];")
             elif self.in_memory:
-                page.line(f"{kind} *{row} = {row}_all + ({self.names.index})row * {length};")
+                page.line(f"{kind} *{row} = {self.names.of(f'{row}_all')} + ({self.names.index})row * {length};")
             else:
                 mine = f" + threadIdx.x / {shape.lanes} * {length}" if shape.rows > 1 else ""
                 page.line(f"{kind} *{row} = ({kind} *)(shared + {offset}){mine};")
@@ -248,16 +256,16 @@ class WholeRows(RowsText):
 
 
 class _SplitRows(RowsText):
-    """Blocks share a row: a launch for every pass, and one after each that puts its totals together."""
+    """Blocks share a row: a launch for every pass, and one after each that puts its reductions together."""
 
     def __init__(self, kernel: Kernel, shape: Rows, why: str) -> None:
         super().__init__(kernel, shape, why)
-        totals = [total for stage in kernel.stages for total in totals_in(stage.inside)]
-        for total in totals:
-            kind = state_type(total)
-            self.names.workspace |= {f"{total.total}_partial": kind, f"{total.total}_total": kind}
-        self.space = {f"{t.total}_partial": self.count * shape.splits * state_bytes(t) for t in totals}
-        self.space |= {f"{t.total}_total": self.count * state_bytes(t) for t in totals}
+        reductions = [reduction for stage in kernel.stages for reduction in reductions_in(stage.inside)]
+        for reduction in reductions:
+            kind = state_type(reduction)
+            self.names.workspace |= {partials_name(reduction): kind, result_name(reduction): kind}
+        self.space = {partials_name(t): self.count * shape.splits * state_bytes(t) for t in reductions}
+        self.space |= {result_name(t): self.count * state_bytes(t) for t in reductions}
         self.copies = copies_of(kernel)
         declare(self.copies, self.names)
         self.space |= bytes_of(self.copies, self.count)
@@ -267,24 +275,28 @@ class _SplitRows(RowsText):
     def work(self) -> Work:
         for number, stage in enumerate(self.kernel.stages):
             last = number == len(self.kernel.stages) - 1
-            totals = totals_in(stage.inside)
-            if last and not totals:
+            reductions = reductions_in(stage.inside)
+            if last and not reductions:
                 self.stages = reading(self.stages, self.copies)
-            self._pass(number, totals, last and not totals)
-            if totals:
-                self._totals(number, totals, last)
+            self._pass(number, reductions, last and not reductions)
+            if reductions:
+                self._final_reduction(number, reductions, last)
         used = {name for launch in self.launches for name in launch.buffers}
         return Work(tuple(self.launches), {name: size for name, size in self.space.items() if name in used})
+
+    def _result(self, reduction: Accumulate) -> str:
+        """The temporary that has rows' reductions."""
+        return self.names.of(result_name(reduction))
 
     def _known(self, number: int) -> None:
         """The numbers of a row that stages before this one have made."""
         for stage in self.stages[:number]:
             self.scalars(stage.before)
-            for total in totals_in(stage.inside):
-                self.page.line(f"const {state_type(total)} {total.total}_ = {total.total}_total[row];")
-            self.finish(totals_in(stage.inside))
+            for reduction in reductions_in(stage.inside):
+                self.page.line(f"const {state_type(reduction)} {reduction.name}_ = {self._result(reduction)}[row];")
+            self.finish(reductions_in(stage.inside))
 
-    def _pass(self, number: int, totals: Sequence[Accumulate], finishes: bool) -> None:
+    def _pass(self, number: int, reductions: Sequence[Accumulate], finishes: bool) -> None:
         page, shape, stage = Page(), self.shape, self.stages[number]
         self.page = page
         self.begin(f"blockIdx.x / {shape.splits}")
@@ -295,7 +307,7 @@ class _SplitRows(RowsText):
             page.close()
         self._known(number)
         self.scalars(stage.before)
-        self.declare_states(totals)
+        self.declare_states(reductions)
         length = -(-self.vectors // shape.splits)
         index = self.names.index
         page.line(f"const {index} first = ({index})split * {length};")
@@ -307,32 +319,34 @@ class _SplitRows(RowsText):
         work.load(page)
         work.compute(page)
         page.close()
-        self.put_together(totals)
-        for total in totals:
-            page.line(f"if (lane == 0) {total.total}_partial[row * {shape.splits} + split] = {total.total}_;")
+        self.put_together(reductions)
+        for reduction in reductions:
+            part = f"{self.names.of(partials_name(reduction))}[row * {shape.splits} + split]"
+            page.line(f"if (lane == 0) {part} = {reduction.name}_;")
         if finishes:
             page.open("if (split == 0)")
             self.after()
             page.close()
         self.launches.append(self.names.launch(page, self.count * shape.splits, shape.lanes, why=self.why))
 
-    def _totals(self, number: int, totals: Sequence[Accumulate], last: bool) -> None:
+    def _final_reduction(self, number: int, reductions: Sequence[Accumulate], last: bool) -> None:
         page, shape = Page(), self.shape
         self.page = page
         self.begin("blockIdx.x")
         self._known(number)
         self.scalars(self.kernel.stages[number].before)
-        self.declare_states(totals)
+        self.declare_states(reductions)
         page.open(f"for (int part = lane; part < {shape.splits}; part += {shape.lanes})")
-        for total in totals:
-            text = f"wg_{total.kind}()({total.total}_, {total.total}_partial[row * {shape.splits} + part])"
-            page.line(f"{total.total}_ = {text};")
+        for reduction in reductions:
+            part = f"{self.names.of(partials_name(reduction))}[row * {shape.splits} + part]"
+            text = f"wg_{reduction.kind}()({reduction.name}_, {part})"
+            page.line(f"{reduction.name}_ = {text};")
         page.close()
-        self.put_together(totals)
+        self.put_together(reductions)
         if last:
-            self.finish(totals)
+            self.finish(reductions)
             self.after()
         else:
-            for total in totals:
-                page.line(f"if (lane == 0) {total.total}_total[row] = {total.total}_;")
-        self.launches.append(self.names.launch(page, self.count, shape.lanes, why="totals of the parts"))
+            for reduction in reductions:
+                page.line(f"if (lane == 0) {self._result(reduction)}[row] = {reduction.name}_;")
+        self.launches.append(self.names.launch(page, self.count, shape.lanes, why="final reduction"))

@@ -7,20 +7,18 @@ registers; and there must be enough blocks for all SMs, in whole waves or so man
 
 from __future__ import annotations
 
-import functools
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from wengert.kernels.cuda.reductions import state_bytes, totals_in
+from wengert.kernels.cuda.reductions import reductions_in, state_bytes
 from wengert.kernels.cuda.source import access, is_vector
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement, Store
-from wengert.kernels.ir.transforms import crosses, statements_of
-from wengert.kernels.launch import Device
-from wengert.ops.op import registry
+from wengert.kernels.ir.transforms import crosses, statements_of, symbols
+from wengert.kernels.launch import DeviceProperties
+from wengert.kernels.writer import functions_of
 
 LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
 HELD = 40  # registers a thread gives to its part of a row: more would leave too few threads on an SM
@@ -96,19 +94,13 @@ def accesses(statements: Iterable[Statement], loop: Loop | None) -> list[Load | 
 def vector_width(statements: Sequence[Statement], loop: Loop | None) -> int:
     """How many elements an access should be of: 16 bytes' worth, as far as the loop and the addresses are multiples."""
     side_by_side = accesses(statements, loop)
-    if loop is None or not side_by_side:
+    if loop is None or not loop.is_constant or not side_by_side:
         return 1
     sizes = [s.dtype.itemsize for s in side_by_side]
     width = min(16 // min(sizes), max(16 // max(sizes), 8))
     while width > 1 and (loop.extent % width or not any(is_vector(s, loop, width) for s in side_by_side)):
         width //= 2
     return width
-
-
-def _bytes(statements: Iterable[Statement]) -> int:
-    """The bytes that an element's different loads take."""
-    loads = {access(s): s.dtype.itemsize for s in statements if isinstance(s, Load)}
-    return sum(loads.values())
 
 
 # --- elements -------------------------------------------------------------------------------------------------------
@@ -124,7 +116,7 @@ def transposed(kernel: Kernel) -> tuple[Loop, list[Load]]:
     for statement in statements_of(kernel):
         if isinstance(statement, Load) and statement.index.step(side) not in (0, 1):
             for loop in kernel.outer[:-1]:
-                if statement.index.step(loop) == 1 and min(loop.extent, side.extent) >= WORTH_TILES:
+                if statement.index.step(loop) == 1 and min(loop.most, side.most) >= WORTH_TILES:
                     found.setdefault(loop, []).append(statement)
     return max(found.items(), key=lambda item: len(item[1]), default=(side, []))
 
@@ -138,14 +130,14 @@ def _tiles_shape(kernel: Kernel) -> tuple[Tiles, str]:
     return Tiles(vector, 8), why
 
 
-def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, str]:
+def elements_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Elements | Tiles, str]:
     """The shape of a kernel without reductions, and why."""
-    if kernel.outer and transposed(kernel)[1]:
+    if kernel.outer and not symbols(kernel) and transposed(kernel)[1]:
         return _tiles_shape(kernel)
     statements = list(statements_of(kernel))
     loop = kernel.outer[-1] if kernel.outer else None
     vector = vector_width(statements, loop)
-    vectors = math.prod(loop.extent for loop in kernel.outer) // vector
+    vectors = math.prod(loop.most for loop in kernel.outer) // vector
     doubles = loop is not None and 1 < vector < 8 and loop.extent % (2 * vector) == 0
     functions = _functions(statements)
     if doubles and len(functions) > 1 and vectors >= 4 * device.threads:
@@ -153,7 +145,7 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     threads = max(device.warp, min(128, 1 << (vectors - 1).bit_length()))
     moving = max(1, sum(s.dtype.itemsize for s in accesses(statements, loop) if isinstance(s, Load))) * vector
     needed = device.bandwidth * LATENCY / device.sms  # bytes on their way to one SM
-    if len(functions) > 1 or any(map(_long().search, functions)):
+    if len(functions) > 1 or any(s.op.long for s in functions):
         needed *= 2  # more elements to compute at once
     steps = 1
     while steps < 4 and steps * moving * device.threads_per_sm < needed and vectors >= steps * device.threads:
@@ -162,21 +154,15 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     return Elements(vector, steps, threads), why
 
 
-@functools.cache
-def _long() -> re.Pattern[str]:
-    """Calls of the functions that take tens of instructions."""
-    return re.compile(rf"\bwg_({'|'.join(op.c for op in registry.values() if op.long and isinstance(op.c, str))})_")
-
-
-def _functions(statements: Iterable[Statement]) -> list[str]:
+def _functions(statements: Iterable[Statement]) -> list[Let]:
     """The calls of functions that an element takes."""
-    return [s.text for s in statements if isinstance(s, Let) and "wg_" in s.text]
+    return [s for s in statements if isinstance(s, Let) and functions_of(s)]
 
 
 # --- rows and columns -----------------------------------------------------------------------------------------------
 
 
-def reduction_shape(kernel: Kernel, device: Device) -> tuple[Rows | Columns, str]:
+def reduction_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Rows | Columns, str]:
     """The shape of a kernel with reductions, and why."""
     return _columns_shape(kernel, device) if crosses(kernel) else _rows_shape(kernel, device)
 
@@ -236,7 +222,7 @@ def _accessed(stage: Stage) -> list[Load | Store]:
     return [s for s in stage.inside if isinstance(s, Load | Store)]
 
 
-def _rows_shape(kernel: Kernel, device: Device) -> tuple[Rows, str]:
+def _rows_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Rows, str]:
     rows = math.prod(loop.extent for loop in kernel.outer)
     length = math.prod(loop.extent for loop in kernel.inner)
     inside = [s for stage in kernel.stages for s in stage.inside]
@@ -277,10 +263,10 @@ def vector_bytes(load: Load, vector: int) -> int:
 
 
 LONG = 2048  # vectors of a row from which it may stay in shared memory
-BESIDE_ROWS = 2048  # bytes of shared memory for a block's totals, and what the device takes for itself
+BESIDE_ROWS = 2048  # bytes of shared memory for a block's reductions, and what the device takes for itself
 
 
-def _held_rows(rows: int, vectors: int, words: float, device: Device) -> tuple[int, int]:
+def _held_rows(rows: int, vectors: int, words: float, device: DeviceProperties) -> tuple[int, int]:
     """Threads to a row, and vectors a thread holds of it; 0 where it is too long to be held.
 
     Up to eight vectors a thread let a warp load a row that needs no barrier. A longer row is held by more threads with
@@ -302,7 +288,7 @@ def _held_rows(rows: int, vectors: int, words: float, device: Device) -> tuple[i
     return lanes, 0
 
 
-def _lanes(rows: int, vectors: int, wanted: int, device: Device) -> int:
+def _lanes(rows: int, vectors: int, wanted: int, device: DeviceProperties) -> int:
     """Threads to a row: few, with some loads on their way in each, but enough for neighbours to be read together.
 
     Where there are few rows, more.
@@ -320,19 +306,19 @@ def _lanes(rows: int, vectors: int, wanted: int, device: Device) -> int:
 SHARED_LANES = 512  # threads of a block that shares a row with others
 
 
-def _row_splits(kernel: Kernel, rows: int, vectors: int, device: Device) -> int:
+def _row_splits(kernel: Kernel, rows: int, vectors: int, device: DeviceProperties) -> int:
     """Blocks to a row where there are fewer rows than the device has room for blocks."""
     if kernel.scratch or rows * 2 > device.sms or vectors < 8 * SHARED_LANES:
         return 1
     return max(1, min(4 * device.sms // rows, vectors // (4 * SHARED_LANES)))
 
 
-def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
+def _columns_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Columns, str]:
     loop = kernel.outer[-1]
     steps = math.prod(inner.extent for inner in kernel.inner)
     inside = [s for stage in kernel.stages for s in stage.inside]
     vector = vector_width(inside, loop)
-    if len(kernel.stages) > 1 or any(total.kind in ("argmax", "argmin") for total in totals_in(inside)):
+    if len(kernel.stages) > 1 or any(reduction.kind in ("argmax", "argmin") for reduction in reductions_in(inside)):
         vector = min(vector, 4)
     vectors = loop.extent // vector
     others = math.prod(outer.extent for outer in kernel.outer[:-1])
@@ -350,7 +336,7 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
         down = 1 << max(1, min(most // across, steps // 8)).bit_length() - 1
     elif splits > 1:
         down = max(1, min((512 if size <= 4 else 256) // across, steps))
-        resident = _with_totals_in_registers(kernel, vector, across * down, device)
+        resident = _with_sums_in_registers(kernel, vector, across * down, device)
     else:
         if vector > 2 and vectors * others * size < device.sms * LINE:
             vector, vectors, size = 2, loop.extent // 2, size * 2 // vector
@@ -362,27 +348,27 @@ def _columns_shape(kernel: Kernel, device: Device) -> tuple[Columns, str]:
 
 
 LINE = 128  # bytes side by side that memory is best read in
-STATES = 32 << 10  # bytes of shared memory for the totals of a block's threads: many totals also need many registers
+STATES = 32 << 10  # bytes of shared memory for the sums of a block's threads: many sums also need many registers
 FULL = 0.9  # of the device's room, from which blocks fill it
 
 
 def _states(kernel: Kernel, vector: int) -> int:
-    """Bytes that a thread's totals take."""
-    return sum(state_bytes(total) for stage in kernel.stages for total in totals_in(stage.inside)) * vector
+    """Bytes that a thread's reductions take."""
+    return sum(state_bytes(reduction) for stage in kernel.stages for reduction in reductions_in(stage.inside)) * vector
 
 
-def _with_totals_in_registers(kernel: Kernel, vector: int, threads: int, device: Device) -> int:
-    """Blocks for an SM to hold that leave registers for a thread's totals, and for what is on its way to them.
+def _with_sums_in_registers(kernel: Kernel, vector: int, threads: int, device: DeviceProperties) -> int:
+    """Blocks for an SM to hold that leave registers for a thread's reductions, and for what is on its way to them.
 
     Left to itself the compiler makes do with 48 of them, and what it puts aside costs more than the threads it gains:
     the slope of gelu with the sums of its columns, 16384 x 3072 in bfloat16, takes 99 us on an H200 so and 82 with 64.
     """
-    registers = REGISTERS_BESIDE + 2 * _states(kernel, vector) // 4  # a total's, and those of what is added to it
+    registers = REGISTERS_BESIDE + 2 * _states(kernel, vector) // 4  # a reduction's, and those of what is added to it
     return max(1, min(device.blocks_resident(threads, registers), device.registers_per_sm // 64 // threads))
 
 
 def _in_one_wave(
-    kernel: Kernel, vector: int, across: int, blocks: int, steps: int, device: Device
+    kernel: Kernel, vector: int, across: int, blocks: int, steps: int, device: DeviceProperties
 ) -> tuple[int, int, int]:
     """Threads below one another, blocks to a column and to an SM, for several passes: few large ones, all at once.
 
@@ -399,7 +385,7 @@ def _in_one_wave(
     return min(down, steps), max(1, min(splits, steps // (4 * down))), share
 
 
-def _column_splits(blocks: int, steps: int, moved: int, device: Device) -> int:
+def _column_splits(blocks: int, steps: int, moved: int, device: DeviceProperties) -> int:
     """Blocks to a column, where the columns alone are too few for the device and it takes longer than two launches."""
     if blocks >= 2 * device.sms or moved / FROM_CACHE < WORTH_SPLITTING:
         return 1

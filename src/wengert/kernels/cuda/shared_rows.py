@@ -1,30 +1,41 @@
 """Long rows that stay in shared memory: what several passes read is fetched once, by copies that need no registers.
 
-A thread reads only what it fetched itself, so passes need no barriers but those of their totals. Rows of half precision
-with up to 50,000 elements leave room for two blocks on an SM of 227 KB: one fetches while the other computes.
+A thread reads only what it fetched itself, so passes need no barriers but those of their reductions. Rows of half
+precision with up to 50,000 elements leave room for two blocks on an SM of 227 KB: one fetches while the other computes.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
+from collections.abc import Container
 
-from wengert.kernels.cuda.one_hot_lane import may_be_among, picks, places, unpicked
-from wengert.kernels.cuda.reductions import totals_in
+from wengert.kernels.cuda.one_hot_lane import may_be_among, one_hots, places, without_one_hots
+from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.cuda.rows import RowsText
 from wengert.kernels.cuda.shapes import Rows, loaded_again, vector_bytes
 from wengert.kernels.cuda.source import Access, Pass, access, base_name, unravel
-from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.ir.intrinsics import COPY
+from wengert.kernels.ir.loops import Kernel, Let, Literal, Load, Stage, Statement, let, literal
+from wengert.kernels.ir.match import definitions, is_op
+from wengert.kernels.launch import DeviceProperties, Work
+from wengert.ops.elementwise import less
 
 
-def shared_rows(kernel: Kernel, shape: Rows, device: Device, why: str) -> Work:
+def shared_rows(kernel: Kernel, shape: Rows, device: DeviceProperties, why: str) -> Work:
     """The launch of a kernel whose rows stay in shared memory."""
     return _SharedRows(kernel, shape, device, why).work()
 
 
+def _bound(statement: Statement, along: Container[str]) -> int | None:
+    """The number that a place along the row is compared with, if a statement asks whether it is less."""
+    if not is_op(statement, less) or statement.operands[0] not in along:
+        return None
+    number = statement.operands[1]
+    is_bound = isinstance(number, Literal) and number.dtype.kind in "iu" and number.value >= 0
+    return int(number.value) if isinstance(number, Literal) and is_bound else None
+
+
 class _SharedRows(RowsText):
-    def __init__(self, kernel: Kernel, shape: Rows, device: Device, why: str) -> None:
+    def __init__(self, kernel: Kernel, shape: Rows, device: DeviceProperties, why: str) -> None:
         super().__init__(kernel, shape, why)
         self.device = device
         self.rows = {access(load): number for number, load in enumerate(loaded_again(kernel))}
@@ -36,11 +47,11 @@ class _SharedRows(RowsText):
         shared = self._declare()
         for stage in self.kernel.stages:
             self.scalars(stage.before)
-            totals = totals_in(stage.inside)
-            self.declare_states(totals)
+            reductions = reductions_in(stage.inside)
+            self.declare_states(reductions)
             self._pass(stage)
-            self.put_together(totals)
-            self.finish(totals)
+            self.put_together(reductions)
+            self.finish(reductions)
         self.after()
         together = max(1, self.device.shared_per_sm // (shared + 2048))
         resident = min(together, self.device.threads_per_sm // shape.threads, 1024 // shape.threads)
@@ -65,14 +76,14 @@ class _SharedRows(RowsText):
         self._fetch(self.inside(stage), [load for key, load in in_rows.items() if key not in self.fetched])
         self.page.open()
         self.page.line("int at = lane;")
-        for number, (end, statements) in enumerate(self._stretches(stage.inside)):
+        for number, (end, statements) in enumerate(self._parts_of_row(stage.inside)):
             self._over_row(f"#pragma unroll {1 if number else 2}", end, begins=False)
             for key, load in in_rows.items():
                 self.page.line(f"const {self._kind(load)} held{self.rows[key]} = row{self.rows[key]}[at];")
             if number:  # a short rest, for which less text is better
                 self._compute(statements)
             else:
-                self._compute_by_picks(statements)
+                self._compute_by_one_hots(statements)
             self.page.close()
         self.page.close()
 
@@ -84,10 +95,10 @@ class _SharedRows(RowsText):
         work.where_used = loads - self.rows.keys()
         work.compute(self.page)
 
-    def _compute_by_picks(self, statements: list[Statement]) -> None:
-        """The same, with less to do for vectors that have none of the elements that the row picks."""
+    def _compute_by_one_hots(self, statements: list[Statement]) -> None:
+        """The same, with less to do for vectors that have no one-hot lane."""
         page, vector = self.page, self.shape.vector
-        found = picks(statements, self.loop)
+        found = one_hots(statements, self.loop)
         if self.loop is None or not found or vector == 1:
             self._compute(statements)
             return
@@ -95,23 +106,19 @@ class _SharedRows(RowsText):
         self._compute(statements)
         page.close()
         page.open("else")
-        self._compute(unpicked(statements, found))
+        self._compute(without_one_hots(statements, found))
         page.close()
 
-    def _stretches(self, statements: list[Statement]) -> list[tuple[int, list[Statement]]]:
+    def _parts_of_row(self, statements: list[Statement]) -> list[tuple[int, list[Statement]]]:
         """Where the row ends, after a first part in which comparisons of the place with a bound are known to hold."""
         along = places(statements, self.loop)
-        bounds: dict[int, int] = {}
-        for number, s in enumerate(statements):
-            found = re.fullmatch(r"\((v\d+) < (\d+)(?:LL)?\)", s.text) if isinstance(s, Let) else None
-            if found is not None and found[1] in along:
-                bounds[number] = int(found[2])
+        bounds = {s.name: bound for s in definitions(statements).values() if (bound := _bound(s, along)) is not None}
         inside = min(bounds.values(), default=0) // self.shape.vector
         if not inside:
             return [(self.vectors, statements)]
         held = [
-            replace(s, text="1") if number in bounds and isinstance(s, Let) else s
-            for number, s in enumerate(statements)
+            let(s.name, s.dtype, COPY, literal(True, s.dtype)) if isinstance(s, Let) and s.name in bounds else s
+            for s in statements
         ]
         return [(inside, held), (self.vectors, statements)]
 

@@ -10,51 +10,45 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from wengert.core.dtypes import HALF
+from wengert.core.dtypes import HALF, float32
+from wengert.kernels import writer
 from wengert.kernels.cuda.reductions import accumulated
-from wengert.kernels.expressions import guard_text, let_text, scalar_type
 from wengert.kernels.expressions import load as widened
+from wengert.kernels.expressions import scalar_type
 from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.expressions import stored_type as stored_type
 from wengert.kernels.ir.index import Index, Loop, substitute, variable
 from wengert.kernels.ir.index_map import Guard
-from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Position, Statement, Store
-from wengert.kernels.ir.transforms import indices_of, statements_of
-from wengert.kernels.launch import Extent, Launch
+from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Operand, Position, Statement, Store, Value
+from wengert.kernels.ir.match import is_op, number_of, used
+from wengert.kernels.ir.transforms import indices_of, statements_of, symbols
+from wengert.kernels.launch import Argument, Extent, Launch, Number
+from wengert.kernels.writer import (
+    CUDA,
+    ERROR,
+    expression,
+    guarded,
+    loaded,
+    operand_text,
+    parameter,
+    position_text,
+)
+from wengert.ops.addressing import CHECKED_INDEX
+from wengert.ops.core import CAST
 
 _HEAD = '#include "block.cuh"\n\n'
-ERROR = "wg_error"  # the buffer of the flag that a kernel sets which met an index out of range
 
 
-class Page:
-    """Lines of text, indented."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.depth = 1
-
-    def line(self, text: str) -> None:
-        """Add a line."""
-        self.lines.append("    " * self.depth + text)
-
-    def open(self, text: str = "") -> None:
-        """Begin a block."""
-        self.line(f"{text} {{" if text else "{")
-        self.depth += 1
+class Page(writer.Page):
+    """Lines of CUDA C++."""
 
     def unrolled(self, variable: str, count: int) -> None:
         """Begin a loop that the compiler unrolls."""
         self.line("#pragma unroll")
         self.open(f"for (int {variable} = 0; {variable} < {count}; {variable}++)")
-
-    def close(self) -> None:
-        """End a block."""
-        self.depth -= 1
-        self.line("}")
 
 
 class Names:
@@ -68,50 +62,63 @@ class Names:
         self.table: tuple[str, ...] = ()  # buffers whose addresses come as one argument
         self.declared: set[str] = set()  # buffers that the text itself declares
         self.index = "int" if _largest(kernel) < (1 << 31) - (1 << 20) else "long long"
+        self._used: set[str] = set()  # what the text names that is being written
+
+    def of(self, buffer: str) -> str:
+        """What a buffer or a temporary is called, for a text whose launch takes it then."""
+        self._used.add(buffer)
+        return self.buffers.get(buffer, buffer)
 
     def launch(self, page: Page, grid: int, block: int, shared: int = 0, why: str = "", resident: int = 0) -> Launch:
         """The launch of a page's text; of so many registers at most that `resident` blocks fit on an SM."""
         body = "\n".join(page.lines) + "\n"
-        used = set(re.findall(r"\w+", body))
-        parameters: list[str] = []
-        arguments: list[str | tuple[str, ...]] = []
+        parameters, arguments = self._parameters()
+        head = f"__launch_bounds__({block}, {resident})" if resident else f"__launch_bounds__({block})"
+        digest = hashlib.sha256((head + ", ".join(parameters) + body).encode()).hexdigest()[:10]
+        entry = f"wg_{self.kernel.label}_{digest}"
+        before = f'{_HEAD}// {self.kernel.comment}\nextern "C" __global__ void {head}\n'
+        before += f"{entry}({', '.join(parameters)})\n{{\n"
+        extent: Extent = (grid, 1, 1)
+        block_extent: Extent = (block, 1, 1)
+        return Launch(f"{before}{body}}}\n", entry, extent, block_extent, arguments, shared, why, opening=len(before))
+
+    def _parameters(self) -> tuple[list[str], tuple[Argument, ...]]:
+        """How what the text names is declared, and what the launch gives for it; the next text begins anew."""
+        declared: list[str] = []
+        arguments: list[Argument] = []
         for buffer, (dtype, written) in self.kernel.buffers.items():
-            name = self.buffers[buffer]
-            if buffer not in self.declared and name in used:
-                parameters.append(f"{'' if written else 'const '}{stored_type(dtype)} *__restrict__ {name}")
+            if buffer in self._used - self.declared:
+                declared.append(parameter(dtype, written, self.buffers[buffer], CUDA))
                 arguments.append(buffer)
         for name, kind in self.workspace.items():
-            if name in used:
-                parameters.append(f"{kind} *__restrict__ {name}")
+            if name in self._used:
+                declared.append(f"{kind} *{CUDA.restrict} {name}")
                 arguments.append(name)
+        for symbol in symbols(self.kernel):
+            declared.append(f"const {self.index} {symbol}")
+            arguments.append(Number(symbol.name, 4 if self.index == "int" else 8))
         if self.table:
-            parameters.append(f"const __grid_constant__ wg_table<{len(self.table)}> table")
+            declared.append(f"const __grid_constant__ wg_table<{len(self.table)}> table")
             arguments.append(self.table)
-        if "wg_checked_index(" in body:
-            parameters.append(f"int *{ERROR}")
+        if ERROR in self._used:
+            declared.append(f"int *{ERROR}")
             arguments.append(ERROR)
-        what = re.sub(r"\W+", "_", self.kernel.comment)[:40].strip("_") or "kernel"
-        head = f"__launch_bounds__({block}, {resident})" if resident else f"__launch_bounds__({block})"
-        text = f"// {self.kernel.comment}\n"
-        digest = hashlib.sha256((head + ", ".join(parameters) + body).encode()).hexdigest()[:10]
-        entry = f"wg_{what}_{digest}"
-        text += f'extern "C" __global__ void {head}\n{entry}({", ".join(parameters)})\n{{\n{body}}}\n'
-        extent: Extent = (grid, 1, 1)
-        return Launch(_HEAD + text, entry, extent, (block, 1, 1), tuple(arguments), shared, why)
+        self._used = set()
+        return declared, tuple(arguments)
 
 
 def following(launch: Launch) -> Launch | None:
     """A launch of a text of ours that waits itself for the kernel before it; None for one of another kind."""
-    head, opening, body = launch.source.partition("\n{\n")
-    if not head.startswith(_HEAD) or not all(isinstance(argument, str) for argument in launch.arguments):
+    if not launch.opening or not all(isinstance(argument, str) for argument in launch.arguments):
         return None
+    source = f"{launch.source[: launch.opening]}    wg_follow();\n{launch.source[launch.opening :]}"
     why = f"{launch.why}; its blocks are there when the kernel before it ends"
-    return replace(launch, source=f"{head}{opening}    wg_follow();\n{body}", why=why, follows=True)
+    return replace(launch, source=source, why=why, follows=True)
 
 
 def _largest(kernel: Kernel) -> int:
     """The largest number that an index or a count of steps comes to."""
-    steps = math.prod(loop.extent for loop in (*kernel.outer, *kernel.inner))
+    steps = math.prod(loop.most for loop in (*kernel.outer, *kernel.inner))
     bounds = [index.bounds() for statement in statements_of(kernel) for index in indices_of(statement)]
     return max([steps, *[max(abs(low), abs(high)) for low, high in bounds]])
 
@@ -122,15 +129,15 @@ def unravel(page: Page, at: str, loops: Sequence[Loop], names: Names, vector: in
     step, texts = 1, []
     for k, loop in reversed(list(enumerate(loops))):
         last = k == len(loops) - 1
-        extent = loop.extent // vector if last else loop.extent
         text = at if step == 1 else f"({unsigned}){at} / {step}"
         if k > 0:
+            extent = loop.extent // vector if last else loop.extent
             text = f"{text} % {extent}" if step > 1 else f"({unsigned}){text} % {extent}"
+            step *= extent
         text = text if text == at else f"({names.index})({text})"
         scaled = f" * {vector}" if vector > 1 and last else ""
         name = base_name(loop, vector) if last else loop.name
         texts.append(f"const {names.index} {name} = {text}{scaled};")
-        step *= extent
     for line in reversed(texts):
         page.line(line)
 
@@ -152,7 +159,7 @@ class Pass:
         self.slot = ""
         self.kept: dict[Access, str] = {}
         self.per_lane: dict[str, str] = {}  # numbers that each of the V elements has its own of: their C types
-        self.states: dict[str, str] = {}  # what accumulates, by total
+        self.states: dict[str, str] = {}  # what accumulates, by reduction
         self.in_registers: set[str] = set()  # rows kept between passes that are arrays of vectors
         self.stores_if = ""  # what must hold for a thread to store
         self.where_used: set[Access] = set()  # vectors that are loaded where they are used, not all before
@@ -201,16 +208,16 @@ class Pass:
     def vector_text(self, load: Load) -> str:
         """What loads V elements, or 0 where a guard does not hold."""
         index = self._at_base(load.index)
-        name = self.names.buffers[load.buffer]
+        name = self.names.of(load.buffer)
         text = f"{name}[{index}]" if self.vector == 1 else f"wg_load<{self.vector}>(&{name}[{index}])"
         if not load.guards:
             return text
         zero = "0" if self.vector == 1 else f"{self.held_type(load.dtype)}{{}}"
-        return f"({self._guards(load.guards)}) ? {text} : {zero}"
+        return guarded(text, self._guards(load.guards), zero)
 
     def address(self, load: Load) -> str:
         """Where the V elements of a load begin."""
-        return f"&{self.names.buffers[load.buffer]}[{self._at_base(load.index)}]"
+        return f"&{self.names.of(load.buffer)}[{self._at_base(load.index)}]"
 
     def held_type(self, dtype: DType) -> str:
         """The C type of the elements that lie side by side."""
@@ -219,15 +226,16 @@ class Pass:
     def _at_base(self, index: Index) -> Index:
         if self.loop is None or self.vector == 1:
             return index
-        return substitute(index, self.loop, variable(Loop(base_name(self.loop, self.vector), self.loop.extent)))
+        return substitute(index, self.loop, variable(Loop(base_name(self.loop, self.vector), self.loop.size)))
 
-    def _guards(self, guards: Iterable[Guard]) -> str:
-        return " && ".join(guard_text(Guard(self._at_base(g.index), g.low, g.high, g.step)) for g in guards)
+    def _guards(self, guards: Iterable[Guard]) -> list[Guard]:
+        """Guards, for the first of the elements."""
+        return [replace(guard, index=self._at_base(guard.index)) for guard in guards]
 
     # --- the elements ---------------------------------------------------------------------------------------------
 
-    def compute(self, page: Page, then: Sequence[str] = ()) -> None:
-        """Compute and store the elements of a step; `then` has lines to add for each, with `$` for its number."""
+    def compute(self, page: Page, then: Callable[[str], Sequence[str]] | None = None) -> None:
+        """Compute and store the elements of a step; `then` gives lines to add for an element, by its number."""
         stores = [s for s in self.statements if isinstance(s, Store) and self.is_vector(s)] if self.vector > 1 else []
         stores = [s for s in stores if s.buffer not in self.in_registers]
         once = [s for s in self.statements if isinstance(s, Load) and self._is_once(s)] if self.vector > 1 else []
@@ -235,9 +243,8 @@ class Pass:
             if access(load) in self.where_used:
                 page.line(self._declared(load, self.held_in(load)))
         for load in once:
-            guards = f"({self._guards(load.guards)}) ? " if load.guards else ""
-            text = widened(load.dtype, f"{self.names.buffers[load.buffer]}[{self._at_base(load.index)}]")
-            page.line(f"const {scalar_type(load.dtype)} {load.name} = {guards}{text}{' : 0' if guards else ''};")
+            text = widened(load.dtype, f"{self.names.of(load.buffer)}[{self._at_base(load.index)}]")
+            page.line(f"const {scalar_type(load.dtype)} {load.name} = {guarded(text, self._guards(load.guards))};")
         for number, store in enumerate(stores):
             page.line(f"{self.held_type(store.dtype)} s{number};")
         if self.vector > 1:
@@ -248,12 +255,12 @@ class Pass:
         for statement in self.statements:
             if statement not in once:
                 page.line(self._element(statement, stores))
-        for line in then:
-            page.line(line.replace("$", "j" if self.vector > 1 else "0"))
+        for line in then("j" if self.vector > 1 else "0") if then is not None else ():
+            page.line(line)
         if self.vector > 1:
             page.close()
         for number, store in enumerate(stores):
-            target = f"{self.names.buffers[store.buffer]}[{self._at_base(store.index)}]"
+            target = f"{self.names.of(store.buffer)}[{self._at_base(store.index)}]"
             page.line(f"{self._if_stored()}wg_store(&{target}, s{number});")
 
     def _if_stored(self) -> str:
@@ -261,45 +268,44 @@ class Pass:
 
     def _bind(self, page: Page) -> None:
         """The numbers of a row that each lane has its own of."""
-        used = set(re.findall(r"\b[vr]\d+\b", " ".join(map(names_read, self.statements))))
-        for name in sorted(used & self.per_lane.keys(), key=lambda name: (name[0], int(name[1:]))):
+        bound = used(self.statements) & self.per_lane.keys()
+        for name in sorted(bound, key=lambda name: (name[0], number_of(name))):
             page.line(f"const {self.per_lane[name]} {name} = {name}_[{'j' if self.vector > 1 else '0'}];")
 
     def _element(self, statement: Statement, stores: Sequence[Store]) -> str:
         if isinstance(statement, Store):
-            value = narrowed(statement.dtype, self.rounded.get((statement.name, statement.dtype), statement.name))
+            exact = self.rounded.get((statement.value, statement.dtype), statement.value)
+            value = narrowed(statement.dtype, operand_text(exact))
             if statement.buffer in self.in_registers:
                 return f"{self._of_vector(f'{statement.buffer}{self.slot}')} = {value};"
             if statement in stores:
                 return f"s{stores.index(statement)}.at[j] = {value};"
-            return f"{self._if_stored()}{self.names.buffers[statement.buffer]}[{statement.index}] = {value};"
+            return f"{self._if_stored()}{self.names.of(statement.buffer)}[{statement.index}] = {value};"
         if isinstance(statement, Accumulate):
             return self._accumulated(statement)
-        kind = scalar_type(statement.dtype)
-        return f"const {kind} {statement.name} = {self._value(statement, kind)};"
+        return f"const {scalar_type(statement.dtype)} {statement.name} = {self._value(statement)};"
 
-    def _value(self, statement: Load | Let | Position, kind: str) -> str:
+    def _value(self, statement: Value) -> str:
         if isinstance(statement, Position):
-            return f"({kind})({statement.index})"
+            return position_text(statement)
         if isinstance(statement, Let):
-            return let_text(statement).replace("wg_checked_index(", f"wg_checked_index({ERROR}, ")
+            if statement.op is CHECKED_INDEX:
+                self.names.of(ERROR)
+            return expression(statement, CUDA)
         if access(statement) in self.tiles:
             return widened(statement.dtype, self.tiles[access(statement)])
         if statement.buffer in self.in_registers:
             return widened(statement.dtype, self._of_vector(f"{statement.buffer}{self.slot}"))
         if self.is_vector(statement):
             return widened(statement.dtype, self._of_vector(self._vector_of(statement)))
-        text = widened(statement.dtype, f"{self.names.buffers[statement.buffer]}[{statement.index}]")
-        if not statement.guards:
-            return text
-        return f"({' && '.join(map(guard_text, statement.guards))}) ? {text} : 0"
+        return loaded(statement, f"{self.names.of(statement.buffer)}[{statement.index}]")
 
     def _of_vector(self, held: str) -> str:
         return held if self.vector == 1 else f"{held}.at[j]"
 
-    def _accumulated(self, total: Accumulate) -> str:
-        state = self.states[total.total]
-        return f"{state} = wg_{total.kind}()({state}, {accumulated(total)});"
+    def _accumulated(self, reduction: Accumulate) -> str:
+        state = self.states[reduction.name]
+        return f"{state} = wg_{reduction.kind}()({state}, {accumulated(reduction)});"
 
     # --- where elements lie ---------------------------------------------------------------------------------------
 
@@ -311,11 +317,10 @@ class Pass:
         return self.loop is not None and all(index.factor(self.loop) == 0 for index in indices_of(load))
 
 
-def _rounded(statements: Iterable[Statement]) -> dict[tuple[str, DType], str]:
+def _rounded(statements: Iterable[Statement]) -> dict[tuple[Operand, DType], Operand]:
     """By name and dtype of what is rounded to a half precision: what it was before, since storing it rounds too."""
-    lets = [s for s in statements if isinstance(s, Let) and s.dtype in HALF]
-    found = [(let, re.fullmatch(r"wg_round_b?f16\((\w+)\)", let.text)) for let in lets]
-    return {(let.name, let.dtype): match[1] for let, match in found if match is not None}
+    lets = [s for s in statements if is_op(s, CAST) and s.dtype in HALF and s.dtype is not s.computed_in]
+    return {(s.name, s.dtype): s.operands[0] for s in lets if s.computed_in is float32 or s.computed_in in HALF}
 
 
 Access = tuple[str, Index, tuple[Guard, ...]]
@@ -343,7 +348,7 @@ _WITHIN = Loop("j", 8)
 def _side_by_side(index: Index, loop: Loop, vector: int) -> bool:
     """Whether an index takes V steps of 1 from a multiple of V on."""
     index = _in_vectors(index, loop, vector)
-    within = _WITHIN._replace(extent=vector)
+    within = _WITHIN._replace(size=vector)
     rest = [factor for atom, factor in index.terms if atom != within]
     return index.factor(within) == 1 and all(factor % vector == 0 for factor in (*rest, index.constant))
 
@@ -351,7 +356,7 @@ def _side_by_side(index: Index, loop: Loop, vector: int) -> bool:
 def _in_vectors(index: Index, loop: Loop, vector: int) -> Index:
     """An index with the loop in steps of V, and a loop `j` over those."""
     first = Loop(f"{loop.name}_0", loop.extent // vector)
-    within = _WITHIN._replace(extent=vector)
+    within = _WITHIN._replace(size=vector)
     return substitute(index, loop, Index(((first, vector), (within, 1))))
 
 
@@ -361,10 +366,3 @@ def _holds_for_all(guard: Guard, loop: Loop, vector: int) -> bool:
         return True
     even = guard.step == 1 and guard.low % vector == 0 and guard.high % vector == 0
     return even and _side_by_side(guard.index, loop, vector)
-
-
-def names_read(statement: Statement) -> str:
-    """A text with the names that a statement reads."""
-    if isinstance(statement, Let):
-        return statement.text
-    return statement.name if isinstance(statement, Store | Accumulate) else ""

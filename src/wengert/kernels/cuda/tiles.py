@@ -29,14 +29,14 @@ class _Tiles:
         self.names, self.page = Names(kernel), Page()
         self.side = kernel.outer[-1]
         self.down, loads = transposed(kernel)
-        self.turned = {access(load): load for load in loads}
+        self.transposed = {access(load): load for load in loads}
         self.others = [loop for loop in kernel.outer if loop not in (self.side, self.down)]
         self.length = 32 * shape.vector
 
     def work(self) -> Work:
         page, shape = self.page, self.shape
         counts = [-(-loop.extent // self.length) for loop in (self.side, self.down)]
-        for number, load in enumerate(self.turned.values()):
+        for number, load in enumerate(self.transposed.values()):
             row = self.length + max(1, 4 // load.dtype.itemsize)
             page.line(f"__shared__ {stored_type(load.dtype)} tile{number}[{self.length}][{row}];")
         page.line("const int lane = threadIdx.x % 32, line = threadIdx.x / 32;")
@@ -46,13 +46,13 @@ class _Tiles:
             page.line(f"const {self.names.index} other = blockIdx.x / {counts[0] * counts[1]};")
             unravel(page, "other", self.others, self.names)
         self._lines(self.side, self.down)
-        for number, load in enumerate(self.turned.values()):
+        for number, load in enumerate(self.transposed.values()):
             self._fill(number, load)
         self._end()
         page.line("__syncthreads();")
         self._lines(self.down, self.side)
         work = Pass(list(statements_of(self.kernel)), self.side, shape.vector, self.names)
-        work.tiles = {key: self._element(number) for number, key in enumerate(self.turned)}
+        work.tiles = {key: self._element(number) for number, key in enumerate(self.transposed)}
         work.load(page)
         work.compute(page)
         self._end()

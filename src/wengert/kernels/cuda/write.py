@@ -10,10 +10,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from wengert.kernels.cuda.column_partials import margins
+from wengert.kernels.cuda.column_partials import column_partials
 from wengert.kernels.cuda.columns import columns
 from wengert.kernels.cuda.elements import elements
-from wengert.kernels.cuda.fast_exp import with_quick_exponentials
+from wengert.kernels.cuda.fast_exp import with_fast_exponentials
 from wengert.kernels.cuda.in_place import reads_first
 from wengert.kernels.cuda.one_pass_variance import one_pass_variance
 from wengert.kernels.cuda.reciprocal import with_reciprocals
@@ -23,39 +23,41 @@ from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.tiles import tiles
 from wengert.kernels.ir.loops import Accumulate, Kernel
 from wengert.kernels.ir.transforms import crosses, merge_loops, statements_of, with_buffers
-from wengert.kernels.launch import Argument, Device, Work
+from wengert.kernels.launch import Argument, DeviceProperties, Work
 
 _REMEMBERED = 2048  # works: those of several large models
 _works: dict[Hashable, Any] = {}
 Written = TypeVar("Written")
 
 
-def write(kernel: Kernel, device: Device, shape: Shape | None = None) -> Work:
+def write(kernel: Kernel, device: DeviceProperties, shape: Shape | None = None) -> Work:
     """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
     names = {name: f"buffer{number}" for number, name in enumerate(kernel.buffers)}
-    alike = with_buffers(kernel, names)
-    work = _remembered((_content(alike), device, shape), lambda: _written(alike, device, shape))
+    common = with_buffers(kernel, names)
+    work = _remembered((_content(common), device, shape), lambda: _written(common, device, shape))
     return _with_arguments(work, {name: own for own, name in names.items()})
 
 
-def write_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> tuple[Work, list[Kernel]] | None:
-    """The launch of a kernel over rows with some over its columns, and the closings of these; None where one launch for
-    each is better. Parts of totals are the work's temporaries, and buffers of the closings."""
+def write_column_partials(
+    rows: Kernel, columns: Sequence[Kernel], device: DeviceProperties
+) -> tuple[Work, list[Kernel]] | None:
+    """The launch of a kernel over rows with some over its columns, and the final reductions of these; None where one
+    launch for each is better. Partial sums are the work's temporaries, and buffers of the final reductions."""
     buffers = dict.fromkeys(name for kernel in (rows, *columns) for name in kernel.buffers)
     names = {name: f"buffer{number}" for number, name in enumerate(buffers)}
-    alike = [with_buffers(kernel, names) for kernel in (rows, *columns)]
-    found = _remembered((*map(_content, alike), device), lambda: _written_margins(alike[0], alike[1:], device))
+    common = [with_buffers(kernel, names) for kernel in (rows, *columns)]
+    found = _remembered((*map(_content, common), device), lambda: _partials_written(common[0], common[1:], device))
     if found is None:
         return None
-    work, closings = found
+    work, final = found
     own = {name: given for given, name in names.items()}
     return _with_arguments(work, own), [
-        with_buffers(k, {name: own.get(name, name) for name in k.buffers}) for k in closings
+        with_buffers(k, {name: own.get(name, name) for name in k.buffers}) for k in final
     ]
 
 
-def write_over(
-    kernel: Kernel, result: str, operand: str, device: Device, shape: Shape | None = None
+def write_in_place(
+    kernel: Kernel, result: str, operand: str, device: DeviceProperties, shape: Shape | None = None
 ) -> tuple[Kernel, Work] | None:
     """A kernel that leaves a result in an operand's place, and its launches; None where that would not be right."""
     joined = joined_buffers(kernel, result, operand)
@@ -79,10 +81,12 @@ def _remembered(key: Hashable, written: Callable[[], Written]) -> Written:
     return found
 
 
-def _written_margins(rows: Kernel, columns: Sequence[Kernel], device: Device) -> tuple[Work, list[Kernel]] | None:
-    rows = with_quick_exponentials(rows)
+def _partials_written(
+    rows: Kernel, columns: Sequence[Kernel], device: DeviceProperties
+) -> tuple[Work, list[Kernel]] | None:
+    rows = with_fast_exponentials(rows)
     shape, why = launch_shape(merge_loops(rows), device)
-    return margins(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
+    return column_partials(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
 
 
 def _content(kernel: Kernel) -> Hashable:
@@ -102,8 +106,8 @@ def _with_arguments(work: Work, names: Mapping[str, str]) -> Work:
     return Work(tuple(launches), work.workspace)
 
 
-def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
-    if not math.prod(loop.extent for loop in kernel.outer):
+def _written(kernel: Kernel, device: DeviceProperties, shape: Shape | None) -> Work:
+    if not math.prod(loop.most for loop in kernel.outer):
         return Work(())
     kernel, shape, why = _prepared(kernel, device, shape)
     if isinstance(shape, Elements):
@@ -118,9 +122,9 @@ def _written(kernel: Kernel, device: Device, shape: Shape | None) -> Work:
     return columns(kernel, shape, why)
 
 
-def _prepared(kernel: Kernel, device: Device, shape: Shape | None = None) -> tuple[Kernel, Shape, str]:
+def _prepared(kernel: Kernel, device: DeviceProperties, shape: Shape | None = None) -> tuple[Kernel, Shape, str]:
     """The kernel that is written down in a kernel's stead, its shape, and why it has that."""
-    kernel = with_quick_exponentials(merge_loops(kernel))
+    kernel = with_fast_exponentials(merge_loops(kernel))
     why = "as asked"
     if shape is None:
         kernel = one_pass_variance(kernel) if crosses(kernel) else kernel
@@ -132,7 +136,7 @@ def _prepared(kernel: Kernel, device: Device, shape: Shape | None = None) -> tup
     return with_reciprocals(kernel), shape, why
 
 
-def launch_shape(kernel: Kernel, device: Device) -> tuple[Shape, str]:
+def launch_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Shape, str]:
     """The shape that is worked out for a kernel of merged loops, and why."""
     reduces = bool(kernel.inner) or any(isinstance(s, Accumulate) for s in statements_of(kernel))
     return reduction_shape(kernel, device) if reduces else elements_shape(kernel, device)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from wengert.core.dtypes import COMPLEX, float32, float64, int32, int64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer, braces
+from wengert.kernels.c_call import Call, Pointer, braces, called
 from wengert.kernels.expressions import suffix
 from wengert.ops.addressing import ADD_ALONG, PUT_ALONG, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.core import LITERAL
@@ -89,9 +89,8 @@ def gather(node: Node, pointer: Pointer) -> Call | None:
     count, bytes_each = math.prod(places), inner * node.dtype.itemsize
     text = _places(node, indices, places, pointer)
     rows = f"{outer}, {size}, {count}, {bytes_each}"
-    return Call(
-        f"{text}\n    wg_gather_rows({pointer(x)}, {pointer(node)}, (void *)(arena + scratch), {rows});", 8 * count
-    )
+    arguments = f"{pointer(x)}, {pointer(node)}, (void *)(arena + scratch), {rows}"
+    return called("gather_rows", "", arguments, 8 * count, before=text)
 
 
 def scatter(node: Node, pointer: Pointer) -> Call | None:
@@ -104,11 +103,11 @@ def scatter(node: Node, pointer: Pointer) -> Call | None:
     if not _fits(node, indices, places) or (adds and node.dtype not in ADDED):
         return None
     count = math.prod(places)
-    name = f"wg_scatter_add_{suffix(node.dtype)}" if adds else "wg_scatter_rows"
+    name, kind = ("scatter_add", suffix(node.dtype)) if adds else ("scatter_rows", "")
     width = inner if adds else inner * node.dtype.itemsize
     arguments = f"{_start(x, pointer)}, {pointer(values)}, {pointer(node)}, (void *)(arena + scratch)"
     text = _places(node, indices, places, pointer)
-    return Call(f"{text}\n    {name}({arguments}, {outer}, {size}, {count}, {width});", 8 * count)
+    return called(name, kind, f"{arguments}, {outer}, {size}, {count}, {width}", 8 * count, before=text)
 
 
 def along(node: Node, pointer: Pointer) -> Call | None:
@@ -122,8 +121,8 @@ def along(node: Node, pointer: Pointer) -> Call | None:
     rows = f"{outer}, {size}, {index.shape[axis]}, {inner}"
     numbers = f"{pointer(index)}, {int(index.dtype == int64)}, {pointer(node)}, {rows}"
     if op is TAKE_ALONG:
-        return Call(f"wg_take_along({pointer(x)}, {numbers}, {node.dtype.itemsize});")
+        return called("take_along", "", f"{pointer(x)}, {numbers}, {node.dtype.itemsize}")
     start = f"{_start(x, pointer)}, {pointer(node.sources[1])}"
     if op is PUT_ALONG:
-        return Call(f"wg_put_along({start}, {numbers}, {node.dtype.itemsize});")
-    return Call(f"wg_add_along_{suffix(node.dtype)}({start}, {numbers});")
+        return called("put_along", "", f"{start}, {numbers}, {node.dtype.itemsize}")
+    return called("add_along", suffix(node.dtype), f"{start}, {numbers}")

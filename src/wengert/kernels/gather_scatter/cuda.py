@@ -19,7 +19,7 @@ from wengert.core.graph import Node
 from wengert.kernels.copy.cuda import MOVED, filled, moved
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.gather_scatter.c import broadcast_steps, is_zero, splits
-from wengert.kernels.launch import H200, Argument, Device, Named, Work
+from wengert.kernels.launch import H200, Argument, DeviceProperties, Named, Work
 from wengert.kernels.pool import cuda as pool
 from wengert.kernels.sizes import Sizes
 from wengert.kernels.space import Access, space
@@ -73,7 +73,7 @@ def _passed(indices: Sequence[Node], sizes: Sizes) -> str:
     return ", ".join([*(f"k{k}" for k in range(len(indices))), "wg_error"]) + sizes.passed
 
 
-def gather(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+def gather(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> Work | None:
     """Rows that an array for each of some axes names; `general`: by a text for all sizes."""
     x, *indices = node.sources
     if not fits(node, indices):
@@ -100,7 +100,7 @@ extern "C" __global__ void wg_gather(const {kind} *x, {kind} *y, {found.paramete
     return Work((sizes.launch(text, "wg_gather", total, device, arguments),))
 
 
-def scatter(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+def scatter(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> Work | None:
     """Rows replaced, by the last index that names a place, or added to; `general`: by texts for all sizes."""
     x, values, *indices = node.sources
     if not fits(node, indices):
@@ -152,7 +152,7 @@ extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y{given}, {
     return Work((*start, clear, find, put), {"last": 4 * size})
 
 
-def _scatter_add(node: Node, named: Named, device: Device, general: bool) -> Work:
+def _scatter_add(node: Node, named: Named, device: DeviceProperties, general: bool) -> Work:
     """Rows added to the places that indices name, in the order of the indices."""
     x, values, *indices = node.sources
     axis = node.attrs["axis"]
@@ -278,7 +278,7 @@ extern "C" __global__ void wg_add_rows(wg_chunk *y, const wg_chunk *values, cons
 # --- elements along an axis -----------------------------------------------------------------------------------------
 
 
-def along(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+def along(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> Work | None:
     """Elements that an index for each names, along an axis; `general`: by texts for all sizes."""
     op, axis = node.op, node.attrs["axis"]
     x, index = node.sources[0], node.sources[-1]
@@ -332,12 +332,12 @@ def along(node: Node, named: Named, device: Device, general: bool = False) -> Wo
     return Work((*start, sizes.launch(text, f"wg_{op.name}", total, device, arguments)))
 
 
-def add_along(node: Node, named: Named, device: Device) -> Work | None:
+def add_along(node: Node, named: Named, device: DeviceProperties) -> Work | None:
     """Elements added to along an axis; where that is the derivative of a pool, a kernel of the pools gathers them."""
     return pool.add_along(node, named) or along(node, named, device)
 
 
-Rule = Callable[[Node, Named, Device], Work | None]
+Rule = Callable[[Node, Named, DeviceProperties], Work | None]
 
 
 def reads_of(rule: Rule) -> Callable[[Node], Sequence[Node]]:

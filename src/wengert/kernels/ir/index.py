@@ -12,11 +12,47 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Loop(NamedTuple):
-    """A loop variable: its name and how many values it takes."""
+class Symbol(NamedTuple):
+    """A number that is an argument of the kernel: its name, and the most that it may be."""
 
     name: str
-    extent: int
+    most: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Extent = int | Symbol
+
+
+def constant(extent: Extent) -> int:
+    """An extent that must be known when the kernel is written."""
+    if isinstance(extent, Symbol):
+        raise TypeError(f"the extent {extent} is not known before the kernel runs")
+    return extent
+
+
+class Loop(NamedTuple):
+    """A loop variable: its name and how many values it takes, which writers print as it is."""
+
+    name: str
+    size: Extent
+
+    @property
+    def extent(self) -> int:
+        """How many values it takes, for what needs a number."""
+        return constant(self.size)
+
+    @property
+    def most(self) -> int:
+        """How many values it takes at most, for bounds and choices."""
+        size = self.size
+        return size.most if isinstance(size, Symbol) else size
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether its extent is known when the kernel is written."""
+        return not isinstance(self.size, Symbol)
 
 
 class Quotient(NamedTuple):
@@ -94,22 +130,20 @@ class Index(NamedTuple):
     def __str__(self) -> str:
         parts = [_term(atom, factor) for atom, factor in self.terms]
         if self.constant or not parts:
-            parts.append(str(self.constant))
-        return " + ".join(parts).replace("+ -", "- ")
+            parts.append((self.constant < 0, str(abs(self.constant))))
+        (is_negative, text), *rest = parts
+        return "-" * is_negative + text + "".join(f" {'-' if minus else '+'} {part}" for minus, part in rest)
 
 
-def _term(atom: Atom, factor: int) -> str:
-    if isinstance(atom, Loop):
-        text = atom.name
-    else:
-        text = f"({atom.whole}) {atom.sign} {atom.by}"
-        text = f"({text})"
-    return text if factor == 1 else f"{factor} * {text}"
+def _term(atom: Atom, factor: int) -> tuple[bool, str]:
+    """Whether a term is taken off, and what it is."""
+    text = atom.name if isinstance(atom, Loop) else f"(({atom.whole}) {atom.sign} {atom.by})"
+    return factor < 0, text if factor == 1 else f"{abs(factor)} * {text}"
 
 
 def _atom_bounds(atom: Atom) -> tuple[int, int]:
     if isinstance(atom, Loop):
-        return 0, max(atom.extent - 1, 0)
+        return 0, max(atom.most - 1, 0)
     low, high = atom.whole.bounds()
     if isinstance(atom, Quotient):
         return low // atom.by, high // atom.by
@@ -126,7 +160,7 @@ def number(value: int) -> Index:
 
 def variable(loop: Loop) -> Index:
     """A loop's variable; 0 if the loop has one step."""
-    return Index(((loop, 1),)) if loop.extent > 1 else ZERO
+    return Index(((loop, 1),)) if loop.most > 1 else ZERO
 
 
 def _sum(terms: Sequence[tuple[Atom, int]], constant: int) -> Index:

@@ -1,21 +1,45 @@
-"""The loop language: what a fused kernel does, before it is written down as C (`c`) or CUDA C++ (`cuda`).
+"""The loop IR: what a fused kernel does, as data. Two writers make text of it: C (`c`) and CUDA C++ (`cuda`).
 
 A Kernel has outer loops (independent: they may run in parallel) around stages. A stage is one pass over the inner
 loops: it loads, computes, accumulates and stores; between stages row scalars are computed from what was accumulated.
-Names are single assignment; indices are `compiler.index` expressions over the loops' variables.
+Names are single assignment, a letter and a number: `v` for values, `r` for reductions. Indices are `index` expressions
+over the loops' variables. Who uses which name, and what a value is made of, is asked of `match`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wengert.kernels.ir.index import Index, Loop
 from wengert.kernels.ir.index_map import Guard
+from wengert.kernels.ir.intrinsics import Intrinsic
+from wengert.ops.op import Op
 
 DType = np.dtype[Any]
+
+
+class Literal(NamedTuple):
+    """A number, by its bits: -0 is not 0, and a NaN equals itself."""
+
+    content: bytes
+    dtype: DType
+
+    @property
+    def value(self) -> Any:
+        """The number, as a NumPy scalar."""
+        return np.frombuffer(self.content, self.dtype)[0]
+
+
+def literal(value: Any, dtype: DType) -> Literal:
+    """A number in a dtype."""
+    return Literal(np.asarray(value, dtype).tobytes(), dtype)
+
+
+Operand = str | Literal  # the name of an earlier value, or a number
 
 
 @dataclass(frozen=True)
@@ -31,12 +55,28 @@ class Load:
 
 @dataclass(frozen=True)
 class Let:
-    """`name = text`, an expression over earlier names, and 0 where a guard does not hold; C and CUDA alike."""
+    """`name = op(operands)`, and 0 where a guard does not hold."""
 
     name: str
     dtype: DType
-    text: str
+    op: Op | Intrinsic
+    operands: tuple[Operand, ...]
+    computed_in: DType  # the dtype of the last operand
+    attributes: tuple[tuple[str, Any], ...] = ()
     guards: tuple[Guard, ...] = ()
+    fast: bool = False  # whether a device's own, less exact exponentials serve
+
+
+def let(
+    name: str,
+    dtype: DType,
+    op: Op | Intrinsic,
+    *operands: Operand,
+    attributes: Mapping[str, Any] | None = None,
+    guards: tuple[Guard, ...] = (),
+) -> Let:
+    """A value of a dtype that is computed in that dtype."""
+    return Let(name, dtype, op, operands, dtype, tuple((attributes or {}).items()), guards)
 
 
 @dataclass(frozen=True)
@@ -50,26 +90,27 @@ class Position:
 
 @dataclass(frozen=True)
 class Store:
-    """`buffer[index] = name`."""
+    """`buffer[index] = value`."""
 
     buffer: str
     dtype: DType
     index: Index
-    name: str
+    value: Operand
 
 
 @dataclass(frozen=True)
 class Accumulate:
-    """`total = kind(total, name)` over the inner loops; `kind` is sum, prod, max, min, all, any, argmax or argmin."""
+    """`name = kind(name, value)` over the inner loops; `kind` is sum, prod, max, min, all, any, argmax or argmin."""
 
-    total: str
-    kind: str
-    dtype: DType  # of the total
     name: str
+    kind: str
+    dtype: DType  # of the reduction
+    value: Operand
     position: Index | None = None  # for argmax, argmin: where along the reduced axis
 
 
-Statement = Load | Let | Position | Store | Accumulate
+Value = Load | Let | Position  # what has a name
+Statement = Value | Store | Accumulate
 
 
 @dataclass
@@ -91,4 +132,14 @@ class Kernel:
     after: list[Statement]
     buffers: dict[str, tuple[DType, bool]]  # by name: what it holds, and whether it is written
     scratch: dict[str, tuple[DType, int]] = field(default_factory=dict)  # rows kept between passes: dtype and length
-    comment: str = ""
+    ops: tuple[str, ...] = ()  # what it computes, for people
+
+    @property
+    def comment(self) -> str:
+        """The ops that it computes."""
+        return ", ".join(self.ops)
+
+    @property
+    def label(self) -> str:
+        """The same as part of a name."""
+        return "_".join(self.ops)[:40].strip("_") or "kernel"

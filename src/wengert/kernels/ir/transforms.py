@@ -1,4 +1,4 @@
-"""Nests of loops: neighbouring loops that every index treats as one become one, whichever way they are written down.
+"""Loop transforms: neighbouring loops that every index treats as one become one, whichever way they are written down.
 
 What goes the other way is for C alone, where a division in an index keeps a loop from being vectorised well: a loop is
 cut where a guard on it changes, and one whose indices are quotients and remainders becomes two.
@@ -7,14 +7,15 @@ cut where a guard on it changes, and one whose indices are quotients and remaind
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from wengert.kernels.ir.index import Index, Loop, add, number, substitute, variable, with_merged
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store
+from wengert.kernels.ir.index import Index, Loop, Symbol, add, number, substitute, variable, with_merged
+from wengert.kernels.ir.intrinsics import ZERO
+from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store, let
+from wengert.kernels.ir.match import uses, with_index
 
 MOST_PIECES, LEAST = 4, 16  # of a loop that is cut: pieces, and steps of each
 
@@ -70,10 +71,18 @@ def _on(access: Load | Store, buffer: str) -> Load | Store:
     """An access to another buffer."""
     if isinstance(access, Load):
         return Load(access.name, buffer, access.dtype, access.index, access.guards)
-    return Store(buffer, access.dtype, access.index, access.name)
+    return Store(buffer, access.dtype, access.index, access.value)
+
+
+def symbols(kernel: Kernel) -> list[Symbol]:
+    """The extents that are arguments of a kernel, each once."""
+    sizes = dict.fromkeys(loop.size for loop in (*kernel.outer, *kernel.inner))
+    return [size for size in sizes if isinstance(size, Symbol)]
 
 
 def _mergeable(kernel: Kernel, a: Loop, b: Loop) -> bool:
+    if not (a.is_constant and b.is_constant):
+        return False
     for statement in statements_of(kernel):
         for index in indices_of(statement):
             slow, fast = index.factor(a), index.factor(b)
@@ -96,17 +105,12 @@ def _with_indices(kernel: Kernel, moved: Callable[[Index], Index]) -> Kernel:
     def change(statement: Statement) -> Statement:
         if isinstance(statement, Let) and not statement.guards:
             return statement
-        if isinstance(statement, Load | Let):
-            guards = [replace(guard, index=moved(guard.index)) for guard in statement.guards]
-            if any(guard.never for guard in guards):
-                return Let(statement.name, statement.dtype, "0")
-            kept = tuple(guard for guard in guards if not guard.always)
-            if isinstance(statement, Let):
-                return replace(statement, guards=kept)
-            return replace(statement, index=moved(statement.index), guards=kept)
-        if isinstance(statement, Accumulate):
-            return statement if statement.position is None else replace(statement, position=moved(statement.position))
-        return replace(statement, index=moved(statement.index))
+        changed = with_index(statement, moved)
+        if not isinstance(changed, Load | Let) or not changed.guards:
+            return changed
+        if any(guard.never for guard in changed.guards):
+            return let(changed.name, changed.dtype, ZERO)
+        return replace(changed, guards=tuple(guard for guard in changed.guards if not guard.always))
 
     stages = [Stage([change(s) for s in st.before], [change(s) for s in st.inside]) for st in kernel.stages]
     return replace(kernel, stages=stages, after=[change(s) for s in kernel.after])
@@ -118,6 +122,8 @@ def cut(kernel: Kernel) -> list[Kernel]:
     Few and long ones: the gradient of three values that were slices of one, side by side, is three loops.
     """
     loop = kernel.outer[-1] if kernel.outer else Loop("", 0)
+    if not loop.is_constant:
+        return [kernel]
     edges = {0, loop.extent}
     for guard in (guard for s in statements_of(kernel) if isinstance(s, Load | Let) for guard in s.guards):
         if guard.step == 1 and guard.index.loops() == {loop} and guard.index.factor(loop) == 1:
@@ -140,7 +146,7 @@ def needed(kernel: Kernel) -> Kernel:
     used: set[str] = set()
     for statement in reversed(list(statements_of(kernel))):
         if isinstance(statement, Store | Accumulate) or statement.name in used:
-            used.update(re.findall(r"\w+", statement.text) if isinstance(statement, Let) else [statement.name])
+            used.update(uses(statement))
 
     def kept(statements: Iterable[Statement]) -> list[Statement]:
         return [s for s in statements if isinstance(s, Store | Accumulate) or s.name in used]
@@ -179,7 +185,7 @@ def crosses(kernel: Kernel) -> bool:
     across = along = 0
     for statement in (statement for stage in kernel.stages for statement in stage.inside):
         if isinstance(statement, Load | Store):
-            elements = math.prod(loop.extent for loop in statement.index.loops())
+            elements = math.prod(loop.most for loop in statement.index.loops())
             across += elements * (statement.index.step(kernel.outer[-1]) == 1)
             along += elements * (statement.index.step(kernel.inner[-1]) == 1)
     return across > along

@@ -9,7 +9,7 @@ def c_kernels() -> dict[Op, CKernel]:
     """The op that has C."""
     from wengert.kernels.matmul import c
 
-    headers = {"product_pack": ("matmul.h",)}
+    headers = {"product_rows": ("matmul.h",)}
     return {MATMUL: CKernel(c.matmul, headers, c.operands, c.absorbs)}
 
 

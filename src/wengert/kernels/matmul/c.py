@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer
+from wengert.kernels.c_call import Call, CFunction, Pointer
 from wengert.kernels.expressions import suffix
 from wengert.kernels.threads import thread_count
 from wengert.ops.movement import BROADCAST, PERMUTE
@@ -93,9 +93,8 @@ def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> Call | None:
     p = product(node)
     if p.batch == 1 and min(p.m, p.n) >= TILED_FROM and 2 * p.m * p.n * p.k > WORTH_THREADS:
         return _tiled(node, p, pointer, epilogue)
-    if not epilogue:
-        return Call(_by_blas(node, p, pointer))
-    return Call(_by_blas_with(node, p, pointer, epilogue))
+    text = _by_blas_with(node, p, pointer, epilogue) if epilogue else _by_blas(node, p, pointer)
+    return Call(text, function=CFunction("matmul", suffix(node.dtype)))
 
 
 def _tiled(node: Node, p: Product, pointer: Pointer, epilogue: str) -> Call:
@@ -115,7 +114,7 @@ def _tiled(node: Node, p: Product, pointer: Pointer, epilogue: str) -> Call:
         "}",
     ]
     vector = 64 // node.dtype.itemsize  # columns are filled up to whole vectors, the widest there are
-    return Call("\n    ".join(lines), -(-p.n // vector) * 64 * p.k)
+    return Call("\n    ".join(lines), -(-p.n // vector) * 64 * p.k, CFunction("product_rows", kind))
 
 
 def _by_blas(node: Node, p: Product, pointer: Pointer) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import COMPLEX, bool_, float32
 from wengert.core.graph import Node
-from wengert.kernels.launch import Device, Named, Work
+from wengert.kernels.launch import DeviceProperties, Named, Work
 from wengert.kernels.matmul import gemm
 from wengert.kernels.matmul.c import is_even, product
 from wengert.kernels.matmul.product import Epilogue, Matrix, Product, Tile
@@ -28,7 +28,7 @@ def is_small(node: Node) -> bool:
     return p.batch == 1 and p.k > 0 and 2 * p.m * p.n * p.k <= _SMALL
 
 
-def absorbs(node: Node, device: Device) -> bool:
+def absorbs(node: Node, device: DeviceProperties) -> bool:
     """Whether ours is the best there is, and takes in what is done with the result."""
     return is_small(node)
 
@@ -47,13 +47,13 @@ def operands(node: Node) -> Sequence[Node]:
     return p.x, p.y
 
 
-def work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
     """The work of a product that our kernels can carry out."""
     return matmul(node, named, device, asked.epilogue, asked.tile) if multiplies(node) else None
 
 
 def matmul(
-    node: Node, named: Named, device: Device, epilogue: Epilogue | None = None, tile: Tile | None = None
+    node: Node, named: Named, device: DeviceProperties, epilogue: Epilogue | None = None, tile: Tile | None = None
 ) -> Work:
     """The work of a matrix product, whose sums an epilogue may take; by the best tile if none is given."""
     if not node.size:
@@ -62,7 +62,7 @@ def matmul(
     return gemm.write(whole, tile or _tiles(whole, device)[0], device)
 
 
-def _whole(node: Node, named: Named, device: Device, epilogue: Epilogue | None = None) -> Product:
+def _whole(node: Node, named: Named, device: DeviceProperties, epilogue: Epilogue | None = None) -> Product:
     p = product(node)
     batch = (p.batch,) if p.batch > 1 else ()
     left = Matrix(named(p.x), p.x.dtype, *((1, p.m) if p.turned_x else (p.k, 1)), (p.step_x,) if batch else ())
@@ -71,10 +71,10 @@ def _whole(node: Node, named: Named, device: Device, epilogue: Epilogue | None =
     return Product(p.m, p.n, p.k, left, right, result, batch, epilogue, device.tf32).normal()
 
 
-def _tiles(whole: Product, device: Device) -> list[Tile]:
+def _tiles(whole: Product, device: DeviceProperties) -> list[Tile]:
     return sorted(gemm.candidates(whole, device), key=lambda tile: gemm.expected(whole, tile, device))
 
 
-def tiles(node: Node, device: Device) -> Sequence[Tile | None]:
+def tiles(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
     """The tiles by which our kernels can carry out a product, the one expected to be fastest first."""
     return _tiles(_whole(node, lambda _: "", device), device) if multiplies(node) and node.size else [None]

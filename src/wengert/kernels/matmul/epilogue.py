@@ -6,16 +6,18 @@ Loads of the product become the sum in the kernel's registers; the rest reads an
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 
 from wengert.core.dtypes import float32
-from wengert.kernels.expressions import guard_text, let_text, scalar_type, stored_type
 from wengert.kernels.expressions import load as widened
+from wengert.kernels.expressions import scalar_type
 from wengert.kernels.expressions import store as narrowed
-from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Position, Statement, Store
+from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Statement, Store, Value
+from wengert.kernels.ir.match import uses
 from wengert.kernels.ir.transforms import merge_loops
 from wengert.kernels.matmul.product import Epilogue
+from wengert.kernels.writer import CUDA, expression, loaded, operand_text, parameters, position_text
+from wengert.ops.addressing import CHECKED_INDEX
 
 
 def epilogue(
@@ -30,7 +32,7 @@ def epilogue(
     statements = [s for stage in kernel.stages for s in (*stage.before, *stage.inside)] + kernel.after
     if kernel.inner or any(isinstance(s, Accumulate) for s in statements):
         return None
-    if any(isinstance(s, Let) and "wg_checked_index(" in s.text for s in statements):
+    if any(isinstance(s, Let) and s.op is CHECKED_INDEX for s in statements):
         return None
     if any(isinstance(s, Load) and s.buffer == product and not _is_own(s, kernel) for s in statements):
         return None
@@ -44,13 +46,10 @@ def epilogue(
     lines += [line for s in statements if s not in first for line in _lines(s, names, product)]
     if stored:
         lines.append(f"{names[product]}[at] = {narrowed(dtype, 'product')};")
-    parameters = tuple(
-        f"{'' if written else 'const '}{stored_type(kind)} *__restrict__ {names[buffer]}"
-        for buffer, (kind, written) in buffers.items()
-    )
+    declared = parameters(buffers, names, CUDA)
     by_column = [f"const long long {kernel.outer[-1].name} = column;"] if first else []
     by_column += [line for s in first for line in _lines(s, names, product)]
-    return Epilogue(_text(lines), parameters, tuple(buffers), _text(by_column), kernel.comment)
+    return Epilogue(_text(lines), declared, tuple(names.values()), tuple(buffers), _text(by_column), kernel.comment)
 
 
 def _text(lines: Iterable[str]) -> str:
@@ -70,14 +69,11 @@ def _of_column(kernel: Kernel, statements: Sequence[Statement], product: str, co
             changes = s.buffer == product or kernel.buffers[s.buffer][1]
             is_one = not changes and s.index.loops() <= {kernel.outer[-1]}
         else:
-            is_one = known.issuperset(_NAME.findall(s.text))
+            is_one = known.issuperset(uses(s))
         if is_one:
             found[s] = None
             known.add(s.name)
     return found
-
-
-_NAME = re.compile(r"\bv\d+\b")
 
 
 def _is_own(load: Load, kernel: Kernel) -> bool:
@@ -106,20 +102,18 @@ def _positions(kernel: Kernel, rows: int, columns: int, has_column: bool) -> lis
 
 def _lines(statement: Statement, names: dict[str, str], product: str) -> Iterable[str]:
     if isinstance(statement, Store):
-        yield f"{names[statement.buffer]}[{statement.index}] = {narrowed(statement.dtype, statement.name)};"
+        value = narrowed(statement.dtype, operand_text(statement.value))
+        yield f"{names[statement.buffer]}[{statement.index}] = {value};"
         return
     assert not isinstance(statement, Accumulate)
-    kind = scalar_type(statement.dtype)
-    if isinstance(statement, Load):
-        yield f"const {kind} {statement.name} = {_loaded(statement, names, product)};"
-    elif isinstance(statement, Let):
-        yield f"const {kind} {statement.name} = {let_text(statement)};"
-    elif isinstance(statement, Position):
-        yield f"const {kind} {statement.name} = ({kind})({statement.index});"
+    yield f"const {scalar_type(statement.dtype)} {statement.name} = {_value(statement, names, product)};"
 
 
-def _loaded(load: Load, names: dict[str, str], product: str) -> str:
-    if load.buffer == product:
+def _value(statement: Value, names: dict[str, str], product: str) -> str:
+    if isinstance(statement, Let):
+        return expression(statement, CUDA)
+    if not isinstance(statement, Load):
+        return position_text(statement)
+    if statement.buffer == product:
         return "product"
-    text = widened(load.dtype, f"{names[load.buffer]}[{load.index}]")
-    return f"({' && '.join(map(guard_text, load.guards))}) ? {text} : 0" if load.guards else text
+    return loaded(statement, f"{names[statement.buffer]}[{statement.index}]")

@@ -16,14 +16,14 @@ import math
 from dataclasses import replace
 
 from wengert.core.dtypes import float32, float64
-from wengert.kernels.launch import Device, Work
+from wengert.kernels.launch import DeviceProperties, Work
 from wengert.kernels.matmul.gemm_source import write
 from wengert.kernels.matmul.product import FLOATS, HALVES, Epilogue, Matrix, Product, Tile
 
 __all__ = ["Epilogue", "Matrix", "Product", "Tile", "candidates", "expected", "matmul", "write"]
 
 
-def matmul(product: Product, device: Device) -> list[Work]:
+def matmul(product: Product, device: DeviceProperties) -> list[Work]:
     """Ways to carry out a product, the one expected to be fastest first; none if there is nothing to compute."""
     if not (product.rows and product.columns and product.batches):
         return []
@@ -47,7 +47,7 @@ _WGMMA = (
 _SMALL = ((16, 16), (32, 16))
 
 
-def candidates(product: Product, device: Device) -> list[Tile]:
+def candidates(product: Product, device: DeviceProperties) -> list[Tile]:
     """The tiles that can carry out a product on a device."""
     if product.dtype not in FLOATS:
         return [Tile("naive", 16, 16, 1)]
@@ -65,7 +65,7 @@ def candidates(product: Product, device: Device) -> list[Tile]:
     return cut + (_small_tiles(product) if product.dtype == float32 else [])
 
 
-def _wgmma_tiles(product: Product, device: Device) -> list[Tile]:
+def _wgmma_tiles(product: Product, device: DeviceProperties) -> list[Tile]:
     size = product.dtype.itemsize
     if device.arch != "90a" or not all(operand.aligned(16 // size) for operand in product.operands):
         return []
@@ -82,7 +82,7 @@ def _small_tiles(product: Product) -> list[Tile]:
     return [Tile("small", high, wide, depth, warps=8) for high, wide in _SMALL]
 
 
-def _splits(product: Product, tile: Tile, device: Device) -> list[int]:
+def _splits(product: Product, tile: Tile, device: DeviceProperties) -> list[int]:
     """Into how many parts the depth may be cut: as many as the device holds blocks, each of a few tiles' depth."""
     blocks = math.prod(tile.tiles(product)) * product.batches
     rounds = 3 if tile.rung == "wgmma" else 1  # of blocks that stay, or all at once
@@ -91,7 +91,7 @@ def _splits(product: Product, tile: Tile, device: Device) -> list[int]:
     return [1, *(split for split in steps if 1 < split <= most)]
 
 
-def _resident(product: Product, tile: Tile, device: Device) -> int:
+def _resident(product: Product, tile: Tile, device: DeviceProperties) -> int:
     """How many blocks an SM holds; registers are those of the sums and about 90 more."""
     if tile.rung == "wgmma":
         return 1
@@ -113,7 +113,7 @@ _CLOCK = 1.7e9
 _LARGEST = 128 * 256
 
 
-def expected(product: Product, tile: Tile, device: Device) -> float:
+def expected(product: Product, tile: Tile, device: DeviceProperties) -> float:
     """The time in clocks: what the busiest SM computes, at the rate that the blocks it holds together reach."""
     blocks = math.prod(tile.tiles(product)) * product.batches * tile.split
     by_tensor_cores = tile.rung in ("mma", "wgmma")

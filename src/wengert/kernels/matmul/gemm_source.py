@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wengert.core.dtypes import bfloat16, float32, float64
-from wengert.kernels.launch import Device, Launch, TensorMap, Work
+from wengert.kernels.launch import DeviceProperties, Launch, TensorMap, Work
 from wengert.kernels.matmul.product import DType, Epilogue, Matrix, Operand, Product, Tile, device_type, sum_type
 
 _HEADERS = {"naive": "gemm_naive", "tiled": "gemm_naive"}
@@ -22,7 +22,7 @@ _SIZES = (
 _BATCH = "wg_batch batch = {inner, a_outer, a_inner, b_outer, b_inner, c_outer, c_inner};"
 
 
-def write(product: Product, tile: Tile, device: Device) -> Work:
+def write(product: Product, tile: Tile, device: DeviceProperties) -> Work:
     """The work of a product in normal form. Parts of the depth are summed into a temporary, then added up in order."""
     if tile.split == 1:
         return Work((_multiply(product, tile, device),))
@@ -96,7 +96,7 @@ def _scalars(product: Product, share: int) -> list[np.generic]:
 # --- a block a tile -------------------------------------------------------------------------------------------------
 
 
-def _multiply(product: Product, tile: Tile, device: Device) -> Launch:
+def _multiply(product: Product, tile: Tile, device: DeviceProperties) -> Launch:
     if tile.rung == "wgmma":
         return _multiply_wgmma(product, tile, device)
     kind = device_type(product.dtype)
@@ -195,7 +195,7 @@ def _map(product: Product, operand: Operand, high: int) -> TensorMap:
     )
 
 
-def _multiply_wgmma(product: Product, tile: Tile, device: Device) -> Launch:
+def _multiply_wgmma(product: Product, tile: Tile, device: DeviceProperties) -> Launch:
     left, right = product.operands
     result = _result(product, _width(product, tile))
     high, wide = tile.tiles(product)

@@ -62,14 +62,10 @@ class Epilogue:
 
     takes: str
     parameters: tuple[str, ...]  # how its buffers are declared: "const float *b0"
-    buffers: tuple[str, ...]  # their names, in that order
+    names: tuple[str, ...]  # what the parameters are called
+    buffers: tuple[str, ...]  # the buffers that are given for them
     by_column: str = ""
     comment: str = ""
-
-    @property
-    def names(self) -> list[str]:
-        """What the parameters are called."""
-        return [parameter.replace("*", " ").split()[-1] for parameter in self.parameters]
 
 
 class Operand(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer, braces
+from wengert.kernels.c_call import Call, Pointer, braces, called
 from wengert.kernels.expressions import suffix
 
 
@@ -38,13 +38,13 @@ def max_pool(node: Node, pointer: Pointer, results: Sequence[Node | None]) -> Ca
     if windows is None or math.prod(x.shape[-len(node.attrs["kernel"]) :]) >= 1 << 31:
         return None
     values, places = (*results, None, None)[:2]
-    return Call(f"wg_max_pool_{suffix(x.dtype)}({pointer(x)}, {pointer(values)}, {pointer(places)}, {windows});")
+    return called("max_pool", suffix(x.dtype), f"{pointer(x)}, {pointer(values)}, {pointer(places)}, {windows}")
 
 
 def sum_pool(node: Node, pointer: Pointer) -> Call | None:
     """The sum of each window."""
     x = node.sources[0]
     windows = _windows(x, node.shape, node)
-    return (
-        None if windows is None else Call(f"wg_sum_pool_{suffix(x.dtype)}({pointer(x)}, {pointer(node)}, {windows});")
-    )
+    if windows is None:
+        return None
+    return called("sum_pool", suffix(x.dtype), f"{pointer(x)}, {pointer(node)}, {windows}")

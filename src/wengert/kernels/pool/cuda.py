@@ -15,7 +15,7 @@ import numpy as np
 from wengert.core.dtypes import COMPLEX, HALF, bool_, float16
 from wengert.core.graph import Node
 from wengert.kernels.gather_scatter.c import is_zero
-from wengert.kernels.launch import Argument, Device, Launch, Named, Work
+from wengert.kernels.launch import Argument, DeviceProperties, Launch, Named, Work
 from wengert.kernels.matmul.product import device_type
 from wengert.kernels.registry import Asked
 from wengert.ops.channels_last import MAX_POOL_BACK_LAST, MAX_POOL_LAST, SUM_POOL_LAST
@@ -169,14 +169,14 @@ def has_windows(node: Node) -> bool:
     return windows(node) is not None
 
 
-def sum_pool_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+def sum_pool_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
     found = windows(node)
     if found is None:
         return None
     return sum_pool(found, node.dtype, named(node.sources[0]), named(node))
 
 
-def max_pool_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+def max_pool_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
     found = windows(node)
     if found is None:
         return None
@@ -185,7 +185,7 @@ def max_pool_work(node: Node, named: Named, device: Device, asked: Asked) -> Wor
     return max_pool(found, x.dtype, node.dtype[1], named(x), values, places)
 
 
-def max_pool_back_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+def max_pool_back_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
     found = windows(node)
     if found is None:
         return None

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.dtypes import uint8, uint16, uint32, uint64
-from wengert.kernels.cuda.source import ERROR
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
-from wengert.kernels.launch import Argument, Device, Launch, Number, Work
+from wengert.kernels.launch import Argument, DeviceProperties, Launch, Number, Work
 from wengert.kernels.space import Access, Space, space
+from wengert.kernels.writer import ERROR
 
 STEPS = 2  # accesses of each operand that a thread has on their way at once
 _UNITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
@@ -48,7 +48,7 @@ def function(name: str, operands: Sequence[DType], result: DType, expression: st
     return Function(name, kinds, sizes, stored_type(result), width, "\n    ".join(lines), checks)
 
 
-def over(f: Function, where: Space, operands: Sequence[Argument], result: str, device: Device) -> Work:
+def over(f: Function, where: Space, operands: Sequence[Argument], result: str, device: DeviceProperties) -> Work:
     """A function over a space; its last access is the result's, the others those of the operands.
 
     An operand is the name of a buffer, which may turn out to be a number, or a number.
@@ -132,7 +132,7 @@ def _copy(size: int) -> Function:
     return Function(f"wg_copy{size}", (kind,), (size,), kind, 16 // size, "return x0;")
 
 
-def filled(size: int, result: str, device: Device) -> Work | None:
+def filled(size: int, result: str, device: DeviceProperties) -> Work | None:
     """So many bytes of zeros."""
     unit = next(n for n in (8, 4, 2, 1) if size % n == 0)
     where = space((size // unit,), [Access((0,)), Access((1,))])
@@ -143,7 +143,7 @@ TILED = 16  # elements from which an axis is worth a tile
 _MOST_BLOCKS = 65_535  # along the second and third axis of a grid
 
 
-def moved(where: Space, size: int, source: str, result: str, device: Device) -> Work:
+def moved(where: Space, size: int, source: str, result: str, device: DeviceProperties) -> Work:
     """Elements of so many bytes from one place to another."""
     turned = _turned(where)
     if turned is None or size == 16 or not where.count:

@@ -16,7 +16,7 @@ from wengert.kernels.cuda.reductions import start, state_bytes, state_type
 from wengert.kernels.expressions import load, store, stored_type
 from wengert.kernels.ir.index import Loop, strides, variable
 from wengert.kernels.ir.loops import Accumulate, DType
-from wengert.kernels.launch import Device, Launch, Struct, Work
+from wengert.kernels.launch import DeviceProperties, Launch, Struct, Work
 from wengert.kernels.space import LARGEST, Access, Space, space
 from wengert.ops.reduce import reduced_axes
 
@@ -24,7 +24,7 @@ THREADS = 256
 EACH = 8  # accesses that a thread has at least, before blocks share a row
 
 
-def total(node: Node, device: Device) -> Work | None:
+def total(node: Node, device: DeviceProperties) -> Work | None:
     """The work of a reduction; None where a kernel for its shape is needed."""
     (x,) = node.sources
     axes = reduced_axes(node)
@@ -76,7 +76,7 @@ class _Shape(NamedTuple):
     share: int  # elements of it that each has
 
 
-def _shape(outer: Space, inner: Space, width: int, device: Device) -> _Shape:
+def _shape(outer: Space, inner: Space, width: int, device: DeviceProperties) -> _Shape:
     across = inner.accesses[0].steps[-1] != 1 and outer.accesses[0].steps[-1] == 1
     along, beside = (outer, inner) if across else (inner, outer)  # the space whose last axis lies along memory
     vectors = width > 1 and along.in_vectors(width) and all(step % width == 0 for step in beside.accesses[0].steps)
@@ -90,7 +90,7 @@ def _shape(outer: Space, inner: Space, width: int, device: Device) -> _Shape:
     return _Shape("ones" if not vectors else "wide" if across else "long", across, lanes, blocks, splits, share)
 
 
-def _lanes(rows: int, length: int, across: bool, device: Device) -> int:
+def _lanes(rows: int, length: int, across: bool, device: DeviceProperties) -> int:
     """Threads to a row, a power of two: few with some elements each, more where there are few rows."""
     if across:
         lanes = max(8, THREADS >> max(rows - 1, 0).bit_length())

@@ -14,7 +14,7 @@ from wengert.core.graph import Node
 from wengert.kernels.expressions import c_expression, scalar_type
 from wengert.kernels.gather_scatter import cuda as addressing_cuda
 from wengert.kernels.ir.index import strides
-from wengert.kernels.launch import Argument, Device, Named, Work, in_turn
+from wengert.kernels.launch import Argument, DeviceProperties, Named, Work, in_turn
 from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.kernels.matmul.c import product
 from wengert.kernels.matmul.product import Tile
@@ -22,6 +22,7 @@ from wengert.kernels.prebuilt.elements import Function, filled, function, moved,
 from wengert.kernels.prebuilt.reductions import total
 from wengert.kernels.scan import cuda as running_cuda
 from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, space, whole
+from wengert.kernels.writer import CUDA
 from wengert.ops.addressing import (
     ADD_ALONG,
     CHECKED_INDEX,
@@ -41,7 +42,7 @@ from wengert.ops.random import RANDOM_BITS
 from wengert.ops.running import CUMSUM
 
 
-def work(node: Node, device: Device) -> Work | None:
+def work(node: Node, device: DeviceProperties) -> Work | None:
     """The launches of an op, or None where there is no kernel that takes its sizes as arguments.
 
     Its sources count as arrays of their own, whatever they were made by: they are placeholders.
@@ -59,7 +60,7 @@ def work(node: Node, device: Device) -> Work | None:
 # --- elements -------------------------------------------------------------------------------------------------------
 
 
-def _elementwise(node: Node, device: Device) -> Work | None:
+def _elementwise(node: Node, device: DeviceProperties) -> Work | None:
     dtypes = [source.dtype for source in node.sources]
     names: list[Argument] = [f"x{k}" for k in range(len(dtypes))]
     attrs, accesses = node.attrs, [broadcast(source.shape, node.shape) for source in node.sources]
@@ -67,16 +68,15 @@ def _elementwise(node: Node, device: Device) -> Work | None:
     if checks:  # the size that an index is checked against is an operand
         names, attrs = [*names, np.int64(attrs["size"])], {**attrs, "size": f"a{len(dtypes)}"}
         accesses.append(broadcast((), node.shape))
-    expression = c_expression(node.op, dtypes[-1], [f"a{k}" for k in range(len(dtypes))], attrs)
+    expression = c_expression(node.op, dtypes[-1], [f"a{k}" for k in range(len(dtypes))], attrs, CUDA)
     where = space(node.shape, [*accesses, whole(node.shape)])
     if expression is None or not where.fits:
         return None
     given = [*dtypes, int64] if checks else dtypes
-    expression = expression.replace("wg_checked_index(", "wg_checked_index(wg_error, ")
     return over(function(node.op.name, given, node.dtype, expression, checks), where, names, "y", device)
 
 
-def _iota(node: Node, device: Device) -> Work | None:
+def _iota(node: Node, device: DeviceProperties) -> Work | None:
     where = space(node.shape, [whole(node.shape)])
     if not where.fits or node.dtype in COMPLEX:
         return None
@@ -88,7 +88,7 @@ def _iota(node: Node, device: Device) -> Work | None:
 _PHILOX = "return wg_philox((uint32_t)x0, (uint32_t)(x0 >> 32), x1, x2, i);"
 
 
-def _random_bits(node: Node, device: Device) -> Work | None:
+def _random_bits(node: Node, device: DeviceProperties) -> Work | None:
     key, counter = node.sources
     one = broadcast((), node.shape)
     where = space(node.shape, [one, one, one, whole(node.shape)])
@@ -101,10 +101,10 @@ def _random_bits(node: Node, device: Device) -> Work | None:
 # --- movement -------------------------------------------------------------------------------------------------------
 
 
-def _moving(source: Callable[[Node], Access]) -> Callable[[Node, Device], Work | None]:
+def _moving(source: Callable[[Node], Access]) -> Callable[[Node, DeviceProperties], Work | None]:
     """The rule of an op every element of which is one of its source's."""
 
-    def rule(node: Node, device: Device) -> Work | None:
+    def rule(node: Node, device: DeviceProperties) -> Work | None:
         where = space(node.shape, [source(node), whole(node.shape)])
         return moved(where, node.dtype.itemsize, "x0", "y", device) if where.fits else None
 
@@ -127,14 +127,14 @@ def _into(node: Node, source: Node, starts: tuple[int, ...], steps: tuple[int, .
     return space(source.shape, [whole(source.shape), sliced(node.shape, starts, steps)])
 
 
-def _place(node: Node, device: Device) -> Work | None:
+def _place(node: Node, device: DeviceProperties) -> Work | None:
     size = node.dtype.itemsize
     where = _into(node, node.sources[0], node.attrs["starts"], node.attrs["steps"])
     zeros = filled(node.size * size, "y", device)
     return in_turn([zeros, moved(where, size, "x0", "y", device)]) if where.fits and zeros is not None else None
 
 
-def _put_slice(node: Node, device: Device) -> Work | None:
+def _put_slice(node: Node, device: DeviceProperties) -> Work | None:
     x, values = node.sources
     size = node.dtype.itemsize
     where = _into(node, values, node.attrs["starts"], node.attrs["steps"])
@@ -144,7 +144,7 @@ def _put_slice(node: Node, device: Device) -> Work | None:
     return in_turn([moved(all_of_it, size, "x0", "y", device), moved(where, size, "x1", "y", device)])
 
 
-def _concat(node: Node, device: Device) -> Work | None:
+def _concat(node: Node, device: DeviceProperties) -> Work | None:
     axis, start, works = node.attrs["axis"], 0, []
     for k, source in enumerate(node.sources):
         starts = tuple(start if i == axis else 0 for i in range(node.ndim))
@@ -164,17 +164,17 @@ _SMALL = Tile("small", 32, 16, 128, warps=8)
 _MOST_ROWS = 32 * 65_535  # tiles along the second axis of a grid
 
 
-def _product(node: Node, device: Device) -> Work | None:
+def _product(node: Node, device: DeviceProperties) -> Work | None:
     """A small product by one tile for all; a large one is worth a library, or a tile for its sizes."""
     if not matmul_cuda.is_small(node) or product(node).m > _MOST_ROWS:
         return None
     return matmul_cuda.matmul(node, _named(node), device, tile=_SMALL)
 
 
-def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, Device], Work | None]:
+def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, DeviceProperties], Work | None]:
     """A rule whose texts name their sizes, with these as arguments; counts are of 32 bits."""
 
-    def general(node: Node, device: Device) -> Work | None:
+    def general(node: Node, device: DeviceProperties) -> Work | None:
         fits = all(value.size < LARGEST for value in (node, *node.sources))
         return rule(node, _named(node), device, general=True) if fits else None
 
@@ -187,7 +187,7 @@ def _named(node: Node) -> Named:
 
 
 _copied = _moving(lambda node: Access(tuple(strides(node.shape))))
-_RULES: dict[Op, Callable[[Node, Device], Work | None]] = {
+_RULES: dict[Op, Callable[[Node, DeviceProperties], Work | None]] = {
     IOTA: _iota,
     RANDOM_BITS: _random_bits,
     PERMUTE: _moving(_permuted),

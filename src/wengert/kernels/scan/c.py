@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer
+from wengert.kernels.c_call import Call, Pointer, called
 from wengert.kernels.expressions import suffix
 from wengert.kernels.gather_scatter.c import ADDED, splits
 
@@ -14,4 +14,4 @@ def cumsum(node: Node, pointer: Pointer) -> Call | None:
         return None
     outer, size, inner = splits(node, 1)
     numbers = f"{outer}, {size}, {inner}, {int(node.attrs['backwards'])}"
-    return Call(f"wg_cumsum_{suffix(node.dtype)}({pointer(node.sources[0])}, {pointer(node)}, {numbers});")
+    return called("cumsum", suffix(node.dtype), f"{pointer(node.sources[0])}, {pointer(node)}, {numbers}")

@@ -6,11 +6,11 @@ from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.gather_scatter.c import splits
-from wengert.kernels.launch import Device, Named, Work
+from wengert.kernels.launch import DeviceProperties, Named, Work
 from wengert.kernels.sizes import Sizes
 
 
-def cumsum(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
+def cumsum(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> Work | None:
     """The running sum along an axis: a thread for each line of it; `general`: by a text for all sizes."""
     if node.dtype in COMPLEX:
         return None

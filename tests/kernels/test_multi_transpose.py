@@ -13,7 +13,7 @@ from tests.kernels.cuda_graphs import CudaGraph, poison
 from tests.kernels.emulator import Emulator, compiler
 from wengert.backends.cuda.compile import cubin
 from wengert.core.graph import Graph, Node, now
-from wengert.kernels.cuda import turned_signature, write_turned
+from wengert.kernels.cuda import transpose_signature, write_multi_transpose
 from wengert.kernels.launch import H200
 from wengert.ops.core import placeholder
 
@@ -35,9 +35,9 @@ def channels_last(shapes: list[tuple[int, ...]], stored: Any, wanted: Any, devic
 def test_weights_with_channels_last_are_one_launch(stored: Any, wanted: Any) -> None:
     graph = channels_last(SHAPES, stored, wanted)
     program = CudaGraph(graph)
-    kinds = {turned_signature(kernel) for kernel in program.kernels}
+    kinds = {transpose_signature(kernel) for kernel in program.kernels}
     assert len(kinds) == 1 and None not in kinds
-    work = write_turned(program.kernels, H200)
+    work = write_multi_transpose(program.kernels, H200)
     assert len(work.launches) == 1
     random = np.random.default_rng(0)
     values = {node: np.asarray(random.standard_normal(node.shape).astype(node.dtype)) for node in graph.inputs}
@@ -67,16 +67,16 @@ def test_what_is_no_short_transposition_stays_alone() -> None:
     }
     for name, result in others.items():
         for kernel in CudaGraph(Graph([x, y], [result.node], 0)).kernels:
-            assert turned_signature(kernel) is None, name
+            assert transpose_signature(kernel) is None, name
 
 
 def test_transpositions_of_different_texts_are_not_one_launch() -> None:
     graphs = [channels_last([(8, 16, side, side)], wg.float32, wg.float32) for side in (2, 3)]
     with pytest.raises(ValueError, match="different texts"):
-        write_turned([CudaGraph(graph).kernels[0] for graph in graphs], H200)
+        write_multi_transpose([CudaGraph(graph).kernels[0] for graph in graphs], H200)
 
 
 def test_it_compiles() -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
-    work = write_turned(CudaGraph(channels_last(SHAPES, wg.float32, wg.bfloat16)).kernels, H200)
+    work = write_multi_transpose(CudaGraph(channels_last(SHAPES, wg.float32, wg.bfloat16)).kernels, H200)
     assert cubin(work.launches[0].source, "90a")
