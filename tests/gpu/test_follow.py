@@ -38,7 +38,7 @@ def chain(function: Callable[[wg.Tensor], wg.Tensor], rows: int = ROWS) -> tuple
     compiled, x = wg.compile(function), start(rows)
     for _ in range(STEPS):
         x = compiled(x)
-    recordings = [r for graphs in compiled._newest("a test").repetition.repeat.graphs.values() for r in graphs]
+    recordings = [r for graphs in compiled._newest("a test").fast_path.replay.graphs.values() for r in graphs]
     return x.numpy(), all(isinstance(r, Following) for r in recordings)
 
 

@@ -567,7 +567,7 @@ def test_the_cache_is_bounded_and_keeps_what_was_used_last():
         f(np.ones(n))
         f(np.ones(1))
         f(np.ones(1))
-    assert sum(map(len, f._replays.values())) <= 3
+    assert sum(map(len, f._specializations.values())) <= 3
     before = recorded.times
     f(np.ones(11))
     assert recorded.times <= before + 1

@@ -12,16 +12,16 @@ import pytest
 import wengert as wg
 from tests.descent import HOLDS, Descent
 from wengert.backends.cpu.blas import blas, single_threaded
-from wengert.backends.cpu.replay import HEAD, ITEMS, Repeat
+from wengert.backends.cpu.replay import HEAD, ITEMS, CpuReplay
 from wengert.backends.cpu.toolchain import compiler
-from wengert.runtime.static.steady import Steady
+from wengert.runtime.static.fast_path import FastPath
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 
 
 def repeats(compiled: Any) -> bool:
     """Whether the next call may be a repeat."""
-    return compiled._newest("a test").repetition is not None
+    return compiled._newest("a test").fast_path is not None
 
 
 @pytest.fixture
@@ -38,13 +38,13 @@ def descent() -> Descent:
 def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the programs that were repeated could do it, in order."""
     found: list[bool] = []
-    run = Repeat.run
+    run = CpuReplay.run
 
-    def noted(repeat: Repeat, arrays: Any, made: Any) -> bool:
+    def noted(repeat: CpuReplay, arrays: Any, made: Any) -> bool:
         found.append(run(repeat, arrays, made))
         return found[-1]
 
-    monkeypatch.setattr(Repeat, "run", noted)
+    monkeypatch.setattr(CpuReplay, "run", noted)
     return found
 
 
@@ -159,8 +159,8 @@ def test_what_somebody_holds_of_a_step_that_returns_nothing_is_not_overwritten(
 
 def test_slots_are_looked_at_only_after_something_happened(descent: Descent, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bool] = []
-    look = Steady._look
-    monkeypatch.setattr(Steady, "_look", lambda steady: looks.append(look(steady)) or looks[-1])
+    look = FastPath._keeps_slots
+    monkeypatch.setattr(FastPath, "_keeps_slots", lambda path: looks.append(look(path)) or looks[-1])
     x = wg.tensor(np.full(3, 0.25, np.float32))
     for _ in range(4):
         descent.step(x)

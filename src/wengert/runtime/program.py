@@ -42,12 +42,12 @@ class Program(Protocol):
         """
         ...
 
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
+    def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> Replay | None:
         """The program on the memory of its last call, in which only these inputs and outputs may move, if it can."""
         ...
 
 
-class Repeat(Protocol):
+class Replay(Protocol):
     """A program on the memory of its last call, but for some inputs and outputs."""
 
     @property
@@ -183,5 +183,5 @@ class Interpreter:
                     values[end] = None
         return [values[place] if device == "cpu" else moved(values[place], device) for place, device in self.outputs]
 
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Nothing stays in its place."""

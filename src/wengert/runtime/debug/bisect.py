@@ -18,12 +18,12 @@ from wengert.compiler.rewrite import Rewrite, scope
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph
 from wengert.core.location import describe, source_line
+from wengert.runtime.capture import capture
 from wengert.runtime.config import config
 from wengert.runtime.dynamic.realize import host_value
 from wengert.runtime.machines import on_host
 from wengert.runtime.program import unchecked
 from wengert.runtime.static.arguments import take_apart
-from wengert.runtime.static.capture import capture
 
 Array = np.ndarray[Any, Any]
 

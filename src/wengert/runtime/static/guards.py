@@ -19,8 +19,9 @@ from weakref import ref
 
 import numpy as np
 
+from wengert.core import generated
+from wengert.core.bytecode import ATTRIBUTE, CELL, GLOBAL, ITEM, LOCAL, Path, paths
 from wengert.core.location import PACKAGE
-from wengert.runtime.static.names import ATTRIBUTE, CELL, GLOBAL, ITEM, LOCAL, Path, paths
 from wengert.tensor import Tensor
 
 _LIBRARIES = tuple({PACKAGE, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))})
@@ -115,8 +116,7 @@ class Guards:
         for attribute, what in (("__code__", "the code"), ("__defaults__", "a default argument")):
             names = [f"{what} of {function.__name__}" for function in self._functions]
             self._watch_attributes(attribute, self._functions, names)
-        # At every call all are read, by code written for them: that takes half the time of a loop in C.
-        self._stands = eval(f"lambda: {' and '.join(self._conditions)}", self._named)
+        self._stands = generated.function([], " and ".join(self._conditions), self._named)
         self._learn()
         self._conditions, self._mappings, self._cells, self._seen, self._alive = [], {}, {}, set(), []
 

@@ -1,0 +1,331 @@
+"""The fast path: a compiled call that finds everything where the last one left it.
+
+A training step that goes on and on writes its parameters, moments and gradients over themselves: every slot keeps its
+node, every node its array. Then nothing of the next call is new but its arguments and its results. A FastPath notes
+what the slots name before a call, looks after it whether they still do, and from then on asks at each call, in a
+microsecond or two, whether all is unchanged; if so the program's own part, a `Replay`, runs on the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import getweakrefcount, ref
+
+import numpy as np
+
+from wengert.core import generated, tree
+from wengert.core.devices import keepers
+from wengert.core.evaluation import watch
+from wengert.core.graph import Node, Shape, now, recording
+from wengert.core.location import Location
+from wengert.core.ownership import ownership
+from wengert.ops.op import Op
+from wengert.runtime.capture import ARGUMENT, NONE, SLOT, VALUE
+from wengert.runtime.config import config
+from wengert.runtime.machines import on_gpu, owns_memory
+from wengert.runtime.program import Array, Replay
+from wengert.runtime.static.arguments import ARRAY, FLOAT, TENSOR, Arguments
+from wengert.tensor import Tensor
+
+if TYPE_CHECKING:
+    from wengert.runtime.static.specialization import Specialization
+
+MOVED = object()
+"""Says that a call cannot be served by the fast path; nothing was done."""
+
+KEPT = 2  # results: the last, and the next
+_NEVER = -1
+_KNOWN = 0  # begins the serial numbers that are known, as long as they are: there may be none
+
+_type = attrgetter("shape", "dtype", "device", "tracked")
+
+
+class FastPath:
+    """How to call a specialization again. It is made before a call, and `arm`ed after it."""
+
+    def __init__(self, specialization: Specialization) -> None:
+        """Raises AttributeError where a gradient that is overwritten is not there yet."""
+        c = specialization.captured
+        watched = list(dict.fromkeys([*(slot for slot, _ in c.had_grad), *(slot for slot, *_ in c.set_grads)]))
+        graded = [slot for slot, how, _ in c.set_grads if how != NONE]
+        self._slots = specialization.slots
+        self._assigned = _picking(self._slots, [slot for slot, *_ in c.assigned])  # those that are overwritten
+        self._watched = _picking(self._slots, watched)  # those whose gradient counts
+        self._graded = _picking(watched, graded)  # of these, those whose gradient is overwritten
+        # How many others refer to what `_keeps_slots` asks about. A node: its slot, `nodes`, `assigned`; its array: the
+        # node. A gradient: its slot, `grads`, `graded`; its node: the gradient, `grad_nodes`; its array: that node.
+        self._references = (3 + 1) * len(c.assigned) + (3 + 2 + 1) * len(graded)
+        self._expected = _NEVER  # the serial number of the next time of asking, if nothing happens
+        self._serials: list[int | None] = []  # of what the slots name, as long as all of it lives
+        self._note([slot() for slot in self._slots])
+
+    def _note(self, slots: list[Any]) -> None:
+        """Note what the slots name. When some of it goes, all is forgotten."""
+        nodes, grads = [slot.node for slot in slots], [slot._grad for slot in self._watched(slots)]
+        grad_nodes = [grad.node for grad in self._graded(grads)]
+        self._owns = all(owns_memory(node.buffer) for node in (*self._assigned(nodes), *grad_nodes))
+        self._serials[:] = _serials(nodes, grads)
+        forget, found = self._serials.clear, (*slots, *nodes, *grads, *grad_nodes)
+        self._lives = [ref(thing, lambda _: forget()) for thing in found if thing is not None]
+
+    def keeps_slots(self) -> bool:
+        """Whether the call before which this was made wrote over all that it replaced, and nobody else refers to it."""
+        return self._owns and self._keeps_slots()
+
+    def arm(self, specialization: Specialization, arguments: Arguments, replay: Replay, fresh: list[int]) -> None:
+        """Serve calls like the one with these arguments; the replay computes the outputs numbered `fresh`."""
+        captured = specialization.captured
+        self.replay = replay
+        _, _, self._grad, owner, self._autocast = arguments.key
+        self._owner = id(None) if owner is None else owner
+        positional, named = arguments.key[0].parts
+        self._take = None if positional.is_flat else tree.taker(positional)
+        self._types = None if named.parts else _types(arguments)
+        self._read = _reader(self._types or (), captured.float_dtype)
+        self._seen: tuple[Any, ...] | None = None  # of leaves that fitted, as `_read` gives it
+        wraps = [specialization.binding.wrapping(k) for k in fresh]
+        self.results = ResultPool(wraps, replay.makers, keeps=on_gpu(specialization.graph))
+        self._returned = [(how, fresh.index(what) if how == VALUE else what) for how, what in captured.returned]
+        self._is_all = self._returned == [(VALUE, place) for place in range(len(fresh))]  # the results as they are
+        self._is_single = captured.structure is tree.LEAF
+        self._put_together = tree.builder(captured.structure)
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def call(self, specialization: Specialization, instance: Any, args: tuple[Any, ...]) -> Any:
+        """The result of a call with these arguments, else MOVED.
+
+        They must be tensors, arrays and floats of the types that there were, in the containers that there were.
+        """
+        if id(instance) != self._owner or recording.grad is not self._grad or recording.autocast is not self._autocast:
+            return MOVED
+        leaves = args if self._take is None else self._take(args)
+        if leaves is None or self._types is None:
+            return MOVED
+        try:
+            seen, arrays = self._read(*leaves)
+        except (AttributeError, TypeError):  # others, or another number of them
+            return MOVED
+        if seen != self._seen:
+            if not self._fits(leaves, arrays) or not specialization.are_no_slots(leaves):
+                return MOVED
+            self._seen = seen
+        return self.run(specialization, leaves, arrays)
+
+    def _fits(self, leaves: Sequence[Any], arrays: list[Any]) -> bool:
+        """Whether leaves are of the types that there were, no tensor twice, and these are their arrays."""
+        assert self._types is not None
+        tensors = [id(leaf) for leaf in leaves if type(leaf) is Tensor]
+        return len({*tensors}) == len(tensors) and all(map(_is_of_type, leaves, arrays, self._types))
+
+    def run(self, specialization: Specialization, leaves: Sequence[Any], arrays: list[Array]) -> Any:
+        """The result of a call with these leaves, whose arrays are given, else MOVED."""
+        if not self.is_unchanged(specialization):
+            return MOVED
+        made, drawn = self.results.take()
+        self._expected += drawn
+        if not self.replay.run(arrays, made.arrays):
+            return MOVED
+        specialization.calls += 1
+        tensors = made.tensors
+        if self._is_all:
+            return tensors[0] if self._is_single else self._put_together(tensors)
+        found = [tensors[what] if how == VALUE else _given(how, what, leaves) for how, what in self._returned]
+        return self._put_together(found)
+
+    def is_unchanged(self, specialization: Specialization) -> bool:
+        """Whether a call now would find everything as the last one left it.
+
+        That is: settings, what the function reads from outside, what the slots name; and nobody else refers to what
+        would be overwritten. If no serial number was drawn since it was last asked, the slots are as they were.
+        """
+        calls = specialization.calls
+        if specialization.version != config.version or not calls & calls + 1:  # is_due(calls + 1), without asking
+            return False
+        if watch.observer is not None or watch.checks_nans:
+            return False
+        for thing in specialization.objects:
+            if thing() is None:
+                return False
+        if specialization.guards.changed() is not None:
+            return False
+        number = now()
+        if number != self._expected or not self._serials:
+            if not self._keeps_slots():
+                self._expected = _NEVER
+                return False
+            self.replay.refresh()  # they are the same, but perhaps overwritten
+        self._expected = number + 1
+        return True
+
+    def _keeps_slots(self) -> bool:
+        """Whether the slots still name the same, and nobody else refers to what is overwritten."""
+        try:
+            slots: list[Any] = [slot() for slot in self._slots]
+            nodes, grads = [slot.node for slot in slots], [slot._grad for slot in self._watched(slots)]
+            graded = self._graded(grads)
+            grad_nodes = [grad.node for grad in graded]
+        except AttributeError:  # a slot is gone, or has no gradient any more
+            return False
+        if _serials(nodes, grads) != self._serials:
+            return False
+        assigned = self._assigned(nodes)
+        arrays = [node.buffer for node in (*assigned, *grad_nodes)]
+        return self._references == ownership.total([*assigned, *graded, *grad_nodes]) + ownership.total(arrays)
+
+
+def _serials(nodes: list[Any], grads: list[Any]) -> list[int | None]:
+    """The serial numbers of nodes and of gradients' nodes: they tell which they are, since no two tensors name one."""
+    return [_KNOWN, *[node.serial for node in nodes], *[None if grad is None else grad.node.serial for grad in grads]]
+
+
+def _picking(slots: Sequence[ref[Tensor]], some: Sequence[ref[Tensor]]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What picks, of something for each of the slots, that of some of them."""
+    number = {slot: i for i, slot in enumerate(slots)}
+    places = [number[slot] for slot in some]
+    return itemgetter(*places) if len(places) > 1 else lambda items: tuple([items[place] for place in places])
+
+
+def _given(how: str, what: Any, leaves: Sequence[Any]) -> Any:
+    """What is returned as it was before the call."""
+    return leaves[what] if how == ARGUMENT else what() if how == SLOT else what
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+def _reader(types: Sequence[tuple[Any, ...]], float_dtype: Any) -> Callable[..., tuple[tuple[Any, ...], list[Any]]]:
+    """What tells of leaves of these types whether they are such, or even the same, and gives their arrays.
+
+    Serial numbers stand for tensors: no two tensors name one node.
+    """
+    names = [f"x{i}" for i in range(len(types))]
+    seen, arrays = [], []
+    for name, (kind, *_) in zip(names, types):
+        if kind == FLOAT:
+            seen.append(f"type({name})")
+            arrays.append(f"array({name}, dtype) if type({name}) is float else None")
+        elif kind == ARRAY:
+            seen.append(f"(type({name}), {name}.shape, {name}.dtype)")
+            arrays.append(name)
+        else:
+            seen.append(f"{name}.node.serial")
+            arrays.append(f"{name}.node.buffer")
+    text = f"(({''.join(x + ', ' for x in seen)}), [{', '.join(arrays)}])"
+    return generated.function(names, text, {"array": np.array, "dtype": float_dtype})
+
+
+def _types(arguments: Arguments) -> list[tuple[Any, ...]] | None:
+    """What counts of each leaf, and the kind of its array, where all are tensors, arrays and floats; else None."""
+    if not all(s[0] in (ARRAY, FLOAT) or (s[0] == TENSOR and not s[3]) for s in arguments.specifications):
+        return None
+    return [
+        (*_type(leaf.node), type(leaf.node.buffer)) if s[0] == TENSOR else s
+        for leaf, s in zip(arguments.leaves, arguments.specifications)
+    ]
+
+
+def _is_of_type(leaf: Any, array: Any, wanted: tuple[Any, ...]) -> bool:
+    if type(leaf) is Tensor:  # its array may be abstract while another thread records, or pending
+        return (*_type(leaf.node), type(array)) == wanted
+    if type(leaf) is np.ndarray:
+        return wanted == (ARRAY, leaf.shape, leaf.dtype)
+    return type(leaf) is float and wanted == (FLOAT,)
+
+
+# --- results --------------------------------------------------------------------------------------------------------
+
+
+class Results(NamedTuple):
+    """What is returned at once: tensors, their nodes, and the arrays they are made of."""
+
+    tensors: tuple[Tensor, ...]
+    nodes: tuple[Any, ...]
+    arrays: tuple[Any, ...]
+    tracked: list[int]  # the places of those that are
+    references: int  # how many refer to all this if nobody uses it
+
+
+def tensors_like(
+    op: Op,
+    sources: tuple[Node, ...],
+    attrs: dict[str, Any],
+    shape: Shape,
+    dtype: np.dtype[Any],
+    device: str,
+    tracked: bool,
+    location: Location,
+) -> Callable[[Any], Tensor]:
+    """What makes Tensors of arrays, all alike: `Tensor(Node(...))` in a third of the time, for compiled calls."""
+    new = object.__new__
+
+    def made(array: Any) -> Tensor:
+        node, tensor = new(Node), new(Tensor)
+        node.op, node.sources, node.attrs = op, sources, attrs
+        node.shape, node.dtype, node.device = shape, dtype, device
+        node.tracked, node.location, node.buffer = tracked, location, array
+        node.owner, node.serial = ref(tensor), now()
+        tensor.node, tensor._grad, tensor._indexed = node, None, False
+        return tensor
+
+    return made
+
+
+class ResultPool:
+    """The results of calls: `makers` make arrays for them, `wraps` tensors of these.
+
+    Making a tensor and its node takes half a microsecond. Of what a call returned, a loop lets go before the call after
+    the next one: where it `keeps` what it made and nobody refers to any of it, to a node, an array or weakly either,
+    all is given again. The arrays of results stay alive then, as a GPU's do anyway.
+    """
+
+    def __init__(
+        self, wraps: Sequence[Callable[[Any], Tensor]], makers: Sequence[Callable[[], Any]], keeps: bool
+    ) -> None:
+        self._wraps, self._makers, self._keeps = wraps, makers, keeps and not ownership.copies
+        self._made: list[Results] = []
+        if self._keeps:
+            keepers.add(self)
+
+    def take(self) -> tuple[Results, int]:
+        """Results of which nobody has any part, and how many serial numbers were drawn for them."""
+        for made in self._made:
+            if _is_whole(made) and ownership.total(_parts(made)) == made.references:
+                for place in made.tracked:  # for others it does not count when they were made
+                    made.nodes[place].serial = now()
+                return made, len(made.tracked)
+        return self._make(), len(self._wraps)
+
+    def _make(self) -> Results:
+        if len(self._made) == KEPT:  # somebody keeps parts of both: the rest may serve
+            self._made.clear()
+        arrays = tuple([make() for make in self._makers])
+        others = ownership.total(arrays) if self._keeps else 0  # who makes them may keep them too
+        tensors = tuple([wrap(array) for wrap, array in zip(self._wraps, arrays)])
+        nodes = tuple([tensor.node for tensor in tensors])
+        tracked = [i for i, node in enumerate(nodes) if node.tracked]
+        # A tensor: `tensors`. A node: `nodes`, its tensor. An array: `arrays`, its node. A weak reference: its node.
+        made = Results(tensors, nodes, arrays, tracked, (1 + 2 + 2 + 1) * len(tensors) + others)
+        if self._keeps:
+            self._made.append(made)
+        return made
+
+    def let_go(self) -> None:
+        """Keep nothing: memory is short."""
+        self._made.clear()
+
+
+def _is_whole(made: Results) -> bool:
+    """Whether results are as they were made: nobody gave one another value or a gradient, or refers to one weakly."""
+    for tensor, node, array in zip(made.tensors, made.nodes, made.arrays):
+        if tensor.node is not node or node.buffer is not array or tensor._grad is not None:
+            return False
+        if getweakrefcount(tensor) != 1:  # its node refers to it so
+            return False
+    return True
+
+
+def _parts(made: Results) -> list[Any]:
+    return [*made.tensors, *made.nodes, *made.arrays, *[node.owner for node in made.nodes]]
