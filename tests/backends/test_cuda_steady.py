@@ -254,6 +254,6 @@ def test_what_comes_before_a_pooling_is_updated_in_place() -> None:
     for _ in range(6):
         step(x)
     replay = step._newest("a test")
-    assert replay.fast_path is not None and len(replay.program.taken) == len(replay.pairs)
+    assert replay.fast_path is not None and len(replay.program.taken) == len(replay.binding.pairs)
     expected = (1 - 0.9**6) * np.array([7.5, 23.5])
     np.testing.assert_allclose(mean.numpy(), expected, rtol=1e-5)

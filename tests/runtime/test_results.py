@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.graph import NO_ATTRS, RELEASED, now
+from wengert.core.graph import NO_ATTRS, RELEASED, Node, now
 from wengert.core.ownership import ownership
 from wengert.ops.core import DATA
 from wengert.runtime.static.fast_path import KEPT, ResultPool, Results, tensors_like
@@ -21,7 +21,7 @@ F32 = np.dtype("float32")
 def test_tensors_like_others_are_as_complete() -> None:
     there, array = wg.tensor([1.0, 2.0]), np.zeros(2, np.float32)
     node = there.node
-    made = tensors_like(DATA, (), node.attrs, (2,), node.dtype, "cpu", False, None)(array)
+    made = tensors_like(node)(array)
     for thing, twin in ((there, made), (node, made.node)):
         assert all(hasattr(twin, name) for name in type(thing).__slots__)
     assert made.node.owner() is made and made.node.buffer is array and made.node.serial > node.serial
@@ -36,7 +36,7 @@ def take(results: ResultPool) -> Results:
 @pytest.fixture
 def results() -> ResultPool:
     """Two results of two zeros each that are given again."""
-    wrap = tensors_like(DATA, (), NO_ATTRS, (2,), F32, "cpu", False, None)
+    wrap = tensors_like(Node(DATA, (), NO_ATTRS, (2,), F32, "cpu", False, None))
     return ResultPool([wrap, wrap], [lambda: np.zeros(2, F32)] * 2, True)
 
 
@@ -124,14 +124,14 @@ def test_the_memory_of_what_was_let_go_serves_when_the_rest_is_kept() -> None:
         free.append(np.zeros(2, F32))
         return free[-1]
 
-    wrap = tensors_like(DATA, (), NO_ATTRS, (2,), F32, "cpu", False, None)
+    wrap = tensors_like(Node(DATA, (), NO_ATTRS, (2,), F32, "cpu", False, None))
     results = ResultPool([wrap, wrap], [lambda: np.zeros(2, F32), make], True)
     losses = [take(results).tensors[0] for _ in range(12)]
     assert len(free) <= KEPT and len({id(loss.node.buffer) for loss in losses}) == 12
 
 
 def test_numbers_are_drawn_for_what_is_new_and_what_is_tracked() -> None:
-    wraps = [tensors_like(DATA, RELEASED, NO_ATTRS, (), F32, "cpu", tracked, None) for tracked in (True, False)]
+    wraps = [tensors_like(Node(DATA, RELEASED, NO_ATTRS, (), F32, "cpu", tracked, None)) for tracked in (True, False)]
     results = ResultPool(wraps, [lambda: np.zeros((), F32)] * 2, True)
     before = now()
     serials = [tensor.node.serial for tensor in take(results).tensors]

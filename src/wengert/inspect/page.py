@@ -39,7 +39,7 @@ def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = N
     recorded = record(subject, args, kwargs)
     data = model.as_data(recorded)
     if recorded.specialization is not None:
-        program = build(recorded.specialization.graph, recorded.specialization.pairs)
+        program = build(recorded.specialization.graph, recorded.specialization.binding.pairs)
         if is_compiled(program):
             times = profile.times_of(program) if profile is not None else {}
             data["compiler"] = passes.as_data(recorded.specialization.graph, program, recorded.observed, times)

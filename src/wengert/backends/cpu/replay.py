@@ -61,11 +61,10 @@ class CpuReplay:
     @staticmethod
     def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> CpuReplay | None:
         """The replay, or None for a program in which more happens than C at these addresses."""
-        if program.apart or not all(isinstance(piece, str) for piece in program.pieces):
+        is_all_c = not program.apart and all(isinstance(piece, str) for piece in program.pieces)
+        if not is_all_c or not program.copied.issubset(inputs) or not set(program.made_as).issuperset(outputs):
             return None
-        if not program.copied.issubset(inputs):
-            return None
-        return CpuReplay(program, inputs, outputs) if set(program.made_as).issuperset(outputs) else None
+        return CpuReplay(program, inputs, outputs)
 
     def refresh(self) -> None:
         """The program reads everything where it lies."""

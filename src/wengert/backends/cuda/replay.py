@@ -18,7 +18,6 @@ from wengert.core.ownership import ownership
 if TYPE_CHECKING:
     from wengert.backends.cuda.program import Program
 
-
 LEFT, ASIDE = 4, 3  # addresses that are remembered, graphs that are kept besides the program's
 Pointers = tuple[int, ...]
 Staged = list[tuple[int, ref[Any]]]  # inputs by number, with their arrays on the host
@@ -99,7 +98,9 @@ class CudaReplay:
                 table = [*map(program.staged, self.inputs, arrays), *made]
                 pointers = tuple([array.pointer for array in table])
             if program.checks and self.noted is not unchecked.get(program.device):
-                self._note_checks()
+                # Note the ops with indices: somebody has looked for errors since they were noted last.
+                self.noted = unchecked.setdefault(program.device, {})
+                self.noted.update(program.checks)
             graphs = self.graphs.get(pointers)
             if graphs is None:
                 self._run(table, pointers)
@@ -111,11 +112,6 @@ class CudaReplay:
         finally:
             driver.lock.release()
         return True
-
-    def _note_checks(self) -> None:
-        """Note the ops with indices: somebody has looked for errors since they were noted last."""
-        self.noted = unchecked.setdefault(self.program.device, {})
-        self.noted.update(self.program.checks)
 
     def _run(self, table: Sequence[DeviceArray], pointers: Pointers) -> None:
         """Run the program where there is no graph with these addresses, and keep the one that comes of it."""

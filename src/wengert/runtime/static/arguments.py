@@ -51,7 +51,8 @@ def take_apart(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             if not node.tracked:
                 specifications.append((TENSOR, node.shape, node.dtype, False, None, node.device))
             elif leaf.is_leaf:
-                specifications.append((TENSOR, node.shape, node.dtype, True, _type_of_grad(leaf), node.device))
+                grad = None if leaf._grad is None else (leaf._grad.shape, leaf._grad.dtype)
+                specifications.append((TENSOR, node.shape, node.dtype, True, grad, node.device))
             elif recording.grad and node.sources is not RELEASED:
                 return None
             else:
@@ -73,10 +74,6 @@ def _flat(args: tuple[Any, ...]) -> tuple[list[Any], tree.Structure]:
     if structure is None:
         structure = _structures[count] = tree.flatten((args, {}))[1]
     return list(args), structure
-
-
-def _type_of_grad(leaf: Tensor) -> Any:
-    return None if leaf._grad is None else (leaf._grad.shape, leaf._grad.dtype)
 
 
 def _static(leaf: Any) -> Specification:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import html
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from wengert.core.errors import ArgumentError
@@ -146,8 +146,7 @@ class Compiled:
         known = self._specializations.get(arguments.key, [])
         for i, one in enumerate(known):
             if one.objection(arguments) is None:
-                if i:
-                    known.insert(0, known.pop(i))
+                known.insert(0, known.pop(i))
                 return one
         return None
 
@@ -170,13 +169,10 @@ class Compiled:
         self._evict()
         return made
 
-    def _adopt(
-        self, made: Specialization, same: Specialization | None, known: Sequence[Specialization]
-    ) -> Specialization:
+    def _adopt(self, made: Specialization, same: Specialization | None, known: list[Specialization]) -> Specialization:
         """The known recording that a new one is the same as, brought up to date; or the new one, with its program."""
         if same is None:
-            many = len(known) >= _MANY_PROGRAMS
-            made.program = Interpreter(made.graph) if many else self._built(made)
+            made.program = Interpreter(made.graph) if len(known) >= _MANY_PROGRAMS else self._built(made)
             return made
         same.guards, same.version = made.guards, made.version
         if made.changes:
@@ -187,7 +183,7 @@ class Compiled:
         return same
 
     def _built(self, specialization: Specialization) -> Program:
-        return build(specialization.graph, specialization.pairs, self._tuning)
+        return build(specialization.graph, specialization.binding.pairs, self._tuning)
 
     def _capture(self, arguments: Arguments, instance: Any) -> Specialization:
         function = self._function if instance is None else functools.partial(self._function, instance)

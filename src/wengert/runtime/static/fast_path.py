@@ -18,10 +18,8 @@ import numpy as np
 from wengert.core import generated, tree
 from wengert.core.devices import keepers
 from wengert.core.evaluation import watch
-from wengert.core.graph import Node, Shape, now, recording
-from wengert.core.location import Location
+from wengert.core.graph import Node, now, recording
 from wengert.core.ownership import ownership
-from wengert.ops.op import Op
 from wengert.runtime.capture import ARGUMENT, NONE, SLOT, VALUE
 from wengert.runtime.config import config
 from wengert.runtime.machines import on_gpu, owns_memory
@@ -39,14 +37,22 @@ KEPT = 2  # results: the last, and the next
 _NEVER = -1
 _KNOWN = 0  # begins the serial numbers that are known, as long as they are: there may be none
 
+Wrap = Callable[[Any], Tensor]  # an array
 _type = attrgetter("shape", "dtype", "device", "tracked")
 
 
 class FastPath:
     """How to call a specialization again. It is made before a call, and `arm`ed after it."""
 
+    @staticmethod
+    def before(specialization: Specialization) -> FastPath | None:
+        """One that has noted what is where, for a call that may leave all of it there."""
+        try:
+            return FastPath(specialization)
+        except AttributeError:  # a gradient that is overwritten is not there yet
+            return None
+
     def __init__(self, specialization: Specialization) -> None:
-        """Raises AttributeError where a gradient that is overwritten is not there yet."""
         c = specialization.captured
         watched = list(dict.fromkeys([*(slot for slot, _ in c.had_grad), *(slot for slot, *_ in c.set_grads)]))
         graded = [slot for slot, how, _ in c.set_grads if how != NONE]
@@ -116,9 +122,8 @@ class FastPath:
 
     def _fits(self, leaves: Sequence[Any], arrays: list[Any]) -> bool:
         """Whether leaves are of the types that there were, no tensor twice, and these are their arrays."""
-        assert self._types is not None
         tensors = [id(leaf) for leaf in leaves if type(leaf) is Tensor]
-        return len({*tensors}) == len(tensors) and all(map(_is_of_type, leaves, arrays, self._types))
+        return len({*tensors}) == len(tensors) and all(map(_is_of_type, leaves, arrays, self._types or ()))
 
     def run(self, specialization: Specialization, leaves: Sequence[Any], arrays: list[Array]) -> Any:
         """The result of a call with these leaves, whose arrays are given, else MOVED."""
@@ -132,8 +137,8 @@ class FastPath:
         tensors = made.tensors
         if self._is_all:
             return tensors[0] if self._is_single else self._put_together(tensors)
-        found = [tensors[what] if how == VALUE else _given(how, what, leaves) for how, what in self._returned]
-        return self._put_together(found)
+        returned = self._returned
+        return self._put_together([tensors[w] if how == VALUE else given(how, w, leaves) for how, w in returned])
 
     def is_unchanged(self, specialization: Specialization) -> bool:
         """Whether a call now would find everything as the last one left it.
@@ -188,7 +193,7 @@ def _picking(slots: Sequence[ref[Tensor]], some: Sequence[ref[Tensor]]) -> Calla
     return itemgetter(*places) if len(places) > 1 else lambda items: tuple([items[place] for place in places])
 
 
-def _given(how: str, what: Any, leaves: Sequence[Any]) -> Any:
+def given(how: str, what: Any, leaves: Sequence[Any]) -> Any:
     """What is returned as it was before the call."""
     return leaves[what] if how == ARGUMENT else what() if how == SLOT else what
 
@@ -221,10 +226,8 @@ def _types(arguments: Arguments) -> list[tuple[Any, ...]] | None:
     """What counts of each leaf, and the kind of its array, where all are tensors, arrays and floats; else None."""
     if not all(s[0] in (ARRAY, FLOAT) or (s[0] == TENSOR and not s[3]) for s in arguments.specifications):
         return None
-    return [
-        (*_type(leaf.node), type(leaf.node.buffer)) if s[0] == TENSOR else s
-        for leaf, s in zip(arguments.leaves, arguments.specifications)
-    ]
+    pairs = zip(arguments.leaves, arguments.specifications)
+    return [(*_type(leaf.node), type(leaf.node.buffer)) if s[0] == TENSOR else s for leaf, s in pairs]
 
 
 def _is_of_type(leaf: Any, array: Any, wanted: tuple[Any, ...]) -> bool:
@@ -248,18 +251,10 @@ class Results(NamedTuple):
     references: int  # how many refer to all this if nobody uses it
 
 
-def tensors_like(
-    op: Op,
-    sources: tuple[Node, ...],
-    attrs: dict[str, Any],
-    shape: Shape,
-    dtype: np.dtype[Any],
-    device: str,
-    tracked: bool,
-    location: Location,
-) -> Callable[[Any], Tensor]:
-    """What makes Tensors of arrays, all alike: `Tensor(Node(...))` in a third of the time, for compiled calls."""
-    new = object.__new__
+def tensors_like(example: Node) -> Wrap:
+    """What makes Tensors of arrays, with nodes like an example: `Tensor(Node(...))` in a third of the time."""
+    new, op, sources, attrs, location = object.__new__, example.op, example.sources, example.attrs, example.location
+    shape, dtype, device, tracked = example.shape, example.dtype, example.device, example.tracked
 
     def made(array: Any) -> Tensor:
         node, tensor = new(Node), new(Tensor)
@@ -281,9 +276,7 @@ class ResultPool:
     all is given again. The arrays of results stay alive then, as a GPU's do anyway.
     """
 
-    def __init__(
-        self, wraps: Sequence[Callable[[Any], Tensor]], makers: Sequence[Callable[[], Any]], keeps: bool
-    ) -> None:
+    def __init__(self, wraps: Sequence[Wrap], makers: Sequence[Callable[[], Any]], keeps: bool) -> None:
         self._wraps, self._makers, self._keeps = wraps, makers, keeps and not ownership.copies
         self._made: list[Results] = []
         if self._keeps:
@@ -320,9 +313,8 @@ class ResultPool:
 def _is_whole(made: Results) -> bool:
     """Whether results are as they were made: nobody gave one another value or a gradient, or refers to one weakly."""
     for tensor, node, array in zip(made.tensors, made.nodes, made.arrays):
-        if tensor.node is not node or node.buffer is not array or tensor._grad is not None:
-            return False
-        if getweakrefcount(tensor) != 1:  # its node refers to it so
+        is_same = tensor.node is node and node.buffer is array and tensor._grad is None
+        if not is_same or getweakrefcount(tensor) != 1:  # its node refers to it so
             return False
     return True
 

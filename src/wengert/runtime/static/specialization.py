@@ -21,15 +21,15 @@ from wengert.core.evaluation import watch
 from wengert.core.graph import NO_ATTRS, RELEASED, Graph, Node, now, recording
 from wengert.core.ownership import ownership
 from wengert.ops.core import DATA, VARIABLE, data
-from wengert.ops.op import Op, pick
-from wengert.runtime.capture import ARGUMENT, CONSTANT, NEW, NONE, SAME_GRAD, SLOT, VALUE, Captured, recording_lock
+from wengert.ops.op import pick
+from wengert.runtime.capture import CONSTANT, NEW, NONE, SAME_GRAD, VALUE, Captured, recording_lock
 from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import Transcript
 from wengert.runtime.dynamic.realize import value
 from wengert.runtime.machines import is_sole
 from wengert.runtime.program import Array, Interpreter, Program
 from wengert.runtime.static.arguments import ARRAY, OBJECT, TENSOR, Arguments, Specification
-from wengert.runtime.static.fast_path import MOVED, FastPath, tensors_like
+from wengert.runtime.static.fast_path import MOVED, FastPath, given, tensors_like
 from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
 
@@ -52,7 +52,8 @@ class Specialization:
         self.changes = 0  # how many recordings before it differed, with no reason that the guards know
         self.used = 0
         objects = [leaf for leaf, s in zip(arguments.leaves, arguments.specifications) if s[0] == OBJECT]
-        self.objects = [_reference(thing) for thing in [*objects, *([] if instance is None else [instance])]]
+        objects += [] if instance is None else [instance]
+        self.objects = [ref(o) if type(o).__weakrefoffset__ else (lambda o=o: o) for o in objects]
         self._note(arguments)
 
     def _identity(self) -> Hashable:
@@ -63,12 +64,8 @@ class Specialization:
         returned = [(how, frozen(what, ACROSS_RECORDINGS) if how == CONSTANT else what) for how, what in c.returned]
         wiring = (c.arguments, c.argument_grads, c.slots, c.grads, c.kept, c.assigned, c.assigned_arguments)
         effects = (c.set_grads, c.set_argument_grads, c.had_grad, sorted(c.let_go))
-        settings = {name: setting for name, setting in vars(config).items() if name != "version"}
-        return (
-            self.transcript.form,
-            _tuples((returned, c.structure, wiring, effects)),
-            frozen(settings, ACROSS_RECORDINGS),
-        )
+        settings = [(name, frozen(setting)) for name, setting in vars(config).items() if name != "version"]
+        return self.transcript.form, _tuples((returned, c.structure, wiring, effects, settings))
 
     def _note(self, arguments: Arguments) -> None:
         c = self.captured
@@ -79,11 +76,8 @@ class Specialization:
         self._types = [(node.shape, node.dtype, node.device) for node in nodes]
         self._ids: list[int] = []  # of the nodes at the last call, as long as they all live
         self._watched: list[ref[Node]] = []
-        self._pinned = [
-            (slot, ref(node))
-            for slot, node in zip(c.slots, nodes)
-            if node.tracked and not slot().is_leaf  # type: ignore[union-attr]
-        ]
+        tracked = [(slot, node) for slot, node in zip(c.slots, nodes) if node.tracked]
+        self._pinned = [(slot, ref(node)) for slot, node in tracked if not slot().is_leaf]  # type: ignore[union-attr]
         self._tensors = [i for i, s in enumerate(arguments.specifications) if s[0] == TENSOR]
         self.binding = Binding(c, arguments.specifications)
         self._tries = _TRIES if self.binding.leaves_arguments_alone() else 0
@@ -131,8 +125,8 @@ class Specialization:
 
     def _aliasing(self, arguments: Arguments) -> str | None:
         """Arguments that are slots from outside too must be the same ones."""
-        leaves, ids = arguments.leaves, self._slot_ids
-        found = [(i, id(leaves[i])) for i in self._tensors if id(leaves[i]) in ids]
+        tensors = [(i, id(arguments.leaves[i])) for i in self._tensors]
+        found = [(i, identity) for i, identity in tensors if identity in self._slot_ids]
         return None if found == self.captured.kept else "another argument is a tensor that the function knows already"
 
     def are_no_slots(self, things: Sequence[Any]) -> bool:
@@ -146,11 +140,6 @@ class Specialization:
 
     # --- running ------------------------------------------------------------------------------------------------
 
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """Inputs and the outputs that take their place, by number."""
-        return self.binding.pairs
-
     def replayed(self, leaves: Sequence[Any]) -> Any:
         """The result of a call with this one's key by the fast path, else MOVED."""
         if self.fast_path is None or not self.are_no_slots(leaves):
@@ -162,20 +151,13 @@ class Specialization:
         self.fast_path = None
         if watch.checks_nans:
             return self.binding.run(Interpreter(self.graph), arguments.leaves)
-        fast_path = self._noted() if self._tries else None
+        fast_path = FastPath.before(self) if self._tries else None
         result = self.binding.run(self.program, arguments.leaves)  # type: ignore[arg-type]
         if fast_path is not None:
             self._tries -= 1
             if fast_path.keeps_slots():
                 self._take_fast_path(fast_path, arguments)
         return result
-
-    def _noted(self) -> FastPath | None:
-        """What is where, for a call that may leave all of it there."""
-        try:
-            return FastPath(self)
-        except AttributeError:  # there is no gradient yet
-            return None
 
     def _take_fast_path(self, fast_path: FastPath, arguments: Arguments) -> None:
         """Have the next calls take the fast path, if the program can be replayed."""
@@ -187,10 +169,6 @@ class Specialization:
         if replay is not None:
             fast_path.arm(self, arguments, replay, fresh)
             self.fast_path = fast_path
-
-
-def _reference(thing: Any) -> Callable[[], Any]:
-    return ref(thing) if type(thing).__weakrefoffset__ else lambda: thing
 
 
 def _tuples(value: Any) -> Hashable:
@@ -216,7 +194,6 @@ class Binding:
         grads = {slot: first + len(c.slots) + i for i, slot in enumerate(c.grads)}
         self.pairs += [(grads[slot], k) for slot, how, k in c.set_grads if how == SAME_GRAD and slot in grads]
         self._new_grads = [(slot, k) for slot, how, k in c.set_grads if how == NEW and slot not in grads]
-        self._assigned = [(slot, k, *self._kind(slot, leaf), *self._types_out[k]) for slot, k, leaf in c.assigned]
         tracked = {k for how, k in c.returned if how == VALUE and outputs[k].tracked}
         self._history = sorted(tracked - c.let_go)
         self._let_go = tracked & c.let_go
@@ -233,12 +210,13 @@ class Binding:
         structure = self.captured.structure
         sources, arrays = self._computed(self._sources, leaves)
         results = program(arrays, self._owned(sources, arrays), self._spare())
-        for k in self._borrowing:
-            results[k] = _own(results[k], [arrays[i] for i in self._arrays])
+        for k in self._borrowing:  # a result shares no memory with the caller's arrays
+            if any(np.may_share_memory(results[k], arrays[i]) for i in self._arrays):
+                results[k] = results[k].copy()
         histories = self._histories(sources, arrays, results)
         with recording_lock:  # while another thread records, slots name abstract values, which are given back then
             self._commit(leaves, results)
-        returned = self.returned(leaves, results, histories)
+        returned = self._returned(leaves, results, histories)
         return returned[0] if structure is tree.LEAF else tree.unflatten(structure, returned)
 
     # --- what comes in ------------------------------------------------------------------------------------------
@@ -247,9 +225,7 @@ class Binding:
         """The arrays of the arguments."""
         return self._computed(self._given, leaves)[1]
 
-    def _computed(
-        self, sources_of: Callable[[Sequence[Any]], list[Any]], leaves: Sequence[Any]
-    ) -> tuple[list[Any], list[Array]]:
+    def _computed(self, sources_of: Callable[..., list[Any]], leaves: Sequence[Any]) -> tuple[list[Any], list[Array]]:
         """Sources, and their arrays."""
         sources = sources_of(leaves)
         arrays = [source.buffer if type(source) is Node else self._array(source) for source in sources]
@@ -289,7 +265,7 @@ class Binding:
 
     def _spare(self) -> dict[int, Array]:
         """By output: the array of the gradient that it replaces, where nobody else refers to that."""
-        grads = [(k, slot()._grad) for slot, k in self._new_grads]  # type: ignore[union-attr]
+        grads: list[tuple[int, Any]] = [(k, slot()._grad) for slot, k in self._new_grads]  # type: ignore[union-attr]
         found = {k: grad.node.buffer for k, grad in grads if grad is not None and self._is_like(grad.node, k)}
         held = [part for k, grad in grads if k in found for part in (grad, grad.node, found[k])]
         others = ownership.others(held)
@@ -310,8 +286,8 @@ class Binding:
         """Nodes for the results that are tracked: a later backward pass goes through the graph as recorded."""
         if self._body is None or not recording.grad:
             return {}
-        given = [s if type(s) is Node else data(a) for s, a in zip(sources, arrays)]
-        whole = CHECKPOINT(*given, body=self._body)
+        nodes = [s if type(s) is Node else data(a) for s, a in zip(sources, arrays)]
+        whole = CHECKPOINT(*nodes, body=self._body)
         whole.buffer = tuple(results[k] for k in self._history)
         parts = {}
         for i, k in enumerate(self._history):
@@ -322,12 +298,8 @@ class Binding:
     def _commit(self, leaves: Sequence[Any], results: list[Array]) -> None:
         """Give slots and gradients their new values. One that was overwritten in place has its own already."""
         c = self.captured
-        for slot, k, op, attrs, tracked, shape, dtype, device in self._assigned:
-            if slot().node.buffer is results[k]:  # type: ignore[union-attr]
-                continue
-            node = Node(op, (), attrs, shape, dtype, device, tracked, None, results[k])
-            node.owner = slot
-            slot().node = node  # type: ignore[union-attr]
+        for slot, k, leaf in c.assigned:
+            self._give(slot(), k, leaf, results[k])  # type: ignore[arg-type]
         for i, k, leaf in c.assigned_arguments:
             self._give(leaves[i], k, leaf, results[k])
         for slot, how, k in c.set_grads:
@@ -336,19 +308,13 @@ class Binding:
             self._give_grad(leaves[i], how, k, results)
         now()
 
-    def _kind(self, slot: ref[Tensor], leaf: bool) -> tuple[Op, dict[str, Any], bool]:
-        """Op, attributes and whether it is tracked, of the node of a slot that was given an array."""
-        return (VARIABLE, {"slot": slot}, True) if leaf else (DATA, NO_ATTRS, False)
-
     def _give(self, tensor: Tensor, k: int, leaf: bool, array: Array) -> None:
-        if tensor.node.buffer is array:
-            return
-        slot = ref(tensor)
-        op, attrs, tracked = self._kind(slot, leaf)
-        shape, dtype, device = self._types_out[k]
-        node = Node(op, (), attrs, shape, dtype, device, tracked, None, array)
-        node.owner = slot
-        tensor.node = node
+        if tensor.node.buffer is not array:
+            slot = ref(tensor)
+            op, attrs = (VARIABLE, {"slot": slot}) if leaf else (DATA, NO_ATTRS)
+            node = Node(op, (), attrs, *self._types_out[k], leaf, None, array)
+            node.owner = slot
+            tensor.node = node
 
     def _give_grad(self, tensor: Tensor, how: str, k: int, results: list[Array]) -> None:
         if how == NONE:
@@ -360,28 +326,21 @@ class Binding:
         else:
             self._give(tensor._grad, k, False, results[k])  # type: ignore[arg-type]
 
-    def returned(self, leaves: Sequence[Any], results: list[Array], histories: dict[int, Node]) -> list[Any]:
+    def _returned(self, leaves: Sequence[Any], results: list[Array], histories: dict[int, Node]) -> list[Any]:
         """What the call returns, in order, with these results."""
         made: dict[int, Tensor] = {}
-        found = []
         for how, what in self.captured.returned:
-            if how == VALUE:
-                if what not in made:
-                    history = histories.get(what)
-                    made[what] = self.wrapping(what)(results[what]) if history is None else Tensor(history)
-                found.append(made[what])
-            elif how == ARGUMENT:
-                found.append(leaves[what])
-            else:
-                found.append(what() if how == SLOT else what)
-        return found
+            if how == VALUE and what not in made:
+                history = histories.get(what)
+                made[what] = self.wrapping(what)(results[what]) if history is None else Tensor(history)
+        return [made[what] if how == VALUE else given(how, what, leaves) for how, what in self.captured.returned]
 
     def wrapping(self, k: int) -> Callable[[Array], Tensor]:
         """What makes a tensor of the array of a returned value that has no history, or one that is gone."""
         if k in self._let_go:
             node = self.captured.graph.outputs[k]
-            return tensors_like(node.op, RELEASED, node.attrs, *self._types_out[k], True, node.location)
-        return tensors_like(DATA, (), NO_ATTRS, *self._types_out[k], False, None)
+            return tensors_like(Node(node.op, RELEASED, node.attrs, *self._types_out[k], True, node.location))
+        return tensors_like(Node(DATA, (), NO_ATTRS, *self._types_out[k], False, None))
 
 
 def _outputs_sharing(graph: Graph, inputs: Sequence[Node]) -> list[int]:
@@ -393,8 +352,3 @@ def _outputs_sharing(graph: Graph, inputs: Sequence[Node]) -> list[int]:
         if (node.op.moves or node.op.name in _THROUGH) and not reached.isdisjoint(node.sources):
             reached.add(node)
     return [k for k, node in enumerate(graph.outputs) if node in reached]
-
-
-def _own(array: Array, others: Sequence[Array]) -> Array:
-    """An array that shares no memory with the caller's."""
-    return array.copy() if any(np.may_share_memory(array, other) for other in others) else array
