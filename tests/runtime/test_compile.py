@@ -619,6 +619,7 @@ def test_old_parameter_values_are_not_kept():
     assert first() is None and held.tolist() == [1.0] * 4
 
 
+@pytest.mark.counted
 def test_a_value_that_nobody_else_holds_is_overwritten_in_its_node():
     weight = wg.tensor(np.ones(4), requires_grad=True)
 

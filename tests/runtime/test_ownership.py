@@ -1,4 +1,4 @@
-"""Ownership: counts are trusted where they mean something, and where they do not, what would be overwritten is copied."""
+"""Ownership: counts are trusted where they mean something; elsewhere what would be overwritten is copied."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from wengert.backends.cpu.toolchain import compiler
 from wengert.core import ownership as module
 from wengert.core.ownership import UNKNOWN, VARIABLE, Ownership, ownership
 
-counted = pytest.mark.skipif(ownership.copies, reason="references are not counted in this process")
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 
 
@@ -26,7 +26,7 @@ class Thing:
     """Something to refer to."""
 
 
-@counted
+@pytest.mark.counted
 def test_counts_mean_something_here() -> None:
     if sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)():
         assert Ownership().reason is None
@@ -45,7 +45,7 @@ def test_counts_mean_something_here() -> None:
     del first, second
 
 
-@counted
+@pytest.mark.counted
 def test_a_counter_that_is_always_one_too_high_is_understood() -> None:
     """What a count is of an object that only a list refers to is learned, and not written anywhere."""
     shifted = Ownership(lambda thing: sys.getrefcount(thing) + 1)
@@ -60,7 +60,7 @@ LIARS: dict[str, Callable[[], Callable[[Any], int] | None]] = {
     "none": lambda: None,
     "always the same": lambda: lambda thing: 2,
     "at random": lambda: lambda thing: random.randrange(2, 6),
-    "one too few where there are several": lambda: lambda thing: max(2, sys.getrefcount(thing) - 1),
+    "one too few where there are many": lambda: lambda thing: sys.getrefcount(thing) - (sys.getrefcount(thing) > 5),
     "every second one too high": lambda: _every_second,
     "no more than two": lambda: lambda thing: min(sys.getrefcount(thing), 3),
     "not those of arrays": lambda: lambda thing: 2 if type(thing) is np.ndarray else sys.getrefcount(thing),
@@ -126,6 +126,7 @@ def trained(steps: int) -> list[bytes]:
 @needs_compiler
 def test_training_gives_the_same_bits_with_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     before = trained(12)
+    assert before == trained(12)
     monkeypatch.setattr(ownership, "reason", "a test says so")
     assert trained(12) == before
 
@@ -134,14 +135,11 @@ def test_training_gives_the_same_bits_with_copies(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("copying")
 def test_with_copies_no_parameter_is_overwritten() -> None:
     descent = Descent("cpu")
-    seen: list[tuple[Any, np.ndarray[Any, Any]]] = []
+    descent()
     for _ in range(10):
+        before = ref(descent.w.node.buffer)
         descent()
-        array = descent.w.node.buffer
-        assert all(array is not other for other, _ in seen)
-        assert not descent.repeats
-        seen.append((array, array.copy()))
-    assert all((array == content).all() for array, content in seen)
+        assert before() is not descent.w.node.buffer and not descent.repeats
 
 
 @needs_compiler
@@ -178,6 +176,7 @@ def test_with_copies_the_interpreter_writes_over_nothing() -> None:
 
 
 PROGRAM = """
+from weakref import ref
 import numpy as np, wengert as wg
 from wengert.core.ownership import ownership
 assert ownership.copies, ownership.reason
@@ -191,9 +190,10 @@ def step(x):
     w.grad = None
     return loss
 for _ in range(6):
-    before = w.node.buffer
+    w.numpy()
+    before = ref(w.node.buffer)
     loss = step(wg.tensor(np.zeros(8)))
-    assert w.node.buffer is not before and (before == 2 * w.numpy()).all()
+    assert before() is not w.node.buffer
 print(w.numpy()[0], loss.item())
 """
 

@@ -40,6 +40,7 @@ def results() -> ResultPool:
     return ResultPool([wrap, wrap], [lambda: np.zeros(2, F32)] * 2, True)
 
 
+@pytest.mark.counted
 def test_what_nobody_has_is_given_again(results: ResultPool) -> None:
     first = [id(tensor) for tensor in take(results).tensors]
     given = take(results)
@@ -47,6 +48,7 @@ def test_what_nobody_has_is_given_again(results: ResultPool) -> None:
     assert [tensor.node.buffer for tensor in given.tensors] == [*given.arrays]
 
 
+@pytest.mark.counted
 def test_those_that_are_held_until_the_next_alternate_with_others(results: ResultPool) -> None:
     seen, last = set(), None
     for _ in range(6):
@@ -113,6 +115,7 @@ def test_what_was_changed_does_not_come_back(results: ResultPool, change: Callab
         del given, tensor, node, array
 
 
+@pytest.mark.counted
 def test_the_memory_of_what_was_let_go_serves_when_the_rest_is_kept() -> None:
     """Somebody collects losses; the other result's arrays come back to who makes them."""
     free: list[np.ndarray] = []
@@ -130,6 +133,7 @@ def test_the_memory_of_what_was_let_go_serves_when_the_rest_is_kept() -> None:
     assert len(free) <= KEPT and len({id(loss.node.buffer) for loss in losses}) == 12
 
 
+@pytest.mark.counted
 def test_numbers_are_drawn_for_what_is_new_and_what_is_tracked() -> None:
     wraps = [tensors_like(Node(DATA, RELEASED, NO_ATTRS, (), F32, "cpu", tracked, None)) for tracked in (True, False)]
     results = ResultPool(wraps, [lambda: np.zeros((), F32)] * 2, True)
@@ -142,6 +146,7 @@ def test_numbers_are_drawn_for_what_is_new_and_what_is_tracked() -> None:
     assert all(tensor.node.sources is RELEASED for tensor in given.tensors)
 
 
+@pytest.mark.counted
 def test_nothing_is_kept_where_that_is_not_wanted_or_memory_is_short(results: ResultPool) -> None:
     gone = weakref.ref(take(results).arrays[0])
     assert gone() is not None

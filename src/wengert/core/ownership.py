@@ -69,7 +69,10 @@ def of_this_process() -> Ownership:
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", "copy"):
         raise ValueError(f"{VARIABLE} is {asked!r}; it may be 'copy', or not be set")
-    return Ownership(None) if asked else Ownership()
+    found = Ownership(None if asked else COUNTER)
+    if asked:
+        found.reason = f"{VARIABLE}={asked} asks for copies"
+    return found
 
 
 # --- what counts mean here ------------------------------------------------------------------------------------------
