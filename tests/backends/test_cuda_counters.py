@@ -17,6 +17,7 @@ from wengert.ops.core import placeholder, to_device
 from wengert.ops.elementwise import where
 
 pytestmark = [
+    pytest.mark.counted,
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
     pytest.mark.usefixtures("gpu"),
 ]

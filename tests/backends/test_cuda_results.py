@@ -49,6 +49,7 @@ def address(tensor: wg.Tensor) -> int:
 
 
 @pytest.mark.usefixtures("repeating")
+@pytest.mark.counted
 def test_a_result_that_nobody_holds_is_written_over() -> None:
     assert len({address(call(k)) for k in range(3)}) == 1
     places, last = set(), None

@@ -14,6 +14,7 @@ from tests.kernels.emulator import compiler
 from wengert.runtime.static.fast_path import FastPath
 
 pytestmark = [
+    pytest.mark.counted,
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
     pytest.mark.usefixtures("gpu"),
 ]

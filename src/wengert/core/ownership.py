@@ -52,9 +52,9 @@ class Ownership:
 
     def total(self, things: Sequence[Any]) -> int:
         """The sum of `others`, in a third of its time."""
-        if self.reason is not None:
-            return UNKNOWN * len(things)
-        return sum(map(self._count, things)) - self._alone * len(things)
+        if self.reason is None:
+            return sum(map(self._count, things)) - self._alone * len(things)
+        return UNKNOWN * len(things)
 
     def unused(self, things: Sequence[Any]) -> int | None:
         """The place of the first item that nothing but the list refers to."""

@@ -242,13 +242,13 @@ def _is_of_type(leaf: Any, array: Any, wanted: tuple[Any, ...]) -> bool:
 
 
 class Results(NamedTuple):
-    """What is returned at once: tensors, their nodes, and the arrays they are made of."""
+    """What is returned at once: tensors, and the arrays they are made of."""
 
     tensors: tuple[Tensor, ...]
-    nodes: tuple[Any, ...]
     arrays: tuple[Any, ...]
     tracked: list[int]  # the places of those that are
-    references: int  # how many refer to all this if nobody uses it
+    parts: list[Any]  # of each its tensor, node, array and the node's weak reference to the tensor
+    references: int  # how many others refer to the parts if nobody uses them
 
 
 def tensors_like(example: Node) -> Wrap:
@@ -279,15 +279,16 @@ class ResultPool:
     def __init__(self, wraps: Sequence[Wrap], makers: Sequence[Callable[[], Any]], keeps: bool) -> None:
         self._wraps, self._makers, self._keeps = wraps, makers, keeps and not ownership.copies
         self._made: list[Results] = []
+        self._are_whole = _wholeness(len(wraps))
         if self._keeps:
             keepers.add(self)
 
     def take(self) -> tuple[Results, int]:
         """Results of which nobody has any part, and how many serial numbers were drawn for them."""
         for made in self._made:
-            if _is_whole(made) and ownership.total(_parts(made)) == made.references:
+            if self._are_whole(*made.parts) and ownership.total(made.parts) == made.references:
                 for place in made.tracked:  # for others it does not count when they were made
-                    made.nodes[place].serial = now()
+                    made.tensors[place].node.serial = now()
                 return made, len(made.tracked)
         return self._make(), len(self._wraps)
 
@@ -297,10 +298,10 @@ class ResultPool:
         arrays = tuple([make() for make in self._makers])
         others = ownership.total(arrays) if self._keeps else 0  # who makes them may keep them too
         tensors = tuple([wrap(array) for wrap, array in zip(self._wraps, arrays)])
-        nodes = tuple([tensor.node for tensor in tensors])
-        tracked = [i for i, node in enumerate(nodes) if node.tracked]
-        # A tensor: `tensors`. A node: `nodes`, its tensor. An array: `arrays`, its node. A weak reference: its node.
-        made = Results(tensors, nodes, arrays, tracked, (1 + 2 + 2 + 1) * len(tensors) + others)
+        tracked = [i for i, tensor in enumerate(tensors) if tensor.node.tracked]
+        parts = [part for t, a in zip(tensors, arrays) for part in (t, t.node, a, t.node.owner)]
+        # A tensor: `tensors`. A node: its tensor. An array: `arrays` and its node. A weak reference: its node.
+        made = Results(tensors, arrays, tracked, parts, (1 + 1 + 2 + 1) * len(tensors) + others)
         if self._keeps:
             self._made.append(made)
         return made
@@ -310,14 +311,13 @@ class ResultPool:
         self._made.clear()
 
 
-def _is_whole(made: Results) -> bool:
-    """Whether results are as they were made: nobody gave one another value or a gradient, or refers to one weakly."""
-    for tensor, node, array in zip(made.tensors, made.nodes, made.arrays):
-        is_same = tensor.node is node and node.buffer is array and tensor._grad is None
-        if not is_same or getweakrefcount(tensor) != 1:  # its node refers to it so
-            return False
-    return True
-
-
-def _parts(made: Results) -> list[Any]:
-    return [*made.tensors, *made.nodes, *made.arrays, *[node.owner for node in made.nodes]]
+def _wholeness(count: int) -> Callable[..., bool]:
+    """What tells of the parts of so many results whether they belong together as they did when they were made: nobody
+    gave a tensor another value or a gradient, or refers to it weakly (its node does).
+    """
+    conditions = [
+        f"t{i}.node is n{i} and n{i}.buffer is a{i} and n{i}.owner is o{i} and t{i}._grad is None and weak(t{i}) == 1"
+        for i in range(count)
+    ]
+    names = [f"t{i}, n{i}, a{i}, o{i}" for i in range(count)]
+    return generated.function(names, " and ".join(conditions) or "True", {"weak": getweakrefcount})
