@@ -6,6 +6,7 @@
 #   EXTRAS=oracle       further extras for the tests (several with commas): the libraries to compare with
 #   JOBS=2              test processes
 #   N=1000 SEED=0       how many random graphs to fuzz with, and the first one's seed
+#   BASE=HEAD CASES=    the commit to compare generated kernels with, and a regular expression for the cases
 
 PYTHON ?= python3
 EXTRAS ?=
@@ -13,6 +14,8 @@ JOBS   ?= 2
 N      ?= 1000
 SEED   ?= 0
 PYTHONS ?= 3.11 3.12 3.13 3.14
+BASE   ?= HEAD
+CASES  ?=
 
 comma := ,
 VENV  ?= .venv
@@ -27,7 +30,7 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes fuzz clean
+.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes fuzz replay clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -98,6 +101,9 @@ gpu-report: $(CORE_STAMP)  ## write docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-m
 
 fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on, against references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)
+
+replay: $(TEST_STAMP)  ## compare generated kernels with those of BASE=<commit>
+	PYTHONPATH=src $(BIN)/python -m tests.replay $(BASE) --cases '$(CASES)'
 
 clean:  ## remove the environments and everything built
 	rm -rf $(VENV) .venv-3.* build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
