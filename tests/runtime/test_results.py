@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import wengert as wg
 from wengert.core.graph import NO_ATTRS, RELEASED, Node, now
 from wengert.core.ownership import ownership
 from wengert.ops.core import DATA
-from wengert.runtime.static.fast_path import KEPT, ResultPool, Results, tensors_like
+from wengert.runtime.static.fast_path import KEPT, ResultPool, tensors_like
 
 F32 = np.dtype("float32")
 
@@ -28,9 +28,16 @@ def test_tensors_like_others_are_as_complete() -> None:
     assert (made + 1).tolist() == [1.0, 1.0]
 
 
-def take(results: ResultPool) -> Results:
+class Taken(NamedTuple):
     """Results as the fast path takes them."""
-    return results.take()[0]
+
+    tensors: tuple[wg.Tensor, ...]
+    arrays: tuple[Any, ...]
+    drawn: int  # serial numbers
+
+
+def take(results: ResultPool) -> Taken:
+    return Taken(*results.take())
 
 
 @pytest.fixture
@@ -141,7 +148,7 @@ def test_numbers_are_drawn_for_what_is_new_and_what_is_tracked() -> None:
     serials = [tensor.node.serial for tensor in take(results).tensors]
     assert serials == [before + 1, before + 2] and now() == before + 3
     given = take(results)
-    assert given.tracked == [0]
+    assert given.drawn == 1
     assert [tensor.node.serial for tensor in given.tensors] == [before + 4, before + 2] and now() == before + 5
     assert all(tensor.node.sources is RELEASED for tensor in given.tensors)
 

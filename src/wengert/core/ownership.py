@@ -56,6 +56,13 @@ class Ownership:
             return sum(map(self._count, things)) - self._alone * len(things)
         return UNKNOWN * len(things)
 
+    def asking(self, things: Sequence[Any], others: int) -> Callable[[], bool]:
+        """What tells whether `total` of a list is just this: for a list that is asked about again and again."""
+        if self.reason is not None:
+            return lambda: False
+        count, expected = self._count, others + self._alone * len(things)
+        return lambda: sum(map(count, things)) == expected
+
     def unused(self, things: Sequence[Any]) -> int | None:
         """The place of the first item that nothing but the list refers to."""
         if self.reason is not None:

@@ -129,12 +129,11 @@ class FastPath:
         """The result of a call with these leaves, whose arrays are given, else MOVED."""
         if not self.is_unchanged(specialization):
             return MOVED
-        made, drawn = self.results.take()
+        tensors, made, drawn = self.results.take()
         self._expected += drawn
-        if not self.replay.run(arrays, made.arrays):
+        if not self.replay.run(arrays, made):
             return MOVED
         specialization.calls += 1
-        tensors = made.tensors
         if self._is_all:
             return tensors[0] if self._is_single else self._put_together(tensors)
         returned = self._returned
@@ -247,8 +246,7 @@ class Results(NamedTuple):
     tensors: tuple[Tensor, ...]
     arrays: tuple[Any, ...]
     tracked: list[int]  # the places of those that are
-    parts: list[Any]  # of each its tensor, node, array and the node's weak reference to the tensor
-    references: int  # how many others refer to the parts if nobody uses them
+    are_free: Callable[[], bool]  # whether nobody has any part of them
 
 
 def tensors_like(example: Node) -> Wrap:
@@ -279,18 +277,19 @@ class ResultPool:
     def __init__(self, wraps: Sequence[Wrap], makers: Sequence[Callable[[], Any]], keeps: bool) -> None:
         self._wraps, self._makers, self._keeps = wraps, makers, keeps and not ownership.copies
         self._made: list[Results] = []
-        self._are_whole = _wholeness(len(wraps))
+        self._asking = _asking(len(wraps))
         if self._keeps:
             keepers.add(self)
 
-    def take(self) -> tuple[Results, int]:
-        """Results of which nobody has any part, and how many serial numbers were drawn for them."""
-        for made in self._made:
-            if self._are_whole(*made.parts) and ownership.total(made.parts) == made.references:
-                for place in made.tracked:  # for others it does not count when they were made
-                    made.tensors[place].node.serial = now()
-                return made, len(made.tracked)
-        return self._make(), len(self._wraps)
+    def take(self) -> tuple[tuple[Tensor, ...], tuple[Any, ...], int]:
+        """Tensors of which nobody has any part, their arrays, and how many serial numbers were drawn for them."""
+        for tensors, arrays, tracked, are_free in self._made:
+            if are_free():
+                for place in tracked:  # for others it does not count when they were made
+                    tensors[place].node.serial = now()
+                return tensors, arrays, len(tracked)
+        made = self._make()
+        return made.tensors, made.arrays, len(self._wraps)
 
     def _make(self) -> Results:
         if len(self._made) == KEPT:  # somebody keeps parts of both: the rest may serve
@@ -300,8 +299,9 @@ class ResultPool:
         tensors = tuple([wrap(array) for wrap, array in zip(self._wraps, arrays)])
         tracked = [i for i, tensor in enumerate(tensors) if tensor.node.tracked]
         parts = [part for t, a in zip(tensors, arrays) for part in (t, t.node, a, t.node.owner)]
-        # A tensor: `tensors`. A node: its tensor. An array: `arrays` and its node. A weak reference: its node.
-        made = Results(tensors, arrays, tracked, parts, (1 + 1 + 2 + 1) * len(tensors) + others)
+        # All: `are_free`. A tensor: `tensors`. A node: its tensor. An array: `arrays`, its node. A weak one: its node.
+        are_sole = ownership.asking(parts, (4 + 1 + 1 + 2 + 1) * len(tensors) + others)
+        made = Results(tensors, arrays, tracked, self._asking(*parts, are_sole))
         if self._keeps:
             self._made.append(made)
         return made
@@ -311,13 +311,14 @@ class ResultPool:
         self._made.clear()
 
 
-def _wholeness(count: int) -> Callable[..., bool]:
-    """What tells of the parts of so many results whether they belong together as they did when they were made: nobody
-    gave a tensor another value or a gradient, or refers to it weakly (its node does).
+def _asking(count: int) -> Callable[..., Callable[[], bool]]:
+    """What makes `are_free`, of the parts of so many results and of what counts references to them: nobody may have
+    given a tensor another value or a gradient, or refer to it weakly (its node does).
     """
-    conditions = [
+    whole = [
         f"t{i}.node is n{i} and n{i}.buffer is a{i} and n{i}.owner is o{i} and t{i}._grad is None and weak(t{i}) == 1"
         for i in range(count)
     ]
     names = [f"t{i}, n{i}, a{i}, o{i}" for i in range(count)]
-    return generated.function(names, " and ".join(conditions) or "True", {"weak": getweakrefcount})
+    text = f"lambda: {' and '.join([*whole, 'are_sole()'])}"
+    return generated.function([*names, "are_sole"], text, {"weak": getweakrefcount})
