@@ -20,7 +20,7 @@ from wengert.core.errors import AbstractValueError, AssignmentError
 from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, tracing
 from wengert.ops.core import PLACEHOLDER, data, placeholder
 from wengert.runtime.dynamic.realize import flush, value
-from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, Arguments, float_dtype
+from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, float_dtype
 from wengert.tensor import Tensor
 
 VALUE, SLOT, ARGUMENT, CONSTANT = "value", "slot", "argument", "constant"
@@ -62,14 +62,14 @@ class Captured:
         return list(dict.fromkeys([*self.slots, *self.grads, *others, *returned]))
 
 
-def capture(function: Callable[..., Any], arguments: Arguments) -> Captured:
+def capture(function: Callable[..., Any], arguments: CallArguments) -> Captured:
     """Record a function on the arguments of a call."""
     with recording_lock:
         flush()
         return _capture(function, arguments)
 
 
-def _capture(function: Callable[..., Any], arguments: Arguments) -> Captured:
+def _capture(function: Callable[..., Any], arguments: CallArguments) -> Captured:
     kept: set[int] = set()
     own = {id(leaf) for leaf, s in zip(arguments.leaves, arguments.specifications) if s[0] == TENSOR}
     while True:  # again, with the arguments that the function turns out to reach from outside too as they are
@@ -90,7 +90,7 @@ def _capture(function: Callable[..., Any], arguments: Arguments) -> Captured:
 class _Attempt:
     """One run of the function on stand-ins for the arguments; those in `kept` are passed as they are."""
 
-    def __init__(self, arguments: Arguments, kept: set[int]) -> None:
+    def __init__(self, arguments: CallArguments, kept: set[int]) -> None:
         self.given = arguments
         self.captured = Captured()
         self.captured.float_dtype = float_dtype(arguments.specifications)

@@ -16,7 +16,7 @@ from wengert.core.canonical import canonical
 from wengert.core.errors import RecordingError
 from wengert.core.graph import Graph, Node
 from wengert.core.location import Location, describe, source_line
-from wengert.runtime.static.arguments import ARRAY, FLOAT, OBJECT, SAME, STATIC, TENSOR, Arguments, Specification
+from wengert.runtime.static.arguments import ARRAY, FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Specification
 
 _MANY_SHAPES = 8  # of one argument: from then on padding would be cheaper
 _MANY_RECORDINGS = 16  # for reasons other than the arguments, if that is more than every fourth call
@@ -32,7 +32,7 @@ class RecordingLog:
         self._warned: set[Any] = set()
         self._again = 0
 
-    def note(self, reason: str, arguments: Arguments, is_first: bool, calls: int) -> None:
+    def note(self, reason: str, arguments: CallArguments, is_first: bool, calls: int) -> None:
         """Note a recording; `is_first` says whether there was none for such arguments."""
         self.reasons.append(reason)
         del self.reasons[:-100]

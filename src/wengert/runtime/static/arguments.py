@@ -23,7 +23,7 @@ _FLOAT = (FLOAT,)
 _structures: dict[int, tree.Structure] = {}  # of so many positional arguments, all of them leaves
 
 
-class Arguments(NamedTuple):
+class CallArguments(NamedTuple):
     """The arguments of one call, taken apart."""
 
     args: tuple[Any, ...]
@@ -36,7 +36,7 @@ class Arguments(NamedTuple):
         return self.key[1]
 
 
-def take_apart(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+def take_apart(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallArguments | None:
     """The arguments of a call; None if one of them is tracked and computed, so that the call is part of a graph."""
     leaves, structure = _flat(args) if not kwargs and tree.are_leaves(args) else tree.flatten((args, kwargs))
     specifications: list[Specification] = []
@@ -64,7 +64,7 @@ def take_apart(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         else:
             specifications.append(_static(leaf))
     owner = None if instance is None else id(instance)
-    return Arguments(args, leaves, (structure, tuple(specifications), recording.grad, owner, recording.autocast))
+    return CallArguments(args, leaves, (structure, tuple(specifications), recording.grad, owner, recording.autocast))
 
 
 def _flat(args: tuple[Any, ...]) -> tuple[list[Any], tree.Structure]:

@@ -21,7 +21,7 @@ from wengert.runtime.capture import capture
 from wengert.runtime.debug.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
 from wengert.runtime.debug.reasons import RecordingLog, change
 from wengert.runtime.program import Interpreter, Program, build
-from wengert.runtime.static.arguments import Arguments, take_apart
+from wengert.runtime.static.arguments import CallArguments, take_apart
 from wengert.runtime.static.fast_path import MOVED
 from wengert.runtime.static.guards import Guards
 from wengert.runtime.static.specialization import Specialization
@@ -141,7 +141,7 @@ class Compiled:
 
     # --- finding a recording ------------------------------------------------------------------------------------
 
-    def _find(self, arguments: Arguments) -> Specialization | None:
+    def _find(self, arguments: CallArguments) -> Specialization | None:
         """The recording that stands for a call."""
         known = self._specializations.get(arguments.key, [])
         for i, one in enumerate(known):
@@ -150,7 +150,7 @@ class Compiled:
                 return one
         return None
 
-    def _record(self, arguments: Arguments, standing: Specialization | None, instance: Any) -> Specialization:
+    def _record(self, arguments: CallArguments, standing: Specialization | None, instance: Any) -> Specialization:
         """Record the function on a call's arguments, where no recording stands or it is time to look again."""
         reason = self._reason(arguments) if standing is None else "the recording was repeated and gave another graph"
         made = self._capture(arguments, instance)
@@ -185,7 +185,7 @@ class Compiled:
     def _built(self, specialization: Specialization) -> Program:
         return build(specialization.graph, specialization.binding.pairs, self._tuning)
 
-    def _capture(self, arguments: Arguments, instance: Any) -> Specialization:
+    def _capture(self, arguments: CallArguments, instance: Any) -> Specialization:
         function = self._function if instance is None else functools.partial(self._function, instance)
         guards = Guards.of(self._function, _objects(arguments, instance))  # before: it may change what it reads
         captured = capture(function, arguments)
@@ -207,7 +207,7 @@ class Compiled:
         """Why the function was recorded, the last hundred times that gave a new recording or found a known one."""
         return list(self._log.reasons)
 
-    def _reason(self, arguments: Arguments) -> str:
+    def _reason(self, arguments: CallArguments) -> str:
         if self._latest is None:
             return "it is the first call"
         known = self._specializations.get(arguments.key)
@@ -258,7 +258,7 @@ def is_due(call: int) -> bool:
     return call > 1 and call & (call - 1) == 0
 
 
-def _objects(arguments: Arguments, instance: Any) -> list[Any]:
+def _objects(arguments: CallArguments, instance: Any) -> list[Any]:
     """The positional arguments that are objects, for what the function reads of them; None for the others."""
     found = [arg if type(arg).__eq__ is object.__eq__ else None for arg in arguments.args]
     return found if instance is None else [instance, *found]

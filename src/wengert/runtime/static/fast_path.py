@@ -24,7 +24,7 @@ from wengert.runtime.capture import ARGUMENT, NONE, SLOT, VALUE
 from wengert.runtime.config import config
 from wengert.runtime.machines import on_gpu, owns_memory
 from wengert.runtime.program import Array, Replay
-from wengert.runtime.static.arguments import ARRAY, FLOAT, TENSOR, Arguments
+from wengert.runtime.static.arguments import ARRAY, FLOAT, TENSOR, CallArguments
 from wengert.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class FastPath:
         """Whether the call before which this was made wrote over all that it replaced, and nobody else refers to it."""
         return self._owns and self._keeps_slots()
 
-    def arm(self, specialization: Specialization, arguments: Arguments, replay: Replay, fresh: list[int]) -> None:
+    def arm(self, specialization: Specialization, arguments: CallArguments, replay: Replay, fresh: list[int]) -> None:
         """Serve calls like the one with these arguments; the replay computes the outputs numbered `fresh`."""
         captured = specialization.captured
         self.replay = replay
@@ -221,7 +221,7 @@ def _reader(types: Sequence[tuple[Any, ...]], float_dtype: Any) -> Callable[...,
     return generated.function(names, text, {"array": np.array, "dtype": float_dtype})
 
 
-def _types(arguments: Arguments) -> list[tuple[Any, ...]] | None:
+def _types(arguments: CallArguments) -> list[tuple[Any, ...]] | None:
     """What counts of each leaf, and the kind of its array, where all are tensors, arrays and floats; else None."""
     if not all(s[0] in (ARRAY, FLOAT) or (s[0] == TENSOR and not s[3]) for s in arguments.specifications):
         return None

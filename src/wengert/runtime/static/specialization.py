@@ -28,7 +28,7 @@ from wengert.runtime.debug.reasons import Transcript
 from wengert.runtime.dynamic.realize import value
 from wengert.runtime.machines import is_sole
 from wengert.runtime.program import Array, Interpreter, Program
-from wengert.runtime.static.arguments import ARRAY, OBJECT, TENSOR, Arguments, Specification
+from wengert.runtime.static.arguments import ARRAY, OBJECT, TENSOR, CallArguments, Specification
 from wengert.runtime.static.fast_path import MOVED, FastPath, given, tensors_like
 from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
@@ -40,7 +40,7 @@ _TRIES = 4  # calls in a row that may move something before nobody looks any mor
 class Specialization:
     """One recording of a function, for one kind of arguments, and its program."""
 
-    def __init__(self, captured: Captured, guards: Guards, arguments: Arguments, instance: Any) -> None:
+    def __init__(self, captured: Captured, guards: Guards, arguments: CallArguments, instance: Any) -> None:
         self.captured = captured
         self.graph = captured.graph
         self.transcript = Transcript(captured.graph)
@@ -67,7 +67,7 @@ class Specialization:
         settings = [(name, frozen(setting)) for name, setting in vars(config).items() if name != "version"]
         return self.transcript.form, _tuples((returned, c.structure, wiring, effects, settings))
 
-    def _note(self, arguments: Arguments) -> None:
+    def _note(self, arguments: CallArguments) -> None:
         c = self.captured
         self.slots = c.all_slots()
         self._slot_ids = frozenset(id(slot()) for slot in self.slots)
@@ -85,7 +85,7 @@ class Specialization:
 
     # --- does it still stand ------------------------------------------------------------------------------------
 
-    def objection(self, arguments: Arguments) -> str | None:
+    def objection(self, arguments: CallArguments) -> str | None:
         """Why this recording cannot serve a call with its key, in words; None if it can."""
         if self.version != config.version:
             return "a setting, or an attribute of a Module or an Optimizer, was set"
@@ -123,7 +123,7 @@ class Specialization:
         self._watched = [ref(node, lambda _: known.clear()) for node in nodes]  # an identity may come again
         return None
 
-    def _aliasing(self, arguments: Arguments) -> str | None:
+    def _aliasing(self, arguments: CallArguments) -> str | None:
         """Arguments that are slots from outside too must be the same ones."""
         tensors = [(i, id(arguments.leaves[i])) for i in self._tensors]
         found = [(i, identity) for i, identity in tensors if identity in self._slot_ids]
@@ -146,7 +146,7 @@ class Specialization:
             return MOVED
         return self.fast_path.run(self, leaves, self.binding.arguments(leaves))
 
-    def run(self, arguments: Arguments) -> Any:
+    def run(self, arguments: CallArguments) -> Any:
         """Run the program on a call's arguments, give the slots their new values, return the result."""
         self.fast_path = None
         if watch.checks_nans:
@@ -159,7 +159,7 @@ class Specialization:
                 self._take_fast_path(fast_path, arguments)
         return result
 
-    def _take_fast_path(self, fast_path: FastPath, arguments: Arguments) -> None:
+    def _take_fast_path(self, fast_path: FastPath, arguments: CallArguments) -> None:
         """Have the next calls take the fast path, if the program can be replayed."""
         c = self.captured
         replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
