@@ -127,11 +127,8 @@ class FastPath:
 
     def run(self, specialization: Specialization, leaves: Sequence[Any], arrays: list[Array]) -> Any:
         """The result of a call with these leaves, whose arrays are given, else MOVED."""
-        if not self.is_unchanged(specialization):
-            return MOVED
-        tensors, made, drawn = self.results.take()
-        self._expected += drawn
-        if not self.replay.run(arrays, made):
+        tensors, made, drawn = self.results.take()  # before: another thread may take what is looked at, until it runs
+        if not self.is_unchanged(specialization, drawn) or not self.replay.run(arrays, made):
             return MOVED
         specialization.calls += 1
         if self._is_all:
@@ -139,11 +136,11 @@ class FastPath:
         returned = self._returned
         return self._put_together([tensors[w] if how == VALUE else given(how, w, leaves) for how, w in returned])
 
-    def is_unchanged(self, specialization: Specialization) -> bool:
+    def is_unchanged(self, specialization: Specialization, drawn: int = 0) -> bool:
         """Whether a call now would find everything as the last one left it.
 
         That is: settings, what the function reads from outside, what the slots name; and nobody else refers to what
-        would be overwritten. If no serial number was drawn since it was last asked, the slots are as they were.
+        would be overwritten. The slots are as they were if no serial number but the caller's `drawn` ones was drawn.
         """
         calls = specialization.calls
         if specialization.version != config.version or not calls & calls + 1:  # is_due(calls + 1), without asking
@@ -156,7 +153,7 @@ class FastPath:
         if specialization.guards.changed() is not None:
             return False
         number = now()
-        if number != self._expected or not self._serials:
+        if number - drawn != self._expected or not self._serials:
             if not self._keeps_slots():
                 self._expected = _NEVER
                 return False
