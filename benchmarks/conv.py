@@ -20,7 +20,7 @@ import torch
 
 import wengert  # noqa: F401  every op registers itself
 from wengert.backends.cpu.blas import single_threaded
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import build
 from wengert.core.graph import Graph, Node, now
 from wengert.kernels.threads import thread_count
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
@@ -71,7 +71,7 @@ def in_c(make: Callable[[Node, Node], Node], *arrays: Any) -> tuple[Callable[[],
     """A call of one op's C on memory that stays, and that memory."""
     since = now()
     inputs = [placeholder(a.shape, a.dtype) for a in arrays]
-    program = Program(Graph(inputs, [make(*inputs)], since))
+    program = build(Graph(inputs, [make(*inputs)], since))
     result = np.empty(program.graph.outputs[0].shape, np.float32)
     table = [*arrays, result]
     pointers = (ctypes.c_void_p * len(table))(*[a.ctypes.data for a in table])

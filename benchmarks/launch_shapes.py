@@ -32,9 +32,9 @@ from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.ir.transforms import merge_loops, statements_of
 from wengert.kernels.launch import Device, Launch, Work
 from wengert.ops.core import placeholder
-from wengert.plan.buffers import inlines
-from wengert.plan.fuse import fuse
+from wengert.plan.fuse import grouped
 from wengert.plan.lower import lower
+from wengert.plan.lowering import inlines
 
 MOST = 60  # shapes to try for a kernel; of more, so many are drawn
 F32, BF16 = wg.float32, wg.bfloat16
@@ -103,7 +103,7 @@ def graph_of(case: Case) -> Graph:
 
 def kernels_of(graph: Graph) -> list[tuple[Kernel, dict[str, Node]]]:
     """The loop kernels of a graph, and what their buffers are."""
-    plan = fuse(graph, inlines, c_ops.operands)
+    plan = grouped(graph, inlines, c_ops.operands)
     found = []
     for part in [part for group in plan.groups for part in group.parts()]:
         by_name: dict[str, Node] = {}

@@ -87,7 +87,7 @@ def memory(f: Any) -> str:
 
 def c_of(f: Any, number: int = 0) -> str:
     """The C of a loop nest."""
-    functions = [function.named(name) for function, name in program_of(f).functions.items()]
+    functions = [function.named(name) for function, name in program_of(f).codegen.functions.items()]
     return functions[number].rstrip()
 
 

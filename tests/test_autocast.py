@@ -31,7 +31,9 @@ FULL_OPS = _names(
     "sum prod cumsum cumprod",
     "solve triangular_solve inv cofactor det slogdet cholesky qr svd eigh pinv",
 )
-NEUTRAL_OPS = {  # why an op is computed in the dtype its operands meet in
+# Why an op is computed in the dtype its operands meet in. Of elementwise ops these are the ones that PyTorch has too; a
+# new one that says nothing rounds once to that dtype, and needs no line here.
+NEUTRAL_OPS = {
     "moves values, or marks one": _names(
         "pick pack data placeholder literal variable stop_gradient again alias to_device cast reshape",
         "permute_dims broadcast_to slice place flip concat gather scatter take_along put_along put_slice unfold where",
@@ -72,9 +74,10 @@ def test_every_primitive_is_in_one_class():
     classes = {"low": LOW_OPS, "full": FULL_OPS, None: neutral}
     assert sum(map(len, classes.values())) == len(LOW_OPS | FULL_OPS | neutral), "a primitive is in two classes"
     own = {name: op for name, op in registry.items() if not name.startswith("test")}
-    assert set(own) == LOW_OPS | FULL_OPS | neutral
+    assert {name for name, op in own.items() if op.kind != "elementwise"} <= LOW_OPS | FULL_OPS | neutral <= set(own)
     for precision, names in classes.items():
-        assert {name for name, op in own.items() if op.precision == precision} == names
+        found = {name for name, op in own.items() if op.precision == precision}
+        assert found == (names if precision is not None else set(own) - LOW_OPS - FULL_OPS)
 
 
 # --- the table of public functions ----------------------------------------------------------------------------------

@@ -13,13 +13,15 @@ import numpy as np
 from wengert.core import devices
 from wengert.core.dtypes import ALL, as_dtype
 from wengert.core.errors import ArgumentError, DeviceError, DTypeError
-from wengert.core.graph import Shape
+from wengert.core.graph import Node, Shape
+from wengert.kernels.registry import register, simple
 from wengert.ops.core import data
 from wengert.ops.op import Op
 from wengert.tensor import Tensor
 
 if TYPE_CHECKING:
     from wengert.backends.cuda.copies import Download
+    from wengert.kernels.launch import Device, Named, Work
 
 __all__ = [
     "Memory",
@@ -196,7 +198,21 @@ CUDA_KERNEL = Op(
     numpy=lambda *arrays, entry, **rest: _refuse(entry),
     differentiable=False,
     expensive=True,
+    on_host=False,
 )
+
+
+def _launched(node: Node, named: Named, device: Device) -> Work:
+    """The work of a kernel of the user's own."""
+    from wengert.kernels.launch import Launch, Work
+
+    a, sources = node.attrs, iter(node.sources)
+    arguments = [named(next(sources)) if s is None else np.frombuffer(s[1], s[0])[0] for s in a["arguments"]]
+    launch = Launch(a["source"], a["entry"], a["grid"], a["block"], (*arguments, named(node)), a["shared"])
+    return Work((launch,))
+
+
+register(CUDA_KERNEL, cuda=simple(_launched))
 
 
 def _refuse(entry: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import wengert as wg
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda.memory import download, upload
-from wengert.backends.cuda.program import Program
+from wengert.backends.cuda.program import build
 from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.elementwise import where
@@ -124,7 +124,7 @@ def test_a_program_takes_numbers_that_are_no_arrays(chosen: Any) -> None:
     condition = placeholder((), wg.bool, "cpu", tracked=False)
     x, counter = placeholder((3,), wg.float32, "cuda:0"), placeholder((), wg.uint64, "cpu", tracked=False)
     outputs = [where(to_device(condition, "cuda:0"), x, x + x), counter + 2]
-    program = Program(Graph([condition, x, counter], outputs, since), pairs=[(2, 1)])
+    program = build(Graph([condition, x, counter], outputs, since), pairs=[(2, 1)])
     array = upload(np.ones(3, np.float32), "cuda:0")
     for given, one, count in ((chosen, 1, np.uint64(5)), (np.False_, 2, np.array(5, np.uint64)), (chosen, 1, 5)):
         for _ in range(2):

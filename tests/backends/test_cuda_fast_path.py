@@ -176,7 +176,7 @@ def test_a_cache_is_written_where_it_is(write: Callable[[wg.Tensor, wg.Tensor, w
         np.testing.assert_array_equal(cache.numpy(), expected.numpy())
         assert held is None or (held.numpy() == before).all()
     replay = compiled._newest("a test")
-    assert len(replay.program.taken) == 2
+    assert len(replay.program.plan.donated) == 2
     assert replay.fast_path is not None
 
 
@@ -255,6 +255,6 @@ def test_what_comes_before_a_pooling_is_updated_in_place() -> None:
     for _ in range(6):
         step(x)
     replay = step._newest("a test")
-    assert replay.fast_path is not None and len(replay.program.taken) == len(replay.binding.pairs)
+    assert replay.fast_path is not None and len(replay.program.plan.donated) == len(replay.binding.pairs)
     expected = (1 - 0.9**6) * np.array([7.5, 23.5])
     np.testing.assert_allclose(mean.numpy(), expected, rtol=1e-5)

@@ -11,6 +11,7 @@ import wengert as wg
 from tests.backends.emulated import EmulatedDriver
 from tests.gpu import test_over_operands
 from tests.kernels.emulator import compiler
+from tests.plan.stages import with_stage
 from wengert.plan import arena
 from wengert.runtime.debug.explain import bytes_text
 
@@ -55,13 +56,13 @@ def program_of(compiled: Any) -> Any:
 def test_the_gradient_of_a_loss_lies_over_the_scores(monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
     found, step = loss_step(check)
     there = program_of(step)
-    [(gradient, scores)] = there.over.items()
+    [(gradient, scores)] = there.plan.aliases.items()
     assert gradient.size == scores.size == 40_000
-    assert there.offsets[gradient] == there.offsets[scores]
-    assert f"arena {bytes_text(there.arena_size)}" in step.explain("memory")
-    monkeypatch.setattr(arena, "in_place", test_over_operands.nowhere)
+    assert there.plan.arena.offsets[gradient] == there.plan.arena.offsets[scores]
+    assert f"arena {bytes_text(there.plan.arena.size)}" in step.explain("memory")
+    with_stage(monkeypatch, "in_place", test_over_operands.nowhere)
     expected, apart = loss_step()
-    assert there.arena_size <= program_of(apart).arena_size - 2 * 40_000
+    assert there.plan.arena.size <= program_of(apart).plan.arena.size - 2 * 40_000
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found, expected))
 
 

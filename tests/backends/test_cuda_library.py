@@ -12,18 +12,19 @@ import pytest
 import wengert as wg
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import blas, program
-from wengert.backends.cuda.memset_kernels import OWN
+from wengert.backends.cuda import blas
 from wengert.core.dtypes import bfloat16
 from wengert.core.graph import Graph, Node
-from wengert.kernels import cuda_ops
+from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.ops.activation import gelu
 from wengert.ops.contract import matmul
 from wengert.ops.core import placeholder
 from wengert.plan import arena
-from wengert.plan.buffers import inlines
+from wengert.plan.arena import PRIVATE
 from wengert.plan.candidates import Candidate, Candidates
-from wengert.plan.library_epilogue import ARGUMENT, BIAS, GELU, SLOPE, finishes, with_operands_first
+from wengert.plan.cuda_codegen import CudaCodegen
+from wengert.plan.library_epilogue import ARGUMENT, BIAS, GELU, SLOPE, matmul_epilogues, with_operands_first
+from wengert.plan.lowering import inlines
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -37,7 +38,7 @@ N = 8
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that carries out all matrix products."""
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
 
 
 class Step:
@@ -108,7 +109,7 @@ class WorkingLibrary(FakeLibrary):
 
     def __init__(self, shape: tuple[int, int, int]) -> None:
         super().__init__(shape)
-        self.workspace = 2 * OWN if shape[0] == shape[1] else 300
+        self.workspace = 2 * PRIVATE if shape[0] == shape[1] else 300
 
     def enqueue(self, stream: int, pointers: list[int], workspace: int) -> None:
         """As the other's, and leave something there."""
@@ -136,18 +137,18 @@ def test_nothing_else_ever_lies_in_a_small_workspace(monkeypatch: pytest.MonkeyP
         found = compiled(*(wg.tensor(a, device="cuda") for a in arrays))
     np.testing.assert_allclose(found.numpy(), chain(*map(wg.tensor, arrays)).numpy(), rtol=1e-2, atol=1e-2)
     made = compiled._newest("a test").program
-    sizes = {(k, "workspace"): s.vendor.workspace for k, s in enumerate(made.steps) if s.vendor is not None}
-    small = {key for key, size in sizes.items() if size <= OWN}
+    sizes = {(k, "workspace"): s.library.candidate.workspace for k, s in enumerate(made.steps) if s.library is not None}
+    small = {key for key, size in sizes.items() if size <= PRIVATE}
     assert len(sizes) == 9 and len(small) == 3
-    assert made.own == (small if apart < 0 else set(sizes))
-    sizes |= {node: node.size * node.dtype.itemsize for node in made.offsets if isinstance(node, Node)}
-    for key in made.own:
-        start, end = made.offsets[key], made.offsets[key] + sizes[key]
-        others = [(at, at + sizes[other]) for other, at in made.offsets.items() if other != key]
+    assert made.plan.private == (small if apart < 0 else set(sizes))
+    sizes |= {node: node.size * node.dtype.itemsize for node in made.plan.arena.offsets if isinstance(node, Node)}
+    for key in made.plan.private:
+        start, end = made.plan.arena.offsets[key], made.plan.arena.offsets[key] + sizes[key]
+        others = [(at, at + sizes[other]) for other, at in made.plan.arena.offsets.items() if other != key]
         assert all(last <= start or end <= first for first, last in others)
     (piece,) = made.pieces
     begin = made.driver.arena(0)
-    assert {*piece.recording.own} == {(begin + made.offsets[key], sizes[key]) for key in made.own}
+    assert {*piece.recording.own} == {(begin + made.plan.arena.offsets[key], sizes[key]) for key in made.plan.private}
 
 
 class HalfLibrary(FakeLibrary):
@@ -203,14 +204,16 @@ def _compare(function: Any, *arrays: np.ndarray) -> list[tuple[str, ...]]:
     for one, other in zip(wg.tree.flatten(found)[0], wg.tree.flatten(want)[0]):
         np.testing.assert_allclose(one.to(wg.float32).numpy(), other.to(wg.float32).numpy(), rtol=0.03, atol=0.1)
     steps = on_gpu._newest("a test").program.steps
-    return [step.vendor.finish for step in steps if step.vendor is not None and step.vendor.finish]
+    return [
+        step.library.candidate.finish for step in steps if step.library is not None and step.library.candidate.finish
+    ]
 
 
 @pytest.fixture
 def finishing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A library that finishes products, and was timed."""
     monkeypatch.setattr(blas, "candidates", lambda s, device: [HalfLibrary(s)])
-    monkeypatch.setattr(program, "was_timed", lambda *_: True)
+    monkeypatch.setattr(CudaCodegen, "_was_timed", lambda *_: True)
 
 
 def _arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -281,7 +284,7 @@ def test_what_may_not_pay_is_done_where_it_was_timed(monkeypatch: pytest.MonkeyP
     arrays = [array * 0.5 for array in _arrays((6, N), (2 * N, N), (2 * N,), (3 * N, 2 * N))]
     assert _compare(_mlp, *arrays) == []
     asked: list[Any] = []
-    monkeypatch.setattr(program, "was_timed", lambda node, device, figures: not asked.append(node))
+    monkeypatch.setattr(CudaCodegen, "_was_timed", lambda self, node: not asked.append(node))
     assert _compare(_mlp, *arrays) == [(BIAS, GELU, ARGUMENT), (SLOPE,)]
     assert asked
 
@@ -304,7 +307,7 @@ def test_what_finishes_a_product_comes_before_it() -> None:
     bias = given * 2
     total = product + bias
     graph = Graph([x, w, given], [matmul(total, w)])
-    found = finishes(graph, inlines, lambda node: node.sources, lambda node, how: True)
+    found = matmul_epilogues(graph, inlines, lambda node: node.sources, lambda node, how: True)
     assert [(p, finish.how, finish.result, finish.operands) for p, finish in found.items()] == [
         (product, (BIAS,), total, (bias,))
     ]
@@ -323,6 +326,6 @@ def test_what_a_library_cannot_do_is_left() -> None:
         asked.append(how)
         return how == (BIAS,)
 
-    found = finishes(graph, inlines, lambda node: node.sources, can)
+    found = matmul_epilogues(graph, inlines, lambda node: node.sources, can)
     assert [finish.how for finish in found.values()] == [(BIAS,)]
     assert asked == [(BIAS, GELU, ARGUMENT), (BIAS,)]

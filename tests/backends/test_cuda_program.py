@@ -21,7 +21,7 @@ from tests.kernels.emulator import compiler
 from wengert.backends.cuda import interpret
 from wengert.backends.cuda.dlpack import _require_contiguous, from_interface
 from wengert.backends.cuda.memory import DeviceArray, download, upload
-from wengert.backends.cuda.program import Program
+from wengert.backends.cuda.program import build
 from wengert.compiler import simplify
 from wengert.core import devices
 from wengert.core.graph import Graph, now
@@ -237,7 +237,7 @@ def test_what_follows_a_convolution_of_one_image_is_part_of_its_kernel(
     for _ in range(2):
         found = compiled(x.to("cuda")).to("cpu").astype(wg.float32).numpy()
     np.testing.assert_allclose(found, expected, rtol=0.02, atol=0.02)
-    entries = [x.entry for step in compiled._newest("a test").program.steps if step.work for x in step.work.launches]
+    entries = [x.entry for step in compiled._newest("a test").program.steps for x in step.launches]
     assert entries.count("convolve") == 2 and not any("where" in entry for entry in entries), entries
 
 
@@ -526,7 +526,7 @@ def test_a_convolution_whose_stride_is_longer_than_its_input() -> None:
 def test_equal_kernels_over_nothing_stay_apart() -> None:
     since = now()
     inputs = [placeholder(shape, wg.float32, "cuda:0") for shape in ((2, 0), (3, 0))]
-    program = Program(Graph(inputs, [e.negative(x) for x in inputs], since))
+    program = build(Graph(inputs, [e.negative(x) for x in inputs], since))
     results = program([np.ones(node.shape, np.float32) for node in inputs])
     assert [result.shape for result in results] == [(2, 0), (3, 0)]
 
@@ -574,7 +574,7 @@ def test_branches_do_not_wait_for_one_another() -> None:
         first, second = compiled(wg.tensor(x, device="cuda"))
         assert (first.numpy() == (x @ x).sum(0)).all() and (second.numpy() == x.cumsum(0).cumsum(1)).all()
     program = compiled._newest("a test").program
-    assert sorted(map(len, program.waits)) == [0, 0, 1, 1]
+    assert sorted(map(len, program.plan.waits)) == [0, 0, 1, 1]
     [stretch] = program.pieces
     assert [call for call, others in stretch.recording.waits.items() if not others] == [0]  # a graph has one beginning
 
@@ -605,9 +605,9 @@ class FakeLibrary:
 
 def test_what_a_library_reads_and_writes_may_move(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     from wengert.backends.cuda import blas
-    from wengert.kernels import cuda_ops
+    from wengert.kernels.matmul import cuda as matmul_cuda
 
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
 
     def both(x: wg.Tensor, y: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
@@ -634,14 +634,14 @@ def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
     repeats: bool, gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wengert.backends.cuda import blas
-    from wengert.kernels import cuda_ops
+    from wengert.kernels.matmul import cuda as matmul_cuda
 
     size = 1 << 18
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
     monkeypatch.setattr(blas, "candidates", lambda s, device: [FakeLibrary((s.m, s.n, s.k))])
     since = now()
     x, y = (placeholder(shape, wg.float32, "cuda:0") for shape in ((2, size), (size, 2)))
-    program = Program(Graph([x, y], [matmul(x, y)], since))
+    program = build(Graph([x, y], [matmul(x, y)], since))
     ones, twos = (upload(np.full((2, size), k, np.float32), "cuda:0") for k in (1, 2))
     others = [upload(np.full((size, 2), 1 / size, np.float32), "cuda:0") for _ in range(4)]
     for other in others[:3]:
@@ -740,11 +740,11 @@ def test_updates_and_casts_of_one_text_are_one_launch() -> None:
     (found, program), (expected, _) = trained("cuda"), trained("cpu")
     for got, want in zip(found, expected):
         np.testing.assert_allclose(got, want, rtol=0.05, atol=0.02)
-    launches = [x for step in program.steps if step.work for x in step.work.launches]
+    launches = [x for step in program.steps for x in step.launches]
     tables = [len(a) for launch in launches for a in launch.arguments if isinstance(a, tuple)]
     assert min(tables) == 10, "five casts, each with what is cast and its copy, are one launch"
     assert len(tables) >= 2
-    assert len(program.steps) == len(program.plan.groups)
+    assert len(program.steps) == len(program.plan.grouping.groups)
 
 
 def test_weights_turned_to_channels_last_are_one_launch_before_all_that_read_them() -> None:

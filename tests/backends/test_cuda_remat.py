@@ -62,7 +62,7 @@ def test_what_is_written_in_passing_is_the_same_to_the_bit(
     found, again = step_of_blocks(monkeypatch, share, budget)
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found, expected))
     gelus, norms = 2 * LAYERS * TOKENS * 4 * WIDTH, 2 * (LAYERS - 1) * TOKENS * WIDTH
-    assert again.arena_size <= kept.arena_size - gelus - norms
+    assert again.plan.arena.size <= kept.plan.arena.size - gelus - norms
     assert len(again.steps) == len(kept.steps) + (budget is not None)  # the norm of an input is a loop by itself
 
 
@@ -122,7 +122,7 @@ def test_random_networks_are_the_same_in_less_memory(monkeypatch: pytest.MonkeyP
     kept, expected = random_step(seed, "cuda"), random_step(seed, "cpu")[0]
     save(monkeypatch, 2 + seed % 3)
     found = random_step(seed, "cuda")
-    assert found[1].arena_size <= kept[1].arena_size
+    assert found[1].plan.arena.size <= kept[1].plan.arena.size
     for one, other, reference in zip(found[0], kept[0], expected):
         size = np.abs(reference).max() + 1e-9
         assert np.abs(one - other).max() <= 1e-2 * size  # of what a loop computes again bfloat16 is not rounded

@@ -5,12 +5,12 @@ from __future__ import annotations
 from wengert.core.dtypes import float32
 from wengert.core.graph import Node
 from wengert.ops.core import placeholder
-from wengert.plan.candidates import Step
 from wengert.plan.horizontal_fusion import Order
+from wengert.plan.steps import Step
 
 
 def step(reads: list[Node], writes: list[Node]) -> Step:
-    return Step(None, None, {}, reads, writes)
+    return Step((), reads, writes)
 
 
 A, B, C, D, E, F = (placeholder((), float32) for _ in range(6))

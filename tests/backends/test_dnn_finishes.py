@@ -20,9 +20,9 @@ from wengert.ops.convolve import CONVOLVE
 from wengert.ops.core import cast, placeholder
 from wengert.ops.movement import reshape
 from wengert.ops.reduce import sum as total
-from wengert.plan.buffers import inlines
-from wengert.plan.convolution_epilogue import Steps, convolution_finishes
-from wengert.plan.library_epilogue import Finish
+from wengert.plan.codegen import LibraryEpilogue
+from wengert.plan.convolution_epilogue import PointwiseOps, convolution_epilogues
+from wengert.plan.lowering import inlines
 
 COMMON = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
 OPS: dict[str, Callable[..., Any]] = {
@@ -31,9 +31,9 @@ OPS: dict[str, Callable[..., Any]] = {
 }
 
 
-def finishes(graph: Graph) -> dict[Node, Finish]:
+def finishes(graph: Graph) -> dict[Node, LibraryEpilogue]:
     """All that cuDNN could take in."""
-    return convolution_finishes(graph, inlines, lambda node: node.sources, lambda node, steps: True)
+    return convolution_epilogues(graph, inlines, lambda node: node.sources, lambda node, steps: True)
 
 
 class Made:
@@ -64,11 +64,11 @@ class Made:
         centred = e.multiply(e.subtract(wide[0], wide[1]), wide[2])
         return cast(e.add(e.multiply(centred, wide[3]), wide[4]), self.dtype)
 
-    def finishes(self, *outputs: Node) -> dict[Node, Finish]:
+    def finishes(self, *outputs: Node) -> dict[Node, LibraryEpilogue]:
         return finishes(Graph(self.inputs, outputs))
 
 
-def evaluated(steps: Steps, numbers: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def evaluated(steps: PointwiseOps, numbers: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """What steps make of the sums and what lies in memory."""
     values = list(numbers)
     for op, operands in steps.steps:
@@ -76,7 +76,7 @@ def evaluated(steps: Steps, numbers: Sequence[np.ndarray[Any, Any]]) -> np.ndarr
     return values[-1]
 
 
-def computed(node: Node, finish: Finish, values: dict[Node, Any]) -> np.ndarray[Any, Any]:
+def computed(node: Node, finish: LibraryEpilogue, values: dict[Node, Any]) -> np.ndarray[Any, Any]:
     """What the steps after a convolution make of arrays, in float64."""
     numbers = [values[node].astype(float)]
     for place, (is_channel, dtype) in zip(finish.operands, finish.how.given, strict=True):  # type: ignore[attr-defined]

@@ -14,10 +14,10 @@ import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import blas, choices, dnn, tuning
+from wengert.backends.cuda import blas, choices, dnn, timing
 from wengert.cli import main
-from wengert.kernels import cuda_ops
-from wengert.plan import candidates
+from wengert.kernels.matmul import cuda as matmul_cuda
+from wengert.plan import candidates, tuning
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -38,7 +38,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A library with three algorithms for a product, and a cache of the test's own."""
     monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(choices, "_loaded", {})
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: False)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
     monkeypatch.setattr(candidates, "OWN", 1)
     monkeypatch.setattr(candidates, "BESIDE", 1)
     names = ("lib #0", "lib #1", "lib #2")
@@ -51,12 +51,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """The seconds that each candidate takes, by the first words of its name; 1 if none are given."""
     seconds: dict[str, float] = {}
 
-    def timed(bench: tuning.Bench, steps: dict[str, tuning.Step]) -> dict[str, float]:
+    def timed(bench: timing.Bench, steps: dict[str, timing.Step]) -> dict[str, float]:
         for step in steps.values():
             bench.repeated(step)  # they all run
         return {name: next((s for k, s in seconds.items() if name.startswith(k)), 1.0) for name in steps}
 
-    monkeypatch.setattr(tuning, "timed", timed)
+    monkeypatch.setattr(timing, "timed", timed)
     return seconds
 
 
@@ -102,7 +102,7 @@ def test_our_kernel_may_win(clock: dict[str, float]) -> None:
 def test_a_library_may_win_where_our_kernel_takes_the_sums_in(
     clock: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda_ops, "is_small", lambda node: True)
+    monkeypatch.setattr(matmul_cuda, "is_small", lambda node: True)
     clock["lib #1"] = 0.5
     x, y = operands()
     tuned = wg.compile(lambda x, y: wg.relu(x @ y) + 1, tune=True)
@@ -140,15 +140,15 @@ def test_time_that_is_up_leaves_the_rest_untimed(clock: dict[str, float], monkey
 def test_what_was_timed_before_an_interruption_is_kept(
     clock: dict[str, float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    timed, asked = tuning.timed, list[Any]()
+    timed, asked = timing.timed, list[Any]()
 
-    def interrupted(bench: tuning.Bench, steps: dict[str, tuning.Step]) -> dict[str, float]:
+    def interrupted(bench: timing.Bench, steps: dict[str, timing.Step]) -> dict[str, float]:
         asked.append(steps)
         if len(asked) > 1:
             raise KeyboardInterrupt
         return timed(bench, steps)
 
-    monkeypatch.setattr(tuning, "timed", interrupted)
+    monkeypatch.setattr(timing, "timed", interrupted)
     x, y = operands()
     with pytest.raises(KeyboardInterrupt):
         wg.compile(lambda x, y: (x @ y, y.mT @ y), tune=True)(x, y)
@@ -209,8 +209,8 @@ def test_candidates_are_timed_in_turn_and_those_far_behind_once(gpu: EmulatedDri
         def repeated(name: str) -> tuple[Recording, int]:
             return Recording(name), 2
 
-    assert tuning.timed(Bench, {n: n for n in "abc"}) == {"a": 1.0, "b": 0.5, "c": 4.5}  # type: ignore[arg-type]
-    assert order == [*"abc", *"ab" * (tuning.ROUNDS - 1)]
+    assert timing.timed(Bench, {n: n for n in "abc"}) == {"a": 1.0, "b": 0.5, "c": 4.5}  # type: ignore[arg-type]
+    assert order == [*"abc", *"ab" * (timing.ROUNDS - 1)]
 
 
 def test_a_candidate_that_does_not_run_after_all_is_left_out() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tests.compiler.long_rows import long_rows
 from tests.compiler.wide_graphs import Sample, differs, wide_graph
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import build
 from wengert.compiler.dce import live
 from wengert.compiler.passes import optimize
 from wengert.core.graph import Graph, Node, as_python, record_again, recorded_as
@@ -101,11 +101,11 @@ def joined(samples: Sequence[Sample]) -> Sample:
 
 
 def _compiled(sample: Sample, off: Sequence[str]) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
-    graph, reports = optimize(sample.graph, off=off)
+    graph, _ = optimize(sample.graph, off=off)
     with patch.object(
         c.source, "WORTH_THREADS", 2_000
     ):  # so that small graphs have parallel loops, regions and parts too
-        return Program(graph, reports)
+        return build(graph)
 
 
 def problem_of(sample: Sample, off: Sequence[str]) -> str | None:

@@ -15,7 +15,6 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff.reverse import reverse
-from wengert.backends.cpu import program as cpu
 from wengert.compiler import rewrite
 from wengert.compiler.liveness import lives, place
 from wengert.compiler.passes import optimize
@@ -23,7 +22,8 @@ from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, now
 from wengert.kernels import c_ops
 from wengert.ops.core import placeholder
-from wengert.plan.fuse import _Fusion, fuse
+from wengert.plan.fuse import _Fusion, grouped
+from wengert.plan.lowering import inlines
 
 WIDTH = 32
 
@@ -70,7 +70,7 @@ def test_work_grows_in_step_with_the_graph(monkeypatch: pytest.MonkeyPatch, caps
         times = [perf_counter()]
         optimized, _ = optimize(graph)
         times.append(perf_counter())
-        groups = fuse(optimized, cpu.inlines, c_ops.operands).groups
+        groups = grouped(optimized, inlines, c_ops.operands).groups
         times.append(perf_counter())
         alive = lives([([storage(read.leaf) for read in group.reads], group.stored) for group in groups])
         place(alive, {node: max(node.size * 4, 1) for node in alive})

@@ -10,7 +10,7 @@ import pytest
 
 import wengert as wg
 from tests.ops.suite import Call, collect, identifier
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import build
 from wengert.backends.cpu.toolchain import compiler
 from wengert.core import tree
 from wengert.core.errors import WengertError
@@ -88,7 +88,7 @@ def test_compiled_equals_reference(cases: list[Any]) -> None:
     inputs = [node for _, (nodes, _, _) in kept for node in nodes]
     arrays = [array for _, (_, values, _) in kept for array in values]
     graph = Graph(inputs, [node for _, (_, _, outputs) in kept for node in outputs], since)
-    found = iter(Program(graph)(arrays))
+    found = iter(build(graph)(arrays))
     for case, (nodes, values, outputs) in kept:
         one = Graph(nodes, outputs, since)
         constants = {n: n.buffer for n in one.captured()}

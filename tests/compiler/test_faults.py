@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff.reverse import reverse
-from wengert.backends.cpu import program as cpu
 from wengert.backends.cpu import toolchain
 from wengert.compiler import (
     align,
@@ -35,20 +35,26 @@ from wengert.compiler import (
 )
 from wengert.compiler.liveness import Life
 from wengert.compiler.passes import optimize
+from wengert.compiler.target import HOST
 from wengert.core.dtypes import HALF
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
-from wengert.kernels import c, c_ops, expressions
+from wengert.kernels import c, expressions
 from wengert.kernels.c_call import Call
 from wengert.kernels.ir import index, index_map, transforms
 from wengert.kernels.ir.index_map import Place
+from wengert.kernels.matmul import c as matmul_c
+from wengert.kernels.registry import c_kernels
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
+from wengert.ops import registry
 from wengert.ops.core import cast, data, literal, placeholder
 from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
 from wengert.ops.reduce import MAX
-from wengert.plan import fuse, lower
+from wengert.plan import arena, donation, fuse, lower, schedule
+from wengert.plan.c_codegen import CCodegen
+from wengert.plan.pipeline import planned
 from wengert.runtime.debug.checking import CheckedProgram
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="there is no C compiler to build kernels with")
@@ -77,11 +83,13 @@ def caught_by(fault: Fault) -> str | None:
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=node.shape).astype(np.float32) for node in inputs]
     try:
-        optimized, reports = optimize(graph)
+        optimized, _ = optimize(graph)
     except CompilerError as error:
         return "verify" if "after" in str(error) else str(error)
     try:
-        program = CheckedProgram(graph, optimized, reports, fault.pairs)
+        program = CheckedProgram(
+            graph, planned(optimized, HOST, CCodegen, fault.pairs, {"parallel_regions"}, check=False)
+        )
     except (toolchain.CompilerError, AssertionError, KeyError):
         return "build"
     try:
@@ -138,8 +146,10 @@ def relus_everywhere(patch: Patch) -> None:
 
 def donated_too_early(patch: Patch) -> None:
     """Outputs are written over inputs that others still read."""
-    patch.setattr(cpu, "schedule", lambda graph, groups, pairs, fallible: list(groups))
-    patch.setattr(cpu, "donations", lambda graph, plan, pairs, last: {output: source for source, output in pairs})
+    patch.setattr(schedule, "ordered", lambda graph, groups, pairs, fallible: list(groups))
+    patch.setattr(
+        donation, "donations", lambda graph, grouping, pairs, *_: {output: source for source, output in pairs}
+    )
 
 
 def moved(name: str) -> Callable[[Patch], None]:
@@ -169,7 +179,8 @@ def call_is_zeros(name: str) -> Callable[[Patch], None]:
         made = [one for one in results if one is not None] if several else [node]
         return Call(" ".join(f"memset({pointer(n)}, 0, {n.size * n.dtype.itemsize});" for n in made))
 
-    return lambda patch: patch.setitem(c_ops._CALLS, name, zeros)
+    op = registry[name]
+    return lambda patch: patch.setitem(c_kernels(), op, replace(c_kernels()[op], call=zeros))
 
 
 def ungathered(kind: str) -> Callable[[Patch], None]:
@@ -205,7 +216,7 @@ def guards(change: Callable[[str], str]) -> Callable[[Patch], None]:
 
 def axes_not_renamed(patch: Patch) -> None:
     """Convolutions on the CPU have their channels last as well, and reductions of them go over the axes they did."""
-    patch.setattr(layout, "_is_chosen", lambda node: node.op in layout._CONVOLUTIONS)
+    patch.setattr(layout, "_is_chosen", lambda node, target: node.op in layout._CONVOLUTIONS)
     patch.setattr(layout, "_renamed", lambda node: node.attrs)
 
 
@@ -513,12 +524,12 @@ FAULTS = [
           across_rows, "check"),
     Fault("fuse: merged around a product", attribute(fuse._Fusion, "_way_around", lambda *a: False),
           around_the_product, "build"),
-    Fault("fuse: a value is not stored", around(cpu, "fuse", lambda plan, *a: plan.groups[0].stored.clear() or plan),
-          lambda x, y, row: wg.exp(wg.sum(x, axis=1)) @ y, "check"),
-    Fault("schedule: the last comes first", around(cpu, "schedule", lambda order, *a: order[::-1]), chain, "check"),
+    Fault("fuse: a value is not stored", around(fuse, "grouped", lambda found, *a: found.groups[0].stored.clear() or
+          found), lambda x, y, row: wg.exp(wg.sum(x, axis=1)) @ y, "check"),
+    Fault("schedule: the last comes first", around(schedule, "ordered", lambda order, *a: order[::-1]), chain, "check"),
     # memory
-    Fault("memory: values lie over each other", attribute(cpu, "place", overlapping), chain, "check"),
-    Fault("memory: lives end too early", around(cpu, "lives", lambda found, _: {
+    Fault("memory: values lie over each other", attribute(arena, "place", overlapping), chain, "check"),
+    Fault("memory: lives end too early", around(arena, "lives", lambda found, _: {
           v: Life(life.first, life.first) for v, life in found.items()}), chain, "check"),
     Fault("memory: an input is written over too early", donated_too_early,
           lambda x, y, row: (wg.cumsum(y, axis=0), wg.cumsum(x, axis=1) + y),
@@ -566,9 +577,9 @@ FAULTS = [
     *[Fault(f"c: {kind}: nothing is gathered", ungathered(kind), reduced(kind), "check") for kind in (
         "sum", "prod", "max", "min", "all", "any", "argmax", "argmin")],
     # kernels of their own
-    Fault("opaque: transposes do not count", around(c_ops, "_untransposed", lambda found, x: (found[0], False)),
+    Fault("opaque: transposes do not count", around(matmul_c, "_untransposed", lambda found, x: (found[0], False)),
           turned, "check"),
-    Fault("opaque: batches start at the first", around(c_ops, "_by_blas", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
+    Fault("opaque: batches start at the first", around(matmul_c, "_by_blas", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
           "0, 0);", t)), lambda x, y, row: wg.reshape(x, (3, 4, N)) @ wg.reshape(wg.sin(y), (3, N, 4)), "check"),
     *[Fault(f"opaque: {name} gives zeros", call_is_zeros(name), probe, "check") for name, probe in (
         ("matmul", turned), ("concat", lambda x, y, row: wg.concat([x, y])), ("convolve", convolved),
@@ -596,9 +607,9 @@ def test_without_a_fault_nothing_is_noticed(start: int) -> None:
 
 def test_every_pass_every_rule_of_lowering_and_every_kernel_of_its_own_has_a_fault() -> None:
     wanted = [f"{one.__name__}: " for one in passes.PASSES]
-    wanted += [f"lower: {name}: " for name in m.MOVEMENT]
-    wanted += [f"c: {kind}: " for kind in fuse.REDUCTIONS]
-    wanted += [f"opaque: {name} gives zeros" for name in c_ops._CALLS]
+    wanted += [f"lower: {name}: " for name, op in registry.items() if op.kind == "movement"]
+    wanted += [f"c: {kind}: " for kind, op in registry.items() if op.kind == "reduction"]
+    wanted += [f"opaque: {op.name} gives zeros" for op in c_kernels()]
     assert [start for start in wanted if not any(fault.name.startswith(start) for fault in FAULTS)] == []
 
 

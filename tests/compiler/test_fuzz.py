@@ -8,7 +8,7 @@ import pytest
 import wengert as wg
 from tests.compiler import fuzz
 from tests.compiler.wide_graphs import wide_graph
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import build
 from wengert.backends.cpu.toolchain import compiler
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c
@@ -60,7 +60,7 @@ def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
 def same(outputs: list[Node], inputs: list[Node], *arrays: np.ndarray) -> None:
     """Compiled as it was recorded, the graph gives what its references do."""
     graph = Graph(inputs, outputs)
-    for found, expected in zip(Program(graph)(arrays), graph(*arrays), strict=True):
+    for found, expected in zip(build(graph)(arrays), graph(*arrays), strict=True):
         np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=1e-6)
 
 

@@ -22,9 +22,11 @@ from wengert.kernels.ir.index import ZERO, Loop
 from wengert.kernels.ir.loops import Kernel, Position, Stage
 from wengert.ops.core import cast, placeholder
 from wengert.ops.reduce import SUM
-from wengert.plan.fuse import fuse
+from wengert.plan.fuse import grouped
 from wengert.plan.groups import Group
+from wengert.plan.lowering import inlines
 from wengert.plan.parallel_regions import regions
+from wengert.plan.steps import CCode, Step
 
 ROWS = (64, 256)
 IMAGES = (8, 16, 10, 10)
@@ -42,7 +44,7 @@ def graph_of(function: Callable[..., Any], *shapes: Any) -> Graph:
 
 def groups(function: Callable[..., Any], *shapes: Any) -> list[Group]:
     """The groups that a function is fused into."""
-    return fuse(graph_of(function, *shapes), cpu.inlines, c_ops.operands).groups
+    return grouped(graph_of(function, *shapes), inlines, c_ops.operands).groups
 
 
 def backward(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,7 +100,7 @@ def test_sums_over_images_work_along_memory() -> None:
             x = x * one
         return x - x.mean((0, 2, 3), keepdims=True)
 
-    source = cpu.Program(graph_of(standardized, IMAGES, *[(16, 1, 1)] * 5)).source
+    source = cpu.build(graph_of(standardized, IMAGES, *[(16, 1, 1)] * 5)).source
     assert "for (long i1 = 0; i1 < 16; i1++)" in source and "_lanes" not in source
 
 
@@ -137,7 +139,7 @@ def test_sums_across_one_hot_rows_are_sums() -> None:
 
     graph = graph_of(sums, (3, 3), [3, 1], (3, 1))
     x, index, g = np.zeros((3, 3), np.float32), np.array([[2], [2], [0]]), np.array([[1], [2], [4]], np.float32)
-    _, across, along = cpu.Program(graph)([x, index, g])
+    _, across, along = cpu.build(graph)([x, index, g])
     assert across.tolist() == [4, 0, 3] and along.tolist() == [1, 2, 4]
 
 
@@ -175,10 +177,10 @@ def test_loops_that_depend_on_each_other_are_no_region() -> None:
     loops = write(Kernel("", [Loop("i", 1 << 20)], [], [Stage([], [Position("v", wg.int64, ZERO)])], [], {}))
     a, b, c, d = (placeholder((2,), wg.float32) for _ in range(4))
 
-    def step(reads: list[Any], writes: list[Any]) -> cpu.Step:
-        return cpu.Step("kernel0();", None, reads, writes, function=loops)
+    def step(reads: list[Any], writes: list[Any]) -> Step:
+        return Step((CCode("kernel0();", loops),), reads, writes)
 
-    def sizes(steps: list[cpu.Step], taken: Any = ()) -> list[int]:
+    def sizes(steps: list[Step], taken: Any = ()) -> list[int]:
         return [len(region) for region in regions(steps, dict(taken), dict(taken))]
 
     assert sizes([step([a], [b]), step([a], [c])]) == [2]
@@ -223,7 +225,7 @@ def test_normalised_values_are_computed_again_rather_than_stored() -> None:
 @needs_compiler
 def test_a_sum_over_rows_runs_along_memory_whatever_is_read_once_a_row() -> None:
     graph = graph_of(lambda x, row: wg.sum(x * row, axis=0), (64, 256), (64, 1))
-    assert "lanes" in cpu.Program(graph).source
+    assert "lanes" in cpu.build(graph).source
 
 
 # --- one-hot comparisons --------------------------------------------------------------------------------------------
@@ -252,7 +254,7 @@ def test_comparisons_pick_what_the_gather_did(axis: int) -> None:
     graph = graph_of(function, shape, index_shape, tuple(index_shape))
     names = {node.op.name for node in graph.nodes}
     assert "checked_index" in names and not names & {"take_along", "add_along"}
-    found = cpu.Program(graph)([x, index, weights])
+    found = cpu.build(graph)([x, index, weights])
     shifted = x - x.max(axis, keepdims=True)
     expected = shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
     np.testing.assert_allclose(found[0], np.take_along_axis(expected, index, axis), rtol=1e-5, atol=1e-6)

@@ -10,9 +10,10 @@ import pytest
 
 import wengert as wg
 from wengert.compiler.dce import dce
+from wengert.compiler.fuel import limited
 from wengert.compiler.layout import layout
 from wengert.compiler.passes import optimize
-from wengert.compiler.rewrite import limited
+from wengert.compiler.target import Target
 from wengert.compiler.verify import verify
 from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder
@@ -31,8 +32,7 @@ def recorded(function: Callable[..., Any], *shapes: tuple[int, ...], dtype: Any 
 
 def laid_out(graph: Graph) -> Graph:
     """The graph after the pass, float32 by tensor cores, without what nobody reads."""
-    with limited(None, tf32=True):
-        return dce(verify(layout(graph), "layout", graph))
+    return dce(verify(layout(graph, Target(tf32=True)), "layout", graph))
 
 
 def names(graph: Graph) -> list[str]:

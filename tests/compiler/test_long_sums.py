@@ -13,7 +13,7 @@ import pytest
 import wengert as wg
 from tests.compiler import fuzz
 from tests.compiler.long_rows import long_rows
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import build
 from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler.passes import optimize
 from wengert.core.graph import Graph, now
@@ -26,7 +26,7 @@ def compiled(function, *arrays):
     since = now()
     inputs = [placeholder(array.shape, array.dtype) for array in arrays]
     outputs = [tensor.node for tensor in function(*map(wg.Tensor, inputs))]
-    return Program(optimize(Graph(inputs, outputs, since))[0])(arrays)
+    return build(optimize(Graph(inputs, outputs, since))[0])(arrays)
 
 
 def test_the_gradient_of_batch_norm_after_relu_over_many_pixels():

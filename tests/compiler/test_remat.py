@@ -12,6 +12,7 @@ import wengert as wg
 from wengert.backends.cpu import program as cpu
 from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler.passes import optimize
+from wengert.compiler.target import Target
 from wengert.core.graph import Graph, now
 from wengert.ops.core import again, placeholder
 from wengert.runtime.debug import explain
@@ -28,7 +29,8 @@ def graph_of(function: Callable[..., Any], count: int) -> Graph:
 
 def programs(graph: Graph, **options: Any) -> list[cpu.Program]:
     """Without and with rematerialisation."""
-    return [cpu.Program(*optimize(graph, off=off, **options)) for off in ({"remat"}, ())]
+    target = Target(**options)
+    return [cpu.build(optimize(graph, off=off, target=target)[0]) for off in ({"remat"}, ())]
 
 
 def peaks(graph: Graph, **options: Any) -> list[int]:
@@ -173,7 +175,7 @@ def test_a_checkpoint_is_compiled_and_saves_memory() -> None:
         gradient = wg.compile(wg.grad(step))
         found = gradient(wg.ones(WIDE)).numpy()
         program = gradient._latest[1].program
-        assert all(s.node is None or s.node.op.name == "pick" for s in program.steps)  # all of it is in C
+        assert all(s.host_op is None or s.host_op.op.name == "pick" for s in program.steps)  # all of it is in C
         return max(moment.live for moment in gradient.memory()), found, program
 
     plain, expected, _ = trained(lambda block: block)
@@ -191,4 +193,4 @@ def test_what_is_computed_at_every_step_serves_nothing_that_is_computed_once_a_r
     inside, outside = wg.Tensor(x) * wg.Tensor(again(x)) * (wide * wide), wg.exp(row * row)
     graph = Graph([x, y], [(inside + outside if first else outside + inside).sum(axis=1).node])
     arrays = [np.arange(size, dtype=np.float32).reshape(-1, n) / 9 for size, n in ((32, 8), (4, 1))]
-    np.testing.assert_allclose(cpu.Program(graph)(arrays)[0], graph(*arrays)[0], rtol=1e-6)
+    np.testing.assert_allclose(cpu.build(graph)(arrays)[0], graph(*arrays)[0], rtol=1e-6)

@@ -13,7 +13,7 @@ from wengert.core.graph import Graph, Node
 from wengert.kernels.ir.index_map import Place
 from wengert.ops.core import placeholder
 from wengert.plan.groups import Group, Read
-from wengert.plan.schedule import LARGE, schedule
+from wengert.plan.schedule import LARGE, ordered
 
 A, B, C, D = ((size,) for size in (4, 3, 2, 1))
 
@@ -27,7 +27,7 @@ def group(number: int, reads: list[Node], root: Node) -> Group:
 
 
 def numbers(groups: list[Group], outputs: list[Node], *others: Any) -> list[int]:
-    return [group.number for group in schedule(Graph([], outputs, nodes=[]), groups, *others)]
+    return [group.number for group in ordered(Graph([], outputs, nodes=[]), groups, *others)]
 
 
 def test_the_order_is_the_programs_where_memory_does_not_matter() -> None:
@@ -80,6 +80,6 @@ def test_updates_run_early_and_in_place() -> None:
 
     step(wg.ones((64, 64)))
     program = step._latest[1].program
-    assert len(program.taken) == len(weights)
+    assert len(program.plan.donated) == len(weights)
     live = [moment.live for moment in step.memory()]
     assert live[-5] <= 0.65 * max(live)  # every second step of the backward pass lets go of an activation

@@ -14,11 +14,11 @@ import wengert as wg
 from tests.backends.test_dnn_finishes import FITTING, Made, computed, silu
 from tests.gpu.harness import gpu, placed
 from wengert.backends.cuda import choices, dnn
+from wengert.backends.cuda.libraries import FUSED
 from wengert.core.dtypes import bfloat16, float16, float32
 from wengert.core.graph import Graph, Node
 from wengert.ops.activation import relu
-from wengert.plan.candidates import FUSED
-from wengert.plan.library_epilogue import Finish
+from wengert.plan.codegen import LibraryEpilogue
 
 pytestmark = pytest.mark.skipif(dnn.library() is None, reason="cuDNN is not installed")
 
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     """A convolution of 64 channels, what follows it, and the arrays of what it reads."""
 
     node: Node
-    finish: Finish
+    finish: LibraryEpilogue
     arrays: dict[Node, np.ndarray[Any, Any]]
 
     def exact(self) -> np.ndarray[Any, Any]:

@@ -99,5 +99,5 @@ def test_a_training_step_has_finished_products() -> None:
     want = step(*map(wg.tensor, arrays))
     for one, other in zip(wg.tree.flatten(found)[0], wg.tree.flatten(want)[0]):
         assert np.linalg.norm(one.numpy() - other.numpy()) <= 0.02 * np.linalg.norm(other.numpy())
-    finishes = compiled._newest("a test").program.finishes
+    finishes = compiled._newest("a test").program.plan.epilogues
     assert {finish.how for finish in finishes.values()} == {(BIAS, GELU, ARGUMENT), (SLOPE,)}

@@ -14,7 +14,7 @@ from tests.compiler.three_steps import tier
 from tests.ops.case import Case
 from tests.ops.suite import TOLERANCES, Call, function_of, identifier
 from wengert.backends.checked import Reference, difference, references_of
-from wengert.backends.cuda.program import Program
+from wengert.backends.cuda.program import build
 from wengert.core import tree
 from wengert.core.graph import Graph, now
 from wengert.ops.core import data, to_device
@@ -37,7 +37,7 @@ def test_compiled_on_the_gpu_equals_reference(dtype: str, start: int) -> None:
     inputs = [node for _, (nodes, _, _) in kept for node in nodes]
     arrays = [array for _, (_, values, _) in kept for array in values]
     outputs = [to_device(node, "cuda:0") for _, (_, _, nodes) in kept for node in nodes]
-    program = Program(Graph(inputs, outputs, since))
+    program = build(Graph(inputs, outputs, since))
     found = [_on_host(array) for array in program(arrays)]
     again = [_on_host(array) for array in program(arrays)]
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found, again)), "replayed it gives other bits"

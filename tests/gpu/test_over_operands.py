@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import wengert as wg
+from tests.plan.stages import with_stage
 from wengert.backends.cuda.memory import download
-from wengert.backends.cuda.program import Program
-from wengert.compiler.liveness import Life
+from wengert.backends.cuda.program import build
 from wengert.compiler.passes import optimize
 from wengert.core.graph import Graph, now
-from wengert.kernels.launch import Device
 from wengert.ops.core import placeholder
 from wengert.plan import arena, in_place
-from wengert.plan.candidates import Step
-from wengert.plan.in_place import InPlace
+from wengert.plan.plan import Plan
 
 FUNCTIONS = {
     "chain": lambda x, y: wg.sin(x) * y + x,
@@ -45,17 +42,19 @@ def chain_of(seed: int, side: int, length: int = 12) -> Graph:
     return Graph(inputs, [values[-1].node], since)
 
 
-def everywhere(steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[Any, int], device: Device) -> InPlace:
+def everywhere(plan: Plan) -> Plan:
     """All steps write over operands that can, not only where most memory is needed."""
-    found = nowhere(steps, alive, sizes, device)
-    for number in range(len(steps)):
-        while in_place._improve(found, number, device):
+    assert plan.target.properties is not None
+    found = in_place.InPlace(list(plan.steps), dict(plan.lives), {})
+    for number in range(len(plan.steps)):
+        while in_place._improve(found, number, plan.target.properties):
             pass
-    return found
+    return replace(plan, steps=tuple(found.steps), lives=found.alive, aliases=found.aliases)
 
 
-def nowhere(steps: Sequence[Step], alive: Mapping[Any, Life], sizes: Mapping[Any, int], device: Device) -> InPlace:
-    return InPlace(list(steps), dict(alive), {})
+def nowhere(plan: Plan) -> Plan:
+    """No step writes over an operand."""
+    return plan
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -65,8 +64,8 @@ def test_over_operands_the_bits_are_the_same(monkeypatch: pytest.MonkeyPatch, se
     arrays = [np.random.default_rng(0).standard_normal((side, side)).astype(np.float32) for _ in range(2)]
     programs = []
     for way in (nowhere, everywhere):
-        monkeypatch.setattr(arena, "in_place", way)
-        programs.append(Program(graph))
+        with_stage(monkeypatch, "in_place", way)
+        programs.append(build(graph))
     results = [download(there(arrays)[0]) for there in programs for _ in range(2)]
     assert np.isfinite(results[0]).all() and len({array.tobytes() for array in results}) == 1
-    assert programs[1].over and not programs[0].over
+    assert programs[1].plan.aliases and not programs[0].plan.aliases

@@ -28,7 +28,8 @@ from tests.kernels.test_prebuilt import FAMILIES, value
 from tests.kernels.test_turned import SHAPES
 from tests.kernels.test_turned import channels_last as weights_turned
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.program import ERROR_FLAG, Program
+from wengert.backends.cuda.libraries import CudaLibraries
+from wengert.backends.cuda.program import Program, codegen_with, target_of
 from wengert.compiler.passes import optimize
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, int64
@@ -36,11 +37,12 @@ from wengert.core.graph import Graph, now
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.convolution import cuda as convolution_cuda
-from wengert.kernels.launch import Device
+from wengert.kernels.launch import ERROR_FLAG, Device, Work
 from wengert.kernels.matmul import gemm
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.op import picks
-from wengert.plan import candidates, column_partials, dependent_launch
+from wengert.plan import column_partials, dependent_launch
+from wengert.plan.pipeline import planned
 
 UNIT = 60  # cases of the op suite to a program
 GRAPHS = 10  # random graphs to a program
@@ -50,8 +52,8 @@ class Planned(Program):
     """A program with no library in it, planned and not compiled."""
 
     def __init__(self, graph: Graph) -> None:
-        with patch.object(candidates, "_vendors", lambda *_, **__: ()):
-            super().__init__(graph)
+        with patch.object(CudaLibraries, "candidates", lambda *_, **__: ()):
+            super().__init__(planned(graph, target_of(graph), codegen_with()))
 
     def _connect(self) -> None:
         pass
@@ -150,16 +152,16 @@ def of_turned_weights() -> Iterator[Item]:
 def of_program(program: Program) -> Iterator[Item]:
     """The works of a program's steps, on random numbers."""
     for step in program.steps:
-        if step.work is None or not step.work.launches:
+        if not step.launches:
             continue
         reads = {storage(node) for node in step.reads}
         read = {name: node for name, node in step.buffers.items() if node in reads}
         rest = {name: node for name, node in step.buffers.items() if node not in reads}
         given = {name: numbers(node.shape, node.dtype) for name, node in read.items()}
-        if any(ERROR_FLAG in launch.arguments for launch in step.work.launches):
+        if any(ERROR_FLAG in launch.arguments for launch in step.launches):
             given[ERROR_FLAG] = np.zeros(1, np.int32)
         empty = {name: node.size * node.dtype.itemsize for name, node in rest.items()}
-        yield Item(",".join(node.op.name for node in step.writes), step.work, given, empty)
+        yield Item(",".join(node.op.name for node in step.writes), Work(step.launches, step.workspace), given, empty)
 
 
 def numbers(shape: tuple[int, ...], dtype: Any) -> Array:

@@ -15,10 +15,10 @@ from wengert.kernels.cuda import write
 from wengert.kernels.cuda.source import ERROR
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.launch import H200, Work, in_turn
-from wengert.plan.buffers import inlines
-from wengert.plan.fuse import fuse
+from wengert.plan.fuse import grouped
 from wengert.plan.groups import Group
 from wengert.plan.lower import lower
+from wengert.plan.lowering import inlines
 
 Array = np.ndarray[Any, Any]
 Writer = Callable[[Kernel], Work]
@@ -29,7 +29,7 @@ class CudaGraph:
 
     def __init__(self, graph: Graph, writer: Writer = lambda kernel: write(kernel, H200)) -> None:
         self.graph = graph
-        self.plan = fuse(graph, inlines, c_ops.operands)
+        self.plan = grouped(graph, inlines, c_ops.operands)
         self.works: dict[int, tuple[Work, dict[str, Node]]] = {}
         self.kernels: list[Kernel] = []
         for group in self.plan.groups:

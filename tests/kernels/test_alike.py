@@ -14,20 +14,20 @@ from wengert.core.graph import Graph, Node, now
 from wengert.kernels.ir.loops import Kernel
 from wengert.ops.core import placeholder
 from wengert.plan import lowering_cache
-from wengert.plan.buffers import inlines
-from wengert.plan.fuse import fuse
-from wengert.plan.groups import Plan
+from wengert.plan.fuse import grouped
+from wengert.plan.groups import Grouping
 from wengert.plan.lower import lower
+from wengert.plan.lowering import inlines
 
 SHAPE = (4, 6)
 
 
-def planned(function: Callable[..., Any], count: int = 2) -> tuple[Plan, Callable[[Node], str]]:
+def planned(function: Callable[..., Any], count: int = 2) -> tuple[Grouping, Callable[[Node], str]]:
     """The groups of a function of some matrices, and what names their buffers."""
     since = now()
     inputs = [placeholder(SHAPE, wg.float32) for _ in range(count)]
     graph = Graph(inputs, [out.node for out in function(*map(wg.Tensor, inputs))], since)
-    plan = fuse(graph, inlines, lambda node: node.sources)
+    plan = grouped(graph, inlines, lambda node: node.sources)
     return plan, lambda node: f"n{node.serial}"
 
 
@@ -93,7 +93,7 @@ def test_groups_of_random_graphs_are_lowered_as_by_themselves() -> None:
     together, count = lowering_cache.Alike(), 0
     for seed in range(60):
         graph, _ = random_graph(seed, 25)
-        plan = fuse(graph, inlines, lambda node: node.sources)
+        plan = grouped(graph, inlines, lambda node: node.sources)
         for part in (part for group in plan.groups if not group.opaque for part in group.parts()):
             kernel = together.lower(part, "kernel", plan.inlined, lambda node: f"n{storage(node).serial}")
             assert kernel == lower(part, "kernel", plan.inlined, lambda node: f"n{storage(node).serial}")

@@ -12,6 +12,7 @@ from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.backends.cuda import dnn_attention
+from wengert.backends.cuda.libraries import CudaLibraries
 from wengert.core.dtypes import bfloat16, float32, float64
 from wengert.core.graph import Node
 from wengert.kernels.attention.cuda import backward, forward, outdoes_libraries, parts_of_totals
@@ -21,7 +22,6 @@ from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import as_node
 from wengert.ops.movement import matrix_transpose, reshape, swapaxes, take_slice
 from wengert.ops.op import picks
-from wengert.plan import candidates
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
 
@@ -195,11 +195,12 @@ def test_a_library_s_choice_is_kept_by_what_the_attention_is() -> None:
     """Choices on disk have this for a key: where it changes, they are found no more."""
     first, second = node_of((((3, 16, 8), (3, 24, 8), (3, 24, 8)), None, {"causal": False, "scale": 0.5}), bfloat16)
     about = "lead=(1,3) queries=16 keys=24 features=8 values=8 causal=False scale=0.5 dtype=bfloat16 "
+    libraries = CudaLibraries("cuda:0", tf32=False)
     q, kv = "(8,128,8,1)", "(8,192,8,1)"
-    assert candidates._about(first, False) == (
+    assert libraries.about(first) == (
         f"{about}strides=({q},{kv},{kv}) offsets=(0,0,0) results=({q},) result_offsets=(0,) kept=()"
     )
-    assert candidates._about(second, False) == (
+    assert libraries.about(second) == (
         f"{about}strides=({q},{kv},{kv},{q}) offsets=(0,0,0,0) results=({q},{kv},{kv}) result_offsets=(0,0,0) kept=()"
     )
     shapes = {dnn_attention.shape_of(node, keeper) for node in (first, second) for keeper in (None, first)}

@@ -21,6 +21,8 @@ from wengert.kernels.convolution.cuda import Convolution, Form, works
 from wengert.kernels.launch import H200, RTX_2080, Device, Work
 from wengert.kernels.matmul.gemm import candidates, write
 from wengert.kernels.pool.cuda import Windows, max_pool, max_pool_back, sum_pool
+from wengert.ops import registry
+from wengert.ops.convolve import CONVOLVE
 from wengert.ops.op import picks
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
@@ -48,10 +50,10 @@ def every_work(device: Device) -> Iterator[Work]:
     for form in (STEM, DEPTHWISE):
         for name in ("convolve", "convolve_input", "convolve_weight"):
             for dtype in (float32, bfloat16):
-                yield works(Convolution(name, form, dtype, dtype), "a", "b", "c", device)[0]
+                yield works(Convolution(registry[name], form, dtype, dtype), "a", "b", "c", device)[0]
     for form, name in itertools.product((FOLDED, SQUARE), ("convolve", "convolve_input", "convolve_weight")):
-        yield works(Convolution(name, form, float32, float32, last=True, tf32=True), "a", "b", "c", device)[0]
-    one_image = Convolution("convolve", replace(SQUARE, batch=1), float16, float16, last=True)
+        yield works(Convolution(registry[name], form, float32, float32, last=True, tf32=True), "a", "b", "c", device)[0]
+    one_image = Convolution(CONVOLVE, replace(SQUARE, batch=1), float16, float16, last=True)
     yield works(one_image, "a", "b", "c", device)[0]
     for dtype in (float32, bfloat16, float16):
         for case in (*CASES, (((2, 64, 128),) * 3, None, {"causal": True, "scale": 0.1})):

@@ -14,7 +14,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,22 +66,6 @@ DTypes = np.dtype[Any]
 REAL_DTYPES = [dtype for dtype in ALL if dtype not in COMPLEX]
 OPS = {name: op for name, op in registry.items() if isinstance(op, Elementwise)}
 
-# in ulp of the dtype, for functions with rounding of their own; all the other ops are exact
-ULP = {
-    "exp": 2, "expm1": 2, "log": 2, "log1p": 2, "log2": 2, "log10": 2, "sin": 2, "cos": 2, "tan": 4, "asin": 3,
-    "acos": 2, "atan": 2, "atan2": 3, "sinh": 3, "cosh": 3, "tanh": 4, "asinh": 3, "acosh": 4, "atanh": 4, "erf": 3,
-    "erfc": 12, "erfinv": 8, "sigmoid": 4, "pow": 2, "hypot": 2, "lgamma": 16, "digamma": 16, "polygamma": 64,
-    "gelu_sigmoid": 8, "gelu_slope": 8,
-}  # fmt: skip
-# results near 0 are differences of large numbers: there the error is that of the terms
-TERMS: dict[str, Callable[..., Any]] = {
-    "logaddexp": lambda a, b: np.maximum(np.abs(a), np.abs(b)) + 1,
-    "lgamma": lambda x: 1 + np.minimum(np.abs(x), 1e30) * np.log1p(np.minimum(np.abs(x), 1e30)),
-    "digamma": lambda x: 1 + 1 / np.maximum(np.abs(x - np.round(x)), 1e-300),
-    "gelu_sigmoid": lambda x: np.abs(x) / (1 + np.exp(-1.6 * x - 0.0714 * x**3)) * np.minimum(1 + np.abs(x) ** 3, 1e3),
-    "gelu_slope": lambda x: (1 + np.abs(x) ** 3) ** 2 / (1 + np.exp(-1.6 * x - 0.0714 * x**3)) + 1e-35,
-    "polygamma": lambda x: 1 + 1 / np.maximum(np.abs(x - np.round(x)), 1e-100) ** 3,
-}
 # the sign of a zero is not promised: the larger of -0.0 and 0.0, nothing times infinity, from 0.0 towards -0.0
 ANY_ZERO = {"maximum", "minimum", "weigh", "nextafter"}
 
@@ -284,12 +268,12 @@ def test_an_op_in_c_is_its_reference(library: ctypes.CDLL, name: str, dtype: DTy
     op = registry[name]
     arrays = operands_for(op, dtype)
     result = call(library, f"{name}_{suffix(dtype)}", arrays, result_dtype(op, dtype))
-    if dtype in FLOATING and name in {**ULP, **TERMS}:
+    if dtype in FLOATING and op.ulp:
         reference = reference_of(op, arrays, float64)
         with np.errstate(all="ignore"):
-            terms = TERMS[name](*[a.astype(float64) for a in arrays]) if name in TERMS else 0.0
+            terms = op.terms(*[a.astype(float64) for a in arrays]) if op.terms is not None else 0.0
             distance = in_ulp(result, reference, dtype, terms)
-        allowed = ULP.get(name, 4) if dtype not in HALF else 1
+        allowed = op.ulp if dtype not in HALF else 1
         worst = int(np.argmax(distance))
         record_property("ulp", (name, dtype.name, float(distance[worst])))
         found = f"{[a[worst] for a in arrays]}: {result[worst]!r}, not {reference[worst]!r}"

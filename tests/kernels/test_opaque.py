@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import wengert  # noqa: F401  every op registers itself
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import build
 from wengert.backends.cpu.toolchain import compiler
 from wengert.core.errors import ComputationError
 from wengert.core.graph import Graph, Node, now
-from wengert.kernels import c_ops
+from wengert.kernels.matmul import c as matmul_c
 from wengert.ops import elementwise as e
 from wengert.ops.addressing import ADD_ALONG, GATHER, PUT_ALONG, PUT_SLICE, SCATTER, SCATTER_ADD, TAKE_ALONG, zeros
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
@@ -52,11 +52,11 @@ class Cases:
         self.outputs += nodes
         self.labels += [label] * len(nodes)
 
-    def check(self, ops: set[str], scale: float = 1.0) -> Program:
+    def check(self, ops: set[str], scale: float = 1.0) -> Any:
         """All outputs agree with the references, and no node of `ops` was left to its reference; the program."""
         graph = Graph(self.inputs, self.outputs, self.since)
-        program = Program(graph)
-        left = {step.node.op.name for step in program.steps if step.node is not None}
+        program = build(graph)
+        left = {step.host_op.op.name for step in program.steps if step.host_op is not None}
         assert not left & ops
         values: dict[Node, Any] = dict(zip(self.inputs, self.arrays))
         for node in graph.nodes:
@@ -102,9 +102,9 @@ def test_matrix_products(dtype: Any) -> None:
 def test_matrix_products_have_the_same_bits_whatever_the_blocks(monkeypatch: Any) -> None:
     cases = _products(np.float32, [(100, 300, 600)])
     graph = Graph(cases.inputs, cases.outputs, cases.since)
-    once = Program(graph)(cases.arrays)
-    monkeypatch.setattr(c_ops, "BLOCK_ROWS", 50)
-    for one, other in zip(once, Program(graph)(cases.arrays)):
+    once = build(graph)(cases.arrays)
+    monkeypatch.setattr(matmul_c, "BLOCK_ROWS", 50)
+    for one, other in zip(once, build(graph)(cases.arrays)):
         np.testing.assert_array_equal(one, other)
 
 
@@ -261,7 +261,7 @@ def test_along_an_axis(dtype: Any) -> None:
 def test_an_index_out_of_range_raises_as_the_reference_does(wrong: int) -> None:
     since = now()
     x, index = placeholder((5, 3), np.dtype(np.float32)), placeholder((2,), np.dtype(np.int64))
-    program = Program(Graph([x, index], [GATHER(x, index, axis=0)], since))
+    program = build(Graph([x, index], [GATHER(x, index, axis=0)], since))
     array = random(0, 5, 3).astype(np.float32)
     with pytest.raises(ComputationError, match=r"gather failed: index -?[0-9]+ is out of bounds"):
         program([array, np.array([1, wrong])])

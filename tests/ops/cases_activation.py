@@ -10,7 +10,7 @@ import scipy.special
 import scipy.stats
 
 from tests.ops.case import Case, arrays
-from tests.ops.cases_elementwise import operands_of_one
+from wengert.ops.samples import of_one
 
 try:
     import torch.nn.functional as F
@@ -75,7 +75,7 @@ def _along(name: str) -> Any:
 def _pointwise_cases() -> Iterator[Case]:
     for seed, (name, (formula, options)) in enumerate(FORMULAS.items()):
         for kwargs in options:
-            for x in operands_of_one(seed, -5.0, 8.0 if name == "relu6" else 5.0):
+            for (x,) in of_one(seed, -5.0, 8.0 if name == "relu6" else 5.0):
                 yield Case(name, (x,), kwargs, numpy=formula, torch=_torch(name))
 
 

@@ -1,4 +1,4 @@
-"""Cases for the elementwise functions: each over 0-d, empty, size-1, strided and broadcast operands of its domain."""
+"""Cases for the elementwise functions: the samples of the registry, and calls with integers, numbers and bounds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 import scipy.special
 
 from tests.ops.case import Case, arrays
+from wengert.api import functions
+from wengert.ops import registry
+from wengert.ops.samples import of_one
 
 try:
     import torch
@@ -38,127 +41,40 @@ NUMPY = {
     "bitwise_left_shift": np.left_shift,
     "bitwise_right_shift": np.right_shift,
     "pow": np.power,
+    "lgamma": scipy.special.gammaln,
     "sigmoid": scipy.special.expit,
     "stop_gradient": lambda x: x,
 }
 
 
 def _numpy(name: str) -> Any:
-    return NUMPY.get(name) or getattr(np, name)
+    """Another implementation than the op's own where there is one."""
+    return NUMPY.get(name) or getattr(np, name, None) or getattr(scipy.special, name, None) or registry[name].numpy
 
 
-def operands_of_one(seed: int, low: float, high: float) -> Iterator[np.ndarray]:
-    """0-d, empty, with axes of size 1, transposed, strided."""
-    number, empty, thin, matrix, long = arrays(seed, (), (0, 3), (1, 3, 1), (3, 2), (7,), low=low, high=high)
-    yield from (number, empty, thin, matrix.T, long[::2])
-
-
-def operands_of_two(seed: int, low: float, high: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Equal shapes, both broadcast, 0-d beside a matrix, empty, transposed beside strided."""
-    a, b, column, row, number, empty, thin = arrays(
-        seed, (2, 3), (2, 3), (3, 1), (2,), (), (0, 3), (1, 1), low=low, high=high
-    )
-    yield from ((a, b), (column, row), (number, a), (empty, thin), (a.T, np.repeat(b.T, 2, axis=0)[::2]))
-
-
-WHOLE = (-2.0, 2.0)
-UNARY = {
-    "abs": WHOLE,
-    "acos": (-0.9, 0.9),
-    "acosh": (1.1, 4.0),
-    "asin": (-0.9, 0.9),
-    "asinh": WHOLE,
-    "atan": WHOLE,
-    "atanh": (-0.9, 0.9),
-    "conj": WHOLE,
-    "cos": WHOLE,
-    "cosh": WHOLE,
-    "exp": WHOLE,
-    "expm1": WHOLE,
-    "log": (0.2, 4.0),
-    "log10": (0.2, 4.0),
-    "log1p": (-0.8, 4.0),
-    "log2": (0.2, 4.0),
-    "negative": WHOLE,
-    "positive": WHOLE,
-    "real": WHOLE,
-    "reciprocal": (0.4, 3.0),
-    "sigmoid": (-5.0, 5.0),
-    "sin": WHOLE,
-    "sinh": WHOLE,
-    "sqrt": (0.2, 4.0),
-    "square": WHOLE,
-    "tan": (-1.2, 1.2),
-    "tanh": WHOLE,
+# Calls that a check does not take, and why; the rest follows from the op.
+EXCEPTIONS: dict[str, dict[str, Any]] = {
+    "nextafter": {
+        "differentiable": False,
+        "half": False,
+        "note": "the next number is another one in each dtype, too near to difference",
+    }
 }
-UNARY_STEPS = [
-    "ceil",
-    "floor",
-    "imag",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "logical_not",
-    "round",
-    "sign",
-    "signbit",
-    "trunc",
-]
-BINARY = {
-    "add": WHOLE,
-    "atan2": WHOLE,
-    "copysign": WHOLE,
-    "divide": (0.4, 3.0),
-    "hypot": WHOLE,
-    "logaddexp": (-5.0, 5.0),
-    "maximum": WHOLE,
-    "minimum": WHOLE,
-    "multiply": WHOLE,
-    "pow": (0.3, 2.5),
-    "remainder": (0.5, 3.0),
-    "subtract": WHOLE,
-}
-BINARY_STEPS = (
-    ["equal", "floor_divide", "greater", "greater_equal", "less", "less_equal"]
-    + ["logical_and", "logical_or", "logical_xor", "not_equal"]
-)  # fmt: skip
-BITWISE = ["bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
 
 
-def _unary_cases() -> Iterator[Case]:
-    for seed, (name, domain) in enumerate(UNARY.items()):
-        for x in operands_of_one(seed, *domain):
-            yield Case(name, (x,), numpy=_numpy(name), torch=_torch(name))
-    for seed, name in enumerate(UNARY_STEPS):
-        for x in operands_of_one(100 + seed, -3.0, 3.0):
-            yield Case(name, (x,), numpy=_numpy(name), torch=_torch(name), differentiable=False, note="a step")
-    for x in operands_of_one(200, *WHOLE):
+def _registry_cases() -> Iterator[Case]:
+    """The samples of every op that has some and a public name; reductions need other oracles (cases_reduce.py)."""
+    for name, op in registry.items():
+        if op.samples is not None and op.kind != "reduction" and name in functions.__all__:
+            options = {"differentiable": op.differentiable, **EXCEPTIONS.get(name, {})}
+            for operands, attributes in op.samples():
+                yield Case(name, operands, attributes, numpy=_numpy(name), torch=_torch(name), **options)
+    for (x,) in of_one(200, -2.0, 2.0):
         yield Case("stop_gradient", (x,), numpy=_numpy("stop_gradient"), differentiable=False, note="by its meaning")
-
-
-def _binary_cases() -> Iterator[Case]:
-    for seed, (name, domain) in enumerate(BINARY.items()):
-        for pair in operands_of_two(300 + seed, *domain):
-            yield Case(name, pair, numpy=_numpy(name), torch=_torch(name))
-    for seed, name in enumerate(BINARY_STEPS):
-        for a, b in operands_of_two(400 + seed, 0.5, 3.0):
-            yield Case(name, (a, b), numpy=_numpy(name), torch=_torch(name), differentiable=False, note="a step")
-    for a, b in operands_of_two(500, *WHOLE):
-        note = "the next number is another one in each dtype, too near to difference"
-        yield Case("nextafter", (a, b), numpy=np.nextafter, torch=_torch("nextafter"), differentiable=False, half=False,
-                   note=note)  # fmt: skip
 
 
 def _integer_cases() -> Iterator[Case]:
     rng = np.random.default_rng(600)
-    shapes: list[tuple[Any, Any]] = [((), ()), ((2, 3), (3,)), ((0, 2), (1,)), ((1, 3), (2, 1)), ((4,), (4,))]
-    for name in BITWISE:
-        for left, right in shapes:
-            pair = (rng.integers(0, 8, left), rng.integers(0, 8, right))
-            yield Case(name, pair, numpy=_numpy(name), torch=_torch(name), differentiable=False, note="integers")
-    for shape in ((), (0,), (1, 2), (3, 2), (5,)):
-        x = rng.integers(-9, 9, shape)
-        yield Case("bitwise_invert", (x,), numpy=np.bitwise_not, torch=_torch("bitwise_invert"), differentiable=False)
     signed = (rng.integers(-9, 9, (3, 4)), rng.integers(1, 5, (4,)) * np.array([1, -1, 1, -1]))
     for name in ("floor_divide", "remainder", "add", "maximum", "equal", "less"):
         yield Case(name, signed, numpy=_numpy(name), torch=_torch(name), differentiable=False, note="integers")
@@ -166,11 +82,7 @@ def _integer_cases() -> Iterator[Case]:
 
 
 def _choice_cases() -> Iterator[Case]:
-    rng = np.random.default_rng(700)
-    for a, b in operands_of_two(700, *WHOLE):
-        condition = rng.random(np.broadcast_shapes(a.shape, b.shape)) < 0.5
-        yield Case("where", (condition, a, b), numpy=np.where, torch=_torch("where"))
-    number, empty, thin, matrix, long = operands_of_one(701, *WHOLE)
+    number, empty, thin, matrix, long = (x for (x,) in of_one(701, -2.0, 2.0))
     yield Case("where", (np.array([True, False, True]), thin, 0.0), numpy=np.where)
     low, high = np.array([-0.7, -0.3, -0.5]), np.array([[0.6], [0.9]])
     clamp = _torch("clamp")
@@ -190,4 +102,4 @@ def _exponent_cases() -> Iterator[Case]:
     yield Case("pow", (1.7, x), numpy=np.power, torch=_torch("pow"))
 
 
-CASES = [*_unary_cases(), *_binary_cases(), *_integer_cases(), *_choice_cases(), *_exponent_cases()]
+CASES = [*_registry_cases(), *_integer_cases(), *_choice_cases(), *_exponent_cases()]

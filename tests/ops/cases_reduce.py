@@ -9,22 +9,11 @@ import numpy as np
 import scipy.special
 
 from tests.ops.case import Case, arrays
+from wengert.ops import registry
+from wengert.ops.samples import of_axes, of_truths
 
-A, B, THIN, EMPTY, NO_ROWS = arrays(11, (3, 4), (2, 3, 2), (1, 3, 1), (0, 3), (2, 0, 3))
-TURNED = arrays(12, (4, 3))[0].T
-EVERY_OTHER = arrays(13, (7, 2))[0][::2]
-NUMBER = np.array(1.25)
-WITH_ELEMENTS = [
-    (NUMBER, {}),
-    (A, {}),
-    (A, {"axis": 0}),
-    (B, {"axis": (0, -1), "keepdims": True}),
-    (TURNED, {"axis": -1}),
-    (EVERY_OTHER, {"axis": 0, "keepdims": True}),
-    (THIN, {"axis": (0, 2)}),
-    (NO_ROWS, {"axis": 2}),
-]
-WITHOUT_ELEMENTS = [(EMPTY, {}), (EMPTY, {"axis": 0}), (NO_ROWS, {"axis": (1, 2), "keepdims": True})]
+(A,) = arrays(11, (3, 4))
+WITH_ELEMENTS = [(x, attributes) for (x,), attributes in of_axes()]
 
 
 def every_axis(x: Any, axis: Any) -> Any:
@@ -79,22 +68,14 @@ def lists(name: str, inputs: Any, numpy: Any, torch: Any, **options: Any) -> lis
 
 
 COUNTS = np.array([[0, 1, 2], [3, 0, 0]])
-TRUTHS = np.array([[True, False, True], [True, True, False]])
-QUESTIONS = [
-    (np.array(True), {}),
-    (TRUTHS, {}),
-    (TRUTHS, {"axis": 0}),
-    (TRUTHS.T, {"axis": -1, "keepdims": True}),
-    (np.zeros((0, 2), bool), {"axis": 0}),
-]
-ONE_AXIS = [
-    (NUMBER, {}),
-    (A, {}),
-    (A, {"axis": 0}),
-    (TURNED, {"axis": -1, "keepdims": True}),
-    (EVERY_OTHER, {"axis": 0}),
-    (THIN, {"axis": 1}),
-]
+QUESTIONS = [(x, attributes) for (x,), attributes in of_truths()]
+
+
+def own(name: str, numpy: Any, torch: Any, **options: Any) -> list[Case]:
+    """The samples that a reduction states itself."""
+    op = registry[name]
+    assert op.samples is not None
+    return [Case(name, args, kwargs, numpy=numpy, torch=torch, **options) for args, kwargs in op.samples()]
 
 
 def torch_position(method: str) -> Callable[..., Any]:
@@ -102,16 +83,16 @@ def torch_position(method: str) -> Callable[..., Any]:
 
 
 # The spread of a single element is 0 whatever it is, and the root there has a kink.
-SPREAD = [(x, kwargs) for x, kwargs in WITH_ELEMENTS if x is not NUMBER and x is not THIN]
+SPREAD = [(x, kwargs) for x, kwargs in WITH_ELEMENTS if x.shape not in ((), (1, 3, 1))]
 
 CASES = [
-    *lists("sum", WITH_ELEMENTS + WITHOUT_ELEMENTS, np.sum, by_axes("sum")),
+    *own("sum", np.sum, by_axes("sum")),
     Case("sum", (COUNTS,), {"axis": 0}, numpy=np.sum, torch=by_axes("sum")),
-    Case("sum", (TRUTHS,), numpy=np.sum, torch=by_axes("sum")),
+    Case("sum", (QUESTIONS[1][0],), numpy=np.sum, torch=by_axes("sum")),
     *lists("mean", WITH_ELEMENTS, np.mean, by_axes("mean")),
-    *lists("max", WITH_ELEMENTS, np.max, extreme("max")),
-    *lists("min", WITH_ELEMENTS, np.min, extreme("min")),
-    *lists("prod", WITH_ELEMENTS + WITHOUT_ELEMENTS, np.prod, torch_prod),
+    *own("max", np.max, extreme("max")),
+    *own("min", np.min, extreme("min")),
+    *own("prod", np.prod, torch_prod),
     *lists("var", WITH_ELEMENTS, numpy_spread(np.var), torch_spread("var")),
     *lists("std", SPREAD, numpy_spread(np.std), torch_spread("std")),
     Case("var", (A,), {"correction": 1, "axis": 1}, numpy=numpy_spread(np.var), torch=torch_spread("var")),
@@ -125,12 +106,12 @@ CASES = [
     Case("norm", (A,), {"ord": 0}, numpy=numpy_norm, torch=torch_norm),
     *lists("logsumexp", WITH_ELEMENTS, scipy.special.logsumexp, by_axes("logsumexp")),
     Case("logsumexp", (1e4 + A,), {"axis": 1}, numpy=scipy.special.logsumexp, torch=by_axes("logsumexp"), half=False),
-    *lists("all", QUESTIONS, np.all, None, differentiable=False),
-    *lists("any", QUESTIONS, np.any, None, differentiable=False),
+    *own("all", np.all, None, differentiable=False),
+    *own("any", np.any, None, differentiable=False),
     Case("all", (A,), {"axis": (0, 1)}, numpy=np.all, differentiable=False),
     Case("any", (A,), {"axis": (0, 1)}, numpy=np.any, differentiable=False),
     *lists("count_nonzero", QUESTIONS, np.count_nonzero, None, differentiable=False),
     *lists("count_nonzero", [(COUNTS, {}), (A, {"axis": 1})], np.count_nonzero, None, differentiable=False),
-    *lists("argmax", ONE_AXIS, np.argmax, torch_position("argmax"), differentiable=False),
-    *lists("argmin", ONE_AXIS, np.argmin, torch_position("argmin"), differentiable=False),
+    *own("argmax", np.argmax, torch_position("argmax"), differentiable=False),
+    *own("argmin", np.argmin, torch_position("argmin"), differentiable=False),
 ]

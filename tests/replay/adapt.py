@@ -22,10 +22,9 @@ from tests.backends.emulated import IdleDriver
 from wengert.backends.cpu import program as cpu
 from wengert.backends.cpu import toolchain
 from wengert.backends.cuda import blas, dnn, dnn_attention, driver
-from wengert.backends.cuda.segment import ERROR_FLAG
 from wengert.core import devices
 from wengert.core.graph import Graph
-from wengert.kernels.launch import H200, Launch
+from wengert.kernels.launch import ERROR_FLAG, H200, Launch
 from wengert.ops import random
 from wengert.ops.core import to_device
 from wengert.runtime import program as building
@@ -201,20 +200,20 @@ def _on_cpu(program: Any) -> dict[str, Any]:
         "kernels": [*functions.items(), ("main", main)],
         "launches": [[piece if isinstance(piece, str) else piece.op.name] for piece in program.pieces],
         "library_calls": [],
-        "host_ops": [step.node.op.name for step in program.steps if step.node is not None],
+        "host_ops": [step.host_op.op.name for step in program.steps if step.host_op is not None],
         **_counts(program),
     }
 
 
 def _on_cuda(program: Any) -> dict[str, Any]:
     steps = program.steps
-    launches: list[Launch] = [launch for step in steps if step.work for launch in step.work.launches]
+    launches: list[Launch] = [launch for step in steps for launch in step.launches]
     return {
         "kernels": [(launch.entry, launch.source) for launch in _first_of_each_text(launches)],
         "launches": [[x.entry, list(x.grid), list(x.block), x.shared] for x in launches],
         "arguments": [line for number in range(len(steps)) for line in _arguments(program, number)],
-        "library_calls": [step.vendor.name for step in steps if step.vendor is not None],
-        "host_ops": [step.node.op.name for step in steps if step.node is not None],
+        "library_calls": [step.library.candidate.name for step in steps if step.library is not None],
+        "host_ops": [step.host_op.op.name for step in steps if step.host_op is not None],
         **_counts(program),
     }
 
@@ -229,17 +228,17 @@ def _arguments(program: Any, number: int) -> Iterator[str]:
             return "error flag"
         if node in program.slots:
             return f"slot {program.slots[node]}"
-        return f"arena {program.offsets[(number, name) if node is None else node]}"
+        return f"arena {program.plan.arena.offsets[(number, name) if node is None else node]}"
 
     def shown(value: Any) -> str:
         if isinstance(value, str):
             return place(value)
         return repr(replace(value, buffer=place(value.buffer)) if hasattr(value, "buffer") else value)
 
-    calls = [step.operands] if step.vendor is not None else []
-    calls += [launch.spread for launch in step.work.launches] if step.work else []
+    calls = [step.library.operands] if step.library is not None else []
+    calls += [launch.spread for launch in step.launches]
     for call in calls:
-        yield f"step {number} after {sorted(program.waits[number])}: {', '.join(map(shown, call))}"
+        yield f"step {number} after {sorted(program.plan.waits[number])}: {', '.join(map(shown, call))}"
 
 
 def _first_of_each_text(launches: Iterable[Launch]) -> list[Launch]:
@@ -252,7 +251,7 @@ def _first_of_each_text(launches: Iterable[Launch]) -> list[Launch]:
 def _counts(program: Any) -> dict[str, int]:
     return {
         "steps": len(program.steps),
-        "arena_bytes": int(program.arena_size),
+        "arena_bytes": int(program.plan.arena.size),
         "nodes": len(program.graph.nodes),
     }
 

@@ -9,6 +9,7 @@ import pytest
 
 import wengert as wg
 from wengert.ops.core import data
+from wengert.plan import pipeline
 from wengert.runtime.debug import explain
 from wengert.runtime.debug.profile import profile, shown
 from wengert.runtime.program import Interpreter
@@ -26,8 +27,9 @@ PASSES = [
         "attention_layout",
         "factor",
     ),
-    *("simplify 2", "cse 2", "onehot", "layout", "align", "dce", "remat", "fuse"),
+    *("simplify 2", "cse 2", "onehot", "layout", "align", "dce", "remat"),
 ]
+STAGES = [stage.__name__ for stage in pipeline.STAGES]
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def rows_of(compiled) -> dict[str, explain.Row]:
 
 def test_the_table_counts_a_small_mlp(forward):
     rows = rows_of(forward)
-    assert list(rows) == [*PASSES, "memory", "build"]
+    assert list(rows) == [*PASSES, *STAGES, "build"]
     matmuls = 2 * BATCH * FEATURES * HIDDEN + 2 * BATCH * HIDDEN * CLASSES
     hidden, scores = BATCH * HIDDEN, BATCH * CLASSES
     # add, tanh; of softmax the maximum, subtract, exp, sum, multiply, and a reciprocal a row
@@ -86,7 +88,7 @@ def test_the_table_counts_a_small_mlp(forward):
     between = 3 * hidden + 2 * scores  # the first product written, tanh of it and the second written and read
     assert rows["fuse"].moved == 4 * (inputs + between + scores)
     assert rows["fuse"].peak == 4 * 2 * hidden  # tanh reads one and writes another
-    assert rows["memory"].peak >= rows["fuse"].peak
+    assert rows["arena"].peak >= rows["fuse"].peak
 
 
 def test_passes_and_fusion_only_take_away(step):
@@ -102,7 +104,19 @@ def test_explain_prints_the_table_and_returns_it(forward, capsys):
     text = forward.explain()
     assert capsys.readouterr().out == text + "\n"
     lines = text.splitlines()
-    assert lines[0].split() == ["pass", "nodes", "kernels", "bytes", "moved", "MFLOP", "peak", "memory", "time"]
+    assert lines[0].split() == [
+        "pass",
+        "or",
+        "stage",
+        "nodes",
+        "kernels",
+        "bytes",
+        "moved",
+        "MFLOP",
+        "peak",
+        "memory",
+        "time",
+    ]
     fuse = next(line for line in lines if line.startswith("fuse")).split()
     assert fuse[:3] == ["fuse", str(rows_of(forward)["fuse"].nodes), "3"] and fuse[-1] == "ms"
     assert repr(text) == f"<printed, {len(lines)} lines>"
@@ -115,7 +129,8 @@ def graph_after(compiled, name):
     replay = compiled._newest("test")
     if name == "recorded":
         return replay.graph
-    return {name: graph for name, graph, _ in explain._after_passes(replay.program)}.get(name, replay.program.graph)
+    report = dict(explain.named_reports(replay.program))[name]
+    return report.graph
 
 
 @pytest.mark.parametrize("name", PASSES)
@@ -143,6 +158,18 @@ def test_the_users_lines_stand_beside_the_ops(step, name, capsys):
     assert "test_explain.py:" in text and "loss = wg.cross_entropy(model(x), y)" in text
     assert re.search(r"backward of matmul at test_explain\.py:\d+", text) and "optimizer.step()" in text
     assert "unknown" not in text.split("def graph")[1]
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_the_plan_after_every_stage_is_shown(step, name, capsys):
+    text = step.explain(name)
+    assert capsys.readouterr().out == text + "\n"
+    if name in ("host_outputs", "library_epilogues"):
+        assert "nothing decided" in text  # on the CPU
+    elif name not in ("fuse", "schedule", "donate", "tune"):
+        assert "loops in C" in text and "test_explain.py:" in text and "slot" in text
+    else:
+        assert "matmul" in text
 
 
 def test_what_is_not_finite_prints_as_python(capsys):
@@ -182,7 +209,7 @@ def test_refusals_say_why(capsys):
 
 def test_an_unknown_pass_is_an_error_that_names_the_known_ones(forward):
     with pytest.raises(
-        wg.errors.ArgumentError, match=r"no pass 'fusion'; there are recorded, inline, .*dce, remat, fuse"
+        wg.errors.ArgumentError, match=r"no pass or stage 'fusion'; there are recorded, inline, .*dce, remat, .*fuse"
     ):
         forward.explain("fusion")
 

@@ -82,4 +82,5 @@ CHECKPOINT = Op(
     jvp=_jvp,
     batch=_batch,
     expensive=True,
+    kind="function",
 )

@@ -112,6 +112,7 @@ COND = Op(
     jvp=_cond_jvp,
     batch=_cond_batch,
     expensive=True,
+    kind="function",
 )
 
 # --- while_loop -----------------------------------------------------------------------------------------------------
@@ -219,4 +220,5 @@ WHILE = Op(
     jvp=_while_jvp,
     batch=_while_batch,
     expensive=True,
+    kind="function",
 )

@@ -165,6 +165,7 @@ CUSTOM_VJP = Op(
     jvp=lambda tangents, y, *sources: list(tangents[: y.attrs["outputs"]]),
     batch=_custom_vjp_batch,
     moves=True,
+    kind="function",
 )
 
 # --- custom_jvp -----------------------------------------------------------------------------------------------------
@@ -252,4 +253,5 @@ CUSTOM_JVP = Op(
     jvp=_custom_jvp,
     batch=_custom_jvp_batch,
     moves=True,
+    kind="function",
 )

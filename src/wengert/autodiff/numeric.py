@@ -22,6 +22,7 @@ from wengert.core.dtypes import COMPLEX, FLOATING, bool_, complex128, float64
 from wengert.core.errors import ArgumentError, DTypeError, GradientError
 from wengert.core.graph import Node, ancestors
 from wengert.ops.core import data, variable
+from wengert.ops.elementwise import conj, sign
 from wengert.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -138,7 +139,7 @@ def _require_analytic(root: Node) -> None:
     for node in ancestors([root]):
         if any(source.dtype is complex128 for source in node.sources):
             lost = node.dtype not in COMPLEX and node.dtype is not bool_
-            if lost or node.op.name in ("conj", "sign"):
+            if lost or node.op in (conj, sign):
                 raise _not_analytic(f"{node.op.name} is not analytic", node.location)
 
 

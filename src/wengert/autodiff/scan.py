@@ -220,4 +220,13 @@ def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
     return PACK(*carries, *ys)
 
 
-SCAN = Op("scan", infer=_infer, numpy=_numpy, vjp=_vjp, jvp=_jvp, batch=_batch, expensive=True)
+SCAN = Op(
+    "scan",
+    infer=_infer,
+    numpy=_numpy,
+    vjp=_vjp,
+    jvp=_jvp,
+    batch=_batch,
+    expensive=True,
+    kind="function",
+)

@@ -1,12 +1,11 @@
 """Symbolic differentiation of the same Python function, through SymPy (`pip install "wengert[symbolic]"`).
 
-The function is recorded once on abstract numbers; each op of its graph is written as a SymPy expression by the table at
-the end, and SymPy differentiates. For functions of single numbers: formulas to read, and to check the other ways by.
+The function is recorded once on abstract numbers; each op of its graph is written as a SymPy expression by its own
+symbolic form, and SymPy differentiates. For functions of single numbers: formulas to read, and to check others by.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import bool_, float64
+from wengert.core.dtypes import float64
 from wengert.core.errors import ArgumentError, GradientError
 from wengert.core.graph import Node, dependents, tracing
 from wengert.ops.core import placeholder
@@ -117,13 +116,15 @@ def _expression(function: Callable[..., Any], symbols: Sequence[Any]) -> Express
 
 def as_expression(node: Node, sources: Sequence[Expression]) -> Expression:
     """A node as an expression, given its sources'."""
-    form = table().get(node.op.name)
+    form = node.op.symbolic
     if form is None:
         raise GradientError(f"symbolic.grad: {node.op.name} has no symbolic form", node.location)
     if node.size != 1:
         shape = f"gives shape {node.shape}; only numbers have a symbolic form"
         raise GradientError(f"symbolic.grad: {node.op.name} {shape}", node.location)
-    return form(node, *sources)
+    if isinstance(form, str):
+        return getattr(_sympy(), form)(*sources)
+    return form(_sympy(), *sources, **node.attrs)
 
 
 def constant(node: Node) -> Expression:
@@ -164,86 +165,3 @@ def _special_functions() -> dict[str, Any]:
     names = ("erf", "erfc", "erfinv", "loggamma", "digamma")
     special = {name: by_mpmath(getattr(mpmath, name)) for name in names}
     return special | {"polygamma": by_mpmath(lambda n, x: mpmath.polygamma(int(n), x))}
-
-
-_SAME_NAME = (
-    *("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh"),
-    *("atanh", "atan2", "erf", "erfc", "erfinv", "digamma"),
-)
-_NUMBER_ITSELF = (
-    *("variable", "positive", "real", "conj", "reshape", "permute_dims", "broadcast_to", "flip"),
-    *("sum", "prod", "max", "min"),
-)
-
-
-@functools.cache
-def table() -> dict[str, Callable[..., Expression]]:
-    """For each op's name, how its result is written: from the node and its sources' expressions."""
-    s = _sympy()
-    choose = lambda condition, a, b: s.Piecewise((a, condition), (b, True))  # noqa: E731
-    number = lambda x: choose(x, 1, 0) if _is_truth(x) else x  # noqa: E731
-    truth = lambda x: x if _is_truth(x) else s.Ne(x, 0)  # noqa: E731
-    place = s.Dummy("x")
-    gelu = place / (1 + s.exp(-s.sqrt(8 / s.pi) * (place + s.Float("0.044715") * place**3)))
-    plain: dict[str, Callable[..., Expression]] = {
-        "add": lambda a, b: a + b,
-        "subtract": lambda a, b: a - b,
-        "multiply": lambda a, b: a * b,
-        "weigh": lambda a, b: a * b,
-        "divide": lambda a, b: a / b,
-        "floor_divide": lambda a, b: s.floor(a / b),
-        "remainder": lambda a, b: a - b * s.floor(a / b),
-        "negative": lambda x: -x,
-        "reciprocal": lambda x: 1 / x,
-        "square": lambda x: x**2,
-        "pow": lambda a, b: a**b,
-        "expm1": lambda x: s.exp(x) - 1,
-        "log1p": lambda x: s.log(1 + x),
-        "log2": lambda x: s.log(x, 2),
-        "log10": lambda x: s.log(x, 10),
-        "logaddexp": lambda a, b: s.log(s.exp(a) + s.exp(b)),
-        **{name: getattr(s, name) for name in _SAME_NAME},
-        "hypot": lambda a, b: s.sqrt(a**2 + b**2),
-        "abs": s.Abs,
-        "sign": s.sign,
-        "floor": s.floor,
-        "ceil": s.ceiling,
-        "trunc": lambda x: s.sign(x) * s.floor(s.Abs(x)),
-        "maximum": s.Max,
-        "minimum": s.Min,
-        "where": lambda condition, a, b: choose(truth(condition), a, b),
-        "equal": lambda a, b: s.Eq(a, b),
-        "not_equal": lambda a, b: s.Ne(a, b),
-        "less": lambda a, b: a < b,
-        "less_equal": lambda a, b: a <= b,
-        "greater": lambda a, b: a > b,
-        "greater_equal": lambda a, b: a >= b,
-        "logical_and": lambda a, b: s.And(truth(a), truth(b)),
-        "logical_or": lambda a, b: s.Or(truth(a), truth(b)),
-        "logical_not": lambda x: s.Not(truth(x)),
-        "isfinite": lambda x: s.true,
-        "isnan": lambda x: s.false,
-        "isinf": lambda x: s.false,
-        "sigmoid": lambda x: 1 / (1 + s.exp(-x)),
-        "gelu_sigmoid": lambda x: gelu.subs(place, x),
-        "gelu_slope": lambda x: gelu.diff(place).subs(place, x),
-        "lgamma": s.loggamma,
-        "stop_gradient": s.Function("stop_gradient"),
-    }
-    plain |= {name: lambda x: x for name in _NUMBER_ITSELF}
-    forms: dict[str, Callable[..., Expression]]
-    forms = {name: functools.partial(_ignoring_node, form) for name, form in plain.items()}
-    forms["cast"] = lambda node, x: truth(x) if node.dtype is bool_ else number(x)
-    return forms
-
-
-def _ignoring_node(form: Callable[..., Expression], node: Node, *sources: Expression) -> Expression:
-    return form(*sources)
-
-
-def _is_truth(x: Expression) -> bool:
-    """Whether an expression is a condition. (SymPy's symbols are Boolean too, so that is not what to ask.)"""
-    from sympy.core.relational import Relational
-    from sympy.logic.boolalg import BooleanAtom, BooleanFunction
-
-    return isinstance(x, (Relational, BooleanFunction, BooleanAtom))

@@ -16,12 +16,15 @@ from zlib import crc32
 
 import numpy as np
 
-from wengert.backends.cpu.program import Program, Step
+from wengert.backends.cpu.program import Program
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import FLOATING, HALF, bfloat16, float32, float64
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, describe_type
+from wengert.ops.core import CAST
+from wengert.ops.op import PICK
 from wengert.ops.recorders import Elementwise
+from wengert.plan.steps import Step
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +43,7 @@ class Checked(Program):
             if number == 0:
                 self.memory = Memory(lambda node: self._view(node, table))
             self.memory.require_unchanged(self._in_memory(step.reads), f"step {number}, {kernel_name(step)}, reads")
-            expected = [] if step.text is None else references(step, self.memory.view)
+            expected = [] if step.host_op is not None else references(step, self.memory.view)
             call(pointers, arena, table, results)
             if self.error.value:
                 return
@@ -55,7 +58,7 @@ class Checked(Program):
         return run
 
     def _in_memory(self, nodes: Iterable[Node]) -> list[Node]:
-        return [node for node in map(storage, nodes) if node in self.slots or node in self.offsets]
+        return [node for node in map(storage, nodes) if node in self.slots or node in self.plan.arena.offsets]
 
 
 class Memory:
@@ -87,9 +90,9 @@ def _sum(array: Array) -> int:
 
 def kernel_name(step: Step) -> str:
     """The C function that carries a step out, or the op that its reference computes."""
-    if step.node is not None:
-        return f"the reference of {step.node.op.name}"
-    names = re.findall(r"\b(?:kernel\d+|wg_\w+|memcpy)(?=\()", step.text or "")
+    if step.host_op is not None:
+        return f"the reference of {step.host_op.op.name}"
+    names = re.findall(r"\b(?:kernel\d+|wg_\w+|memcpy)(?=\()", step.code.text if step.code is not None else "")
     return names[-1] if names else "nothing"
 
 
@@ -117,16 +120,12 @@ class Reference(NamedTuple):
 
 def has_reference(node: Node) -> bool:
     """Whether the host can compute it: not what a CUDA kernel of the user's own gives."""
-    return node.op.name != "cuda_kernel"
+    return node.op.on_host
 
 
 def references(step: Any, view: Callable[[Node], Array]) -> list[tuple[Node, Reference]]:
     """What a step must store, from the memory that it reads."""
-    if (
-        step.writes
-        and step.writes[0].op.name == "pick"
-        and step.reads == [r for r in step.reads if r.op.name == "pick"]
-    ):
+    if step.writes and step.writes[0].op is PICK and step.reads == [r for r in step.reads if r.op is PICK]:
         return [(node, _read(view(step.reads[0]))) for node in step.writes if step.reads]
     reads, found = set(step.reads), dict[Node, Reference]()
     needed: set[Node] = set()
@@ -171,7 +170,7 @@ def _read(array: Array) -> Reference:
 
 def _computed(node: Node, sources: Sequence[Reference]) -> Reference:
     value = node.op.run([source.value for source in sources], node)
-    if node.op.name == "cast" and node.dtype in FLOATING:
+    if node.op is CAST and node.dtype in FLOATING:
         _, exact, errors = sources[0]
         return Reference(value, np.asarray(exact, float64), tuple(np.asarray(each, float64) for each in errors))
     try:

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 
 import wengert as wg
+from wengert.api.functions import __all__ as PUBLIC
 from wengert.bench.cases import Array, Op, places
+from wengert.ops.op import registry
+from wengert.ops.recorders import Elementwise
 
 FAMILY = "every"
 SIZES = (1 << 12, 1 << 18, 1 << 24)
@@ -88,14 +91,20 @@ def ops(arrays: Arrays, functions: Mapping[str, Function], derivative: bool = Tr
     ]
 
 
-UNARY = """
-    abs acos asin asinh atan atanh celu cos cosh digamma elu erf erfc erfinv exp expm1 gelu hardsigmoid hardswish
-    hardtanh leaky_relu lgamma log log10 log1p log2 logsigmoid mean mish negative prod reciprocal relu relu6 selu
-    sigmoid silu sin sinh softplus softsign sqrt square tan tanh tanhshrink
+def elementwise(operands: int, but: str) -> str:
+    """The public elementwise ops of so many operands that have a derivative, but for some."""
+    found = [op for op in registry.values() if isinstance(op, Elementwise) and op.operands == operands]
+    wanted = {op.name for op in found if op.differentiable and op.name in PUBLIC}
+    return " ".join(sorted(wanted - set(but.split())))
+
+
+UNARY = elementwise(1, but="acosh conj positive real")
+UNARY += """ celu elu gelu hardsigmoid hardswish hardtanh leaky_relu logsigmoid mean mish prod relu relu6 selu silu
+    softplus softsign tanhshrink
 """
-BINARY = """
-    add atan2 binary_cross_entropy binary_cross_entropy_with_logits divide huber_loss hypot kl_div l1_loss logaddexp
-    maximum minimum mse_loss multiply poisson_nll_loss pow remainder smooth_l1_loss subtract
+BINARY = elementwise(2, but="copysign nextafter")
+BINARY += """ binary_cross_entropy binary_cross_entropy_with_logits huber_loss kl_div l1_loss mse_loss poisson_nll_loss
+    smooth_l1_loss
 """
 TESTS = "argmax ceil floor isfinite isinf isnan logical_not round sign signbit trunc"
 COMPARISONS = """

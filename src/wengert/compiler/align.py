@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 
 from wengert.compiler.rewrite import made_by, rewrite
+from wengert.compiler.target import HOST, Target
 from wengert.core.dtypes import FLOATING, HALF, int32
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
@@ -42,7 +43,7 @@ SHORTEST = 128  # a product this narrow in some direction is bound by memory, wh
 _NEUTRAL = {SUM: 0.0, MAX: -math.inf, MIN: math.inf}
 
 
-def align(graph: Graph) -> Graph:
+def align(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with large products on aligned rows; the graph itself where all are, and off a GPU.
 
     >>> import wengert as wg

@@ -13,7 +13,9 @@ operands at any strides and can write rows of all heads (`joined`):
 
 from __future__ import annotations
 
-from wengert.compiler.rewrite import over, spend
+from wengert.compiler.fuel import spend
+from wengert.compiler.rewrite import over
+from wengert.compiler.target import HOST, Target
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import CAST, cast
@@ -25,7 +27,7 @@ _SWAP = (0, 2, 1, 3)  # heads and rows
 _MOVES = (PERMUTE, RESHAPE, SLICE)
 
 
-def attention_layout(graph: Graph) -> Graph:
+def attention_layout(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with attention's heads read and written where they lie; the graph itself off a GPU."""
     found = [node for node in graph.nodes if _is_chosen(node)]
     return _Heads(graph, found).graph() if found else graph

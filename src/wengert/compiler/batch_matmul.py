@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
-from wengert.compiler.rewrite import over, spend
+from wengert.compiler.fuel import spend
+from wengert.compiler.rewrite import over
+from wengert.compiler.target import HOST, Target
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import reshape, slice_axis, stack
@@ -27,7 +29,7 @@ SMALL = 1 << 16
 """Floating-point operations of a product (32 x 32 x 32) up to which it is merged with its equals."""
 
 
-def batch_matmul(graph: Graph) -> Graph:
+def batch_matmul(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with equal small products merged; the graph itself where there are none."""
     depths = _depths(graph)
     groups = [group for group in _equals(graph, depths) if _merges(group)]

@@ -18,6 +18,7 @@ from wengert.core.graph import Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.core import CAST, DATA, LITERAL, data, literal
 from wengert.ops.movement import BROADCAST, CONCAT, FLIP, PERMUTE, PLACE, RESHAPE, SLICE
+from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 
 LIMIT = 4096
@@ -66,7 +67,7 @@ def fold(node: Node) -> Node | None:
             arrays = True
         elif op is not LITERAL and (op is not BROADCAST or number_behind(source) is None):
             foldable = False
-    if foldable and (isinstance(node.op, e.Elementwise) or node.op in _FOLDED):
+    if foldable and (isinstance(node.op, Elementwise) or node.op in _FOLDED):
         folded = _computed(node)
         if folded is not None:
             return folded
@@ -86,7 +87,7 @@ def _computed(node: Node) -> Node | None:
     found = [number_behind(source) for source in node.sources]
     numbers = [_as_array(n) for n in found if n is not None]
     one_number = len(numbers) == len(found) and op is not CONCAT and op is not PLACE
-    if one_number and (op is CAST or isinstance(op, e.Elementwise)):
+    if one_number and (op is CAST or isinstance(op, Elementwise)):
         return full(_run(node, numbers).item(), node.shape, node)
     if one_number and op in _REARRANGING:
         return full(numbers[0].item(), node.shape, node)

@@ -15,6 +15,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from wengert.compiler.rewrite import rewrite, with_sources
+from wengert.compiler.target import HOST, Target
 from wengert.core.canonical import frozen_attributes
 from wengert.core.graph import Graph, Node
 from wengert.ops import elementwise as e
@@ -90,7 +91,7 @@ def _equal_constants(graph: Graph) -> dict[Node, Node]:
     return equal
 
 
-def cse(graph: Graph) -> Graph:
+def cse(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with each value computed once.
 
     >>> import wengert as wg

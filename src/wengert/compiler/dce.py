@@ -13,14 +13,16 @@ from typing import Any
 from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.autodiff.cond import COND
 from wengert.autodiff.scan import SCAN
-from wengert.compiler.rewrite import over, spend, with_attrs
+from wengert.compiler.fuel import spend
+from wengert.compiler.rewrite import over, with_attrs
+from wengert.compiler.target import HOST, Target
 from wengert.core.graph import Graph, Node
 from wengert.ops.op import PICK
 
 _CARRIES_BODY = frozenset((CHECKPOINT, COND, SCAN))
 
 
-def dce(graph: Graph) -> Graph:
+def dce(graph: Graph, target: Target = HOST) -> Graph:
     """The graph without what its outputs do not need.
 
     >>> import wengert as wg

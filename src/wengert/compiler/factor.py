@@ -13,19 +13,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wengert.compiler.materialize import cost
 from wengert.compiler.rewrite import made_by, rewrite
+from wengert.compiler.target import HOST, Target
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.movement import reshape
+from wengert.ops.recorders import Binary
 from wengert.ops.reduce import SUM, reduced
 
 _CHEAP = 1  # the cost up to which a value is computed again rather than read as part of a product
 _DEEP = 3  # products of products that are looked into
 
 
-def factor(graph: Graph) -> Graph:
+def factor(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with the factors that are one number a row taken out of sums.
 
     >>> import wengert as wg
@@ -57,7 +58,7 @@ class _Product(NamedTuple):
 
     rest: Node
     factor: Node
-    op: e.Binary
+    op: Binary
     is_first: bool = False
 
 
@@ -75,7 +76,7 @@ def _apart(x: Node, row: Shape, depth: int) -> _Product | None:
         return None
     for factor in (a, b):
         found = _apart(factor, row, depth - 1)
-        if found is not None and found.op is not e.divide and cost(found.rest) <= _CHEAP:
+        if found is not None and found.op is not e.divide and found.rest.op.cost <= _CHEAP:
             rest = op(found.rest, b) if factor is a else op(a, found.rest)
             return found._replace(rest=rest) if op is e.multiply else _Product(rest, found.factor, e.weigh)
     return None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 from wengert.compiler.rewrite import made_by, rewrite
+from wengert.compiler.target import HOST, Target
 from wengert.core.dtypes import HALF, bool_, float32, float64
 from wengert.core.graph import Graph, Node
 from wengert.ops import elementwise as e
@@ -24,7 +25,7 @@ from wengert.ops.movement import PERMUTE, reshape
 from wengert.ops.reduce import MAX, SUM
 
 
-def gemv_to_reduction(graph: Graph) -> Graph:
+def gemv_to_reduction(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with thin products as loops; the graph itself where there are none.
 
     >>> import wengert as wg

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.compiler.rewrite import made_by, rewrite
+from wengert.compiler.target import HOST, Target
 from wengert.core.graph import Graph, Node
 from wengert.ops.op import PICK
 
 
-def inline(graph: Graph) -> Graph:
+def inline(graph: Graph, target: Target = HOST) -> Graph:
     """The graph without checkpoints.
 
     >>> import wengert as wg

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.compiler.constants import number
+from wengert.compiler.fuel import spend
 from wengert.compiler.layout_convolution import (
     Folding,
     folding,
@@ -32,7 +33,8 @@ from wengert.compiler.layout_convolution import (
     weight_round,
 )
 from wengert.compiler.layout_pool import largest, takes_in
-from wengert.compiler.rewrite import made_by, opaque, over, scope, spend
+from wengert.compiler.rewrite import looking_into, made_by, over
+from wengert.compiler.target import HOST, Target
 from wengert.core.dtypes import HALF, float32
 from wengert.core.graph import Graph, Node, Shape, now, recorded_as
 from wengert.ops.addressing import ADD_ALONG
@@ -73,23 +75,20 @@ _REDUCTIONS = frozenset((SUM, MAX, MIN, PROD, ALL, ANY))
 _PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # attributes of movement with a number for each axis
 
 
-def layout(graph: Graph) -> Graph:
+def layout(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with its convolutions turned; the graph itself where none is to be."""
-    chosen = {node for node in graph.nodes if _is_chosen(node)}
+    chosen = {node for node in graph.nodes if _is_chosen(node, target)}
     if not chosen:
         return graph
-    before, scope.outside = scope.outside, opaque(graph)
-    try:
+    with looking_into(graph):
         return _Turning(graph, chosen).through()
-    finally:
-        scope.outside = before
 
 
-def _is_chosen(node: Node) -> bool:
+def _is_chosen(node: Node, target: Target) -> bool:
     """Whether a convolution is faster with channels last: on a GPU, by tensor cores, in one group."""
     if node.op not in _CONVOLUTIONS or node.device == "cpu" or node.ndim not in (4, 5):
         return False
-    by_tensor_cores = node.dtype in HALF or (node.dtype is float32 and scope.tf32)
+    by_tensor_cores = node.dtype in HALF or (node.dtype is float32 and target.tf32)
     sizes = math.prod(x.size for x in (node, *node.sources))
     return bool(by_tensor_cores and node.attrs["groups"] == 1 and sizes and _spends(node))
 

@@ -1,7 +1,7 @@
 """Which values are stored, and which are computed where they are read.
 
 In: an optimised graph. Out: its *roots*, the values that a kernel writes to memory or makes on the way: outputs,
-reductions, what opaque ops (matmul, convolution, ...) read, and what is too dear to compute once for every reader.
+reductions, what opaque ops (matmul, convolution, ...) read, and what is too expensive to compute once for every reader.
 """
 
 from __future__ import annotations
@@ -11,28 +11,14 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import HALF
 from wengert.core.graph import Graph, Node
-from wengert.ops.movement import MOVEMENT
-from wengert.ops.reduce import REDUCTIONS
+from wengert.ops.core import AGAIN, CAST
+from wengert.ops.elementwise import multiply
+from wengert.ops.movement import RESHAPE
+from wengert.ops.random import RANDOM_BITS
 
-_DEAR = frozenset(
-    (
-        *("exp", "expm1", "log", "log1p", "log2", "log10", "pow", "logaddexp", "sigmoid", "hypot", "random_bits"),
-        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-        *("erf", "erfc", "erfinv", "lgamma", "digamma", "polygamma", "gelu_sigmoid", "gelu_slope"),
-    )
-)
-_DIVIDING = frozenset(("divide", "sqrt", "reciprocal", "floor_divide", "remainder"))
 RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which a value read by several kernels is computed in each
 DIVISIONS = 8  # the cost from which what is computed of a column's total is stored beside it
 LARGE = 1 << 18  # elements from which it counts what a value is read from
-
-
-def cost(node: Node) -> int:
-    """What an element of an inlined op costs; an addition is 1."""
-    name = node.op.name
-    if name in _DEAR:
-        return 10
-    return 4 if name in _DIVIDING else 0 if name in MOVEMENT or name in ("literal", "iota", "cast", "again") else 1
 
 
 def times(source: Node, node: Node) -> float:
@@ -42,30 +28,30 @@ def times(source: Node, node: Node) -> float:
 
 
 def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[Node], Iterable[Node]]) -> set[Node]:
-    """The values that get a group: those that memory must hold, reductions, and what is too dear to repeat."""
+    """The values that get a group: those that memory must hold, reductions, and what is too expensive to repeat."""
     uses: dict[Node, int] = {}
     roots: set[Node] = set()
     for node in graph.nodes:
         for source in node.sources:
             uses[source] = uses.get(source, 0) + 1
-        if node not in inlined and node.op.name != "again":
+        if node not in inlined and node.op is not AGAIN:
             roots.add(node)
-        if node.op.name == "random_bits" or (node not in inlined and node.op.name not in REDUCTIONS):
+        if node.op is RANDOM_BITS or (node not in inlined and node.op.kind != "reduction"):
             roots.update(storage(source) for source in operands(node))
     roots.update(storage(node) for node in graph.outputs)
     effort: dict[Node, float] = {}
     leaves: dict[Node, tuple[Node, ...]] = {}
     for node in graph.nodes:
-        if node in roots or node.op.name == "again":
+        if node in roots or node.op is AGAIN:
             continue
         factors = [factor for factor in _factors(node) if effort.get(factor, 0) > 1]
         for few in (*factors, *_statistics(node, effort)):
             roots.add(storage(_narrowest(few)))
             effort[few] = 0
-        effort[node] = cost(node) + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
+        effort[node] = node.op.cost + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
         if node.device != "cpu":
             leaves[node] = _large_leaves(node, leaves)
-        if uses.get(node, 0) < 2 or node.op.name in MOVEMENT:
+        if uses.get(node, 0) < 2 or node.op.kind == "movement":
             continue
         if effort[node] > RECOMPUTE_UP_TO or reads_too_much(node, leaves.get(node, ()), uses[node]):
             roots.add(_narrowest(node))
@@ -76,7 +62,7 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
 
 def _factors(node: Node) -> list[Node]:
     """What every row of a large matrix of weights is multiplied by, on a GPU: it is computed once, not for each row."""
-    if node.op.name != "multiply" or node.device == "cpu" or node.size < LARGE:
+    if node.op is not multiply or node.device == "cpu" or node.size < LARGE:
         return []
     first, second = node.sources
     pairs = ((first, second), (second, first))
@@ -87,14 +73,14 @@ def _statistics(node: Node, effort: Mapping[Node, float]) -> list[Node]:
     """What a large value on a GPU reads of its columns' totals, divisions among it: these finish it once."""
     if node.device == "cpu" or node.size < LARGE:
         return []
-    dear = [source for source in node.sources if effort.get(source, 0) * times(source, node) > DIVISIONS]
-    return [source for source in dear if _is_few(source, node) and _is_of_totals(source)]
+    expensive = [source for source in node.sources if effort.get(source, 0) * times(source, node) > DIVISIONS]
+    return [source for source in expensive if _is_few(source, node) and _is_of_totals(source)]
 
 
 def _is_of_totals(node: Node) -> bool:
     """Whether a value is computed from reductions and numbers alone."""
     while len(given := [source for source in node.sources if source.sources]) == 1:
-        if given[0].op.name in REDUCTIONS:
+        if given[0].op.kind == "reduction":
             return True
         node = given[0]
     return False
@@ -106,14 +92,14 @@ def _is_few(node: Node, many: Node) -> bool:
 
 def _is_given(node: Node) -> bool:
     """Whether a value is an input, but for its dtype and shape."""
-    while node.op.name in ("cast", "reshape"):
+    while node.op is CAST or node.op is RESHAPE:
         node = node.sources[0]
     return not node.sources
 
 
 def _narrowest(node: Node) -> Node:
     """What a value is a wider copy of: that takes less memory, and widening costs nothing."""
-    while node.op.name == "cast" and node.sources[0].dtype.itemsize < node.dtype.itemsize and node.sources[0].sources:
+    while node.op is CAST and node.sources[0].dtype.itemsize < node.dtype.itemsize and node.sources[0].sources:
         node = node.sources[0]
     return node
 

@@ -12,6 +12,7 @@ An index out of range raises as before: the first comparison with it checks it.
 from __future__ import annotations
 
 from wengert.compiler.rewrite import Rule, made_by, rewrite
+from wengert.compiler.target import HOST, Target
 from wengert.core.dtypes import FLOATING, int32, int64
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
@@ -20,13 +21,12 @@ from wengert.ops.core import LITERAL, cast, literal
 from wengert.ops.creation import iota
 from wengert.ops.movement import BROADCAST, RESHAPE, reshape
 from wengert.ops.op import Op
-from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import SUM
 
 _STEPS = 12  # how many elementwise ops back a reduction over the row is looked for
 
 
-def onehot(graph: Graph) -> Graph:
+def onehot(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with gathers of one element a row as comparisons, where the row is read anyway.
 
     >>> import wengert as wg
@@ -111,4 +111,4 @@ def _comes_from_reduction(x: Node, shape: Shape, axes: tuple[int, ...]) -> bool:
 
 
 def _is_pointwise(op: Op) -> bool:
-    return isinstance(op, Elementwise) or op.name in ("cast", "reshape", "broadcast_to")
+    return op.kind == "elementwise" or op in (RESHAPE, BROADCAST)

@@ -18,19 +18,22 @@ from wengert.compiler.batch_matmul import batch_matmul
 from wengert.compiler.cse import cse
 from wengert.compiler.dce import dce
 from wengert.compiler.factor import factor
+from wengert.compiler.fuel import fuel as tank
+from wengert.compiler.fuel import limited
 from wengert.compiler.gemv_to_reduction import gemv_to_reduction
 from wengert.compiler.inline import inline
 from wengert.compiler.layout import layout
 from wengert.compiler.onehot import onehot
 from wengert.compiler.remat import remat
-from wengert.compiler.rewrite import limited, over, scope, with_attrs
+from wengert.compiler.rewrite import over, with_attrs
 from wengert.compiler.simplify import simplify
+from wengert.compiler.target import HOST, Target
 from wengert.compiler.transpose_matmul import transpose_matmul
 from wengert.compiler.verify import verify
 from wengert.core.graph import Graph, Node
 from wengert.ops.core import TO_DEVICE, to_device
 
-Pass = Callable[[Graph], Graph]
+Pass = Callable[[Graph, Target], Graph]
 
 PASSES: tuple[Pass, ...] = (
     *(inline, simplify, cse, batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),
@@ -62,15 +65,13 @@ def optimize(
     off: Collection[str] = (),
     fuel: int | None = None,
     check: bool = True,
-    budget: int | None = None,
-    tf32: bool = False,
+    target: Target = HOST,
 ) -> tuple[Graph, list[Report]]:
     """The graph after the passes, those named in `off` left out, and a report of each.
 
     `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies the graph
     before and after all of them, and where something is wrong once more after each, to name the pass that did it.
-    `budget` is how many bytes intermediate values should take at most, for `remat`;
-    `tf32` says whether the tensor cores of a GPU may round float32.
+    `target` is what the graph is compiled for.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -81,28 +82,28 @@ def optimize(
     """
     passes = [one for one in passes if one.__name__ not in off]
     try:
-        with limited(fuel, budget, tf32):
-            return _through(graph, passes, BEFORE_AND_AFTER if check else NEVER)
+        with limited(fuel):
+            return _through(graph, passes, target, BEFORE_AND_AFTER if check else NEVER)
     except Exception:
         if check:
-            with limited(fuel, budget, tf32):
-                _through(graph, passes, AFTER_EACH)
+            with limited(fuel):
+                _through(graph, passes, target, AFTER_EACH)
         raise
 
 
-def _through(graph: Graph, passes: Sequence[Pass], verified: str) -> tuple[Graph, list[Report]]:
+def _through(graph: Graph, passes: Sequence[Pass], target: Target, verified: str) -> tuple[Graph, list[Report]]:
     if verified != NEVER:
         verify(graph)
-    recorded = graph = _with_bodies_optimized(graph, passes, verified)
+    recorded = graph = _with_bodies_optimized(graph, passes, target, verified)
     reports = []
     for one in passes:
-        scope.name, scope.rule = one.__name__, ""
-        rewrites, start = scope.rewrites, perf_counter()
-        result = _on_their_devices(one(graph), graph)
+        tank.name, tank.rule = one.__name__, ""
+        rewrites, start = tank.spent, perf_counter()
+        result = _on_their_devices(one(graph, target), graph)
         seconds = perf_counter() - start
         if verified == AFTER_EACH and result is not graph:
             verify(result, one.__name__, graph)
-        counts = len(graph.nodes), len(result.nodes), scope.rewrites - rewrites
+        counts = len(graph.nodes), len(result.nodes), tank.spent - rewrites
         reports.append(Report(one.__name__, *counts, seconds, result))
         graph = result
     if verified == BEFORE_AND_AFTER:
@@ -124,7 +125,7 @@ def _on_their_devices(graph: Graph, before: Graph) -> Graph:
 # --- bodies ---------------------------------------------------------------------------------------------------------
 
 
-def _with_bodies_optimized(graph: Graph, passes: Sequence[Pass], verified: str) -> Graph:
+def _with_bodies_optimized(graph: Graph, passes: Sequence[Pass], target: Target, verified: str) -> Graph:
     """The graph with the graphs that its ops carry optimised, each once, however many ops carry it."""
     if not any(_carries_graph(node) for node in graph.nodes):
         return graph
@@ -133,7 +134,7 @@ def _with_bodies_optimized(graph: Graph, passes: Sequence[Pass], verified: str) 
     def optimized(value: Any) -> Any:
         if isinstance(value, Graph):
             if value not in done:
-                done[value] = _through(value, passes, verified)[0]
+                done[value] = _through(value, passes, target, verified)[0]
             return done[value]
         if type(value) is tuple and value and isinstance(value[0], Graph):
             return tuple(optimized(item) for item in value)

@@ -23,15 +23,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from wengert.compiler.fuel import spend
 from wengert.compiler.liveness import Life, live
-from wengert.compiler.materialize import RECOMPUTE_UP_TO, cost, stored_values, times
-from wengert.compiler.rewrite import over, scope, spend
+from wengert.compiler.materialize import RECOMPUTE_UP_TO, stored_values, times
+from wengert.compiler.rewrite import over
 from wengert.compiler.storage import storage
+from wengert.compiler.target import HOST, Target
 from wengert.core.graph import Graph, Node, Shape, recorded_as
-from wengert.ops.core import LITERAL, again
-from wengert.ops.movement import MOVEMENT
-from wengert.ops.recorders import Elementwise
-from wengert.ops.reduce import REDUCTIONS
+from wengert.ops.core import AGAIN, LITERAL, again
+from wengert.ops.creation import IOTA
+from wengert.ops.elementwise import less_equal, where
+from wengert.ops.linalg import MATMUL
+from wengert.ops.movement import PERMUTE
 
 CHEAP = 32  # additions an element: about what it costs to store a value and to read it again
 SMALL = 1 << 16  # bytes: values below are not worth it
@@ -40,7 +43,7 @@ SHARE = 16  # one of so many parts of that moment is saved by that
 ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
 
 
-def remat(graph: Graph) -> Graph:
+def remat(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with cheap values computed again after its fullest moment.
 
     >>> import wengert as wg
@@ -53,10 +56,10 @@ def remat(graph: Graph) -> Graph:
     """
     model = _Model(graph)
     graph = _signs_of_results(graph, model)
-    aim = scope.budget if scope.budget is not None else model.most - model.most // SHARE
+    aim = target.budget if target.budget is not None else model.most - model.most // SHARE
     for _ in range(ROUNDS):
         model = model if model.graph is graph else _Model(graph)
-        chosen = [value for value in model.chosen(aim, scope.budget is not None) if _spends(value)]
+        chosen = [value for value in model.chosen(aim, target.budget is not None) if _spends(value)]
         if not chosen:
             break
         graph = _recomputed(graph, model, chosen)
@@ -77,18 +80,19 @@ def _price(node: Node, additions: float) -> float:
 
 
 def _is_pointwise(node: Node) -> bool:
-    name = node.op.name
-    return isinstance(node.op, Elementwise) or name in MOVEMENT or name in ("cast", "literal", "iota", "again")
+    if node.op.kind in ("elementwise", "movement"):
+        return not node.op.can_fail
+    return node.op in (LITERAL, IOTA, AGAIN)
 
 
 def _is_call(node: Node) -> bool:
     """Whether an op is a kernel of its own."""
-    return not _is_pointwise(node) and node.op.name not in REDUCTIONS and node.op.name not in ("pick", "pack")
+    return not _is_pointwise(node) and node.op.kind not in ("reduction", "tuple")
 
 
 def is_relu(node: Node) -> bool:
     """Whether a node is 0 where its argument is at most 0, and its argument elsewhere."""
-    if node.op.name != "where" or node.sources[0].op.name != "less_equal":
+    if node.op is not where or node.sources[0].op is not less_equal:
         return False
     sign, zero, argument = node.sources
     return sign.sources[0] is argument and _is_zero(sign.sources[1]) and _is_zero(zero)
@@ -100,8 +104,8 @@ def _is_zero(node: Node) -> bool:
 
 def _operands(node: Node) -> Sequence[Node]:
     """What a call reads from memory: a matrix product takes a transpose as it lies."""
-    if node.op.name == "matmul":
-        return [s.sources[0] if s.op.name == "permute_dims" else s for s in node.sources]
+    if node.op is MATMUL:
+        return [s.sources[0] if s.op is PERMUTE else s for s in node.sources]
     return node.sources
 
 
@@ -210,7 +214,7 @@ class _Model:
         found: dict[Shape, list[set[Node]]] = {}
         for node in self.graph.nodes[self.peak + 1 :]:
             if node in self.stored and not _is_call(node) and node.sources:
-                space = node.sources[0].shape if node.op.name in REDUCTIONS else node.shape
+                space = node.sources[0].shape if node.op.kind == "reduction" else node.shape
                 if space in spaces:
                     found.setdefault(space, []).append(set(self._expression(node)[1]))
         return found
@@ -254,7 +258,7 @@ class _Model:
         """What an element costs; an addition is 1."""
         efforts: dict[Node, float] = {}
         for node in sorted(self._expression(value)[0], key=self.at.__getitem__):
-            efforts[node] = cost(node) + sum(efforts.get(s, 0) * times(s, node) for s in node.sources)
+            efforts[node] = node.op.cost + sum(efforts.get(s, 0) * times(s, node) for s in node.sources)
         return efforts[value]
 
     def _reads_more(self, value: Node) -> bool:

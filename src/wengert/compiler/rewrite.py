@@ -14,11 +14,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
+from wengert.compiler.fuel import spend
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording
-from wengert.core.location import Location
 from wengert.ops.core import DATA, LITERAL
 from wengert.ops.op import Op
 
@@ -28,60 +28,29 @@ _IN_CIRCLES = 1000
 """Rewrites of one node after which the rules are taken to go in circles."""
 
 
-class Rewrite(NamedTuple):
-    """One rewrite: the pass and the rule that made it, what it did in words, and the user's line it is about."""
-
-    name: str
-    rule: str
-    what: str
-    location: Location
-
-
-class Scope(threading.local):
-    """What this thread's walk may look into, and how many rewrites it may still make."""
+class _Scope(threading.local):
+    """What this thread's walk may not look into."""
 
     def __init__(self) -> None:
         self.outside: frozenset[Node] = frozenset()
-        self.fuel: int | None = None  # None: no limit
-        self.budget: int | None = None  # bytes for intermediate values; None: what they take
-        self.tf32 = False  # whether tensor cores may round float32
-        self.rewrites = 0
-        self.name = ""  # the pass that runs
-        self.rule = ""  # of `simplify`: the one that was followed last
-        self.last: Rewrite | None = None  # the one that took the last fuel
 
 
-scope = Scope()
+_scope = _Scope()
 
 
 @contextmanager
-def limited(fuel: int | None, budget: int | None = None, tf32: bool = False) -> Iterator[None]:
-    """Inside, only the first `fuel` rewrites happen: halving it finds the rewrite that is at fault. `budget` is the
-    memory that passes which save it aim at, `tf32` whether tensor cores may round float32.
-    """
-    before = scope.fuel, scope.budget, scope.tf32
-    scope.fuel, scope.budget, scope.tf32 = fuel, budget, tf32
+def looking_into(graph: Graph) -> Iterator[None]:
+    """Inside, `made_by` answers for the nodes of this graph."""
+    before, _scope.outside = _scope.outside, opaque(graph)
     try:
         yield
     finally:
-        scope.fuel, scope.budget, scope.tf32 = before
-
-
-def spend(node: Node, what: Callable[[], str]) -> bool:
-    """Take the fuel for one rewrite, of a node and described by `what`; whether there was any."""
-    if scope.fuel == 0:
-        return False
-    if scope.fuel is not None:
-        scope.fuel -= 1
-        if scope.fuel == 0:
-            scope.last = Rewrite(scope.name, scope.rule, what(), node.location)
-    scope.rewrites += 1
-    return True
+        _scope.outside = before
 
 
 def made_by(node: Node, op: Op) -> bool:
     """Whether a node of the graph (or a constant) was made by this op. An input never is, whatever its op."""
-    return node.op is op and node not in scope.outside
+    return node.op is op and node not in _scope.outside
 
 
 def opaque(graph: Graph) -> frozenset[Node]:
@@ -115,12 +84,8 @@ def _described(node: Node, better: Node) -> str:
 
 def rewrite(graph: Graph, rule: Rule) -> Graph:
     """The graph with every node replaced for which the rule returns another; the graph itself if there is none."""
-    before, scope.outside = scope.outside, opaque(graph)
-    try:
-        with recorded_as(recording.location, recording.grad):
-            return _Walk(rule).through(graph)
-    finally:
-        scope.outside = before
+    with looking_into(graph), recorded_as(recording.location, recording.grad):
+        return _Walk(rule).through(graph)
 
 
 class _Walk:

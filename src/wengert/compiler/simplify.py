@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from wengert.compiler.algebra import ALGEBRA, broadcast_by_itself
 from wengert.compiler.constants import fold
+from wengert.compiler.fuel import fuel
 from wengert.compiler.movement import MOVES
-from wengert.compiler.rewrite import Rule, rewrite, scope
+from wengert.compiler.rewrite import Rule, rewrite
+from wengert.compiler.target import HOST, Target
 from wengert.core.graph import Graph, Node
 from wengert.ops.op import Op
 from wengert.ops.recorders import Elementwise
@@ -29,12 +31,12 @@ def simpler(node: Node) -> Node | None:
     for rule in _table.get(node.op) or _rules_for(node.op):
         found = rule(node)
         if found is not None:
-            scope.rule = rule.__name__
+            fuel.rule = rule.__name__
             return found
     return None
 
 
-def simplify(graph: Graph) -> Graph:
+def simplify(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with every node simplified.
 
     >>> import wengert as wg

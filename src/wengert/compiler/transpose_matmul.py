@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from wengert.compiler.rewrite import over, spend
+from wengert.compiler.fuel import spend
+from wengert.compiler.rewrite import over
+from wengert.compiler.target import HOST, Target
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import PERMUTE, permute_dims
 
 
-def transpose_matmul(graph: Graph) -> Graph:
+def transpose_matmul(graph: Graph, target: Target = HOST) -> Graph:
     """The graph with transposed products turned; the graph itself where there are none.
 
     >>> import wengert as wg

@@ -20,6 +20,7 @@ from wengert.ops import elementwise as e
 from wengert.ops.core import LITERAL, TO_DEVICE
 from wengert.ops.movement import BROADCAST, FLIP, PERMUTE, PLACE, RESHAPE, SLICE
 from wengert.ops.op import Op
+from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 
 
@@ -89,7 +90,7 @@ def _problem(node: Node) -> str | None:
 
 def _mismatch(node: Node) -> str | None:
     """Where what the op infers is not what was recorded."""
-    if isinstance(node.op, e.Elementwise):
+    if isinstance(node.op, Elementwise):
         dtypes = {source.dtype for source in (node.sources[1:] if node.op is e.where else node.sources)}
         if len(dtypes) > 1:
             return f"has operands of dtypes {sorted(d.name for d in dtypes)}"

@@ -37,7 +37,9 @@ def tune(target: str, expressions: Sequence[str], seconds: float) -> None:
     name, function, inputs = _target(target, expressions, "tune")
     tuned = Compiled(getattr(function, "__wrapped__", function), tune=seconds)
     tuned(*inputs)
-    if not hasattr(tuned._newest("tune").program, "tuning"):
+    program = tuned._newest("tune").program
+    plan = program.plan if program is not None else None
+    if plan is None or not plan.target.launches:
         raise ArgumentError(f"tune: {name} ran on the CPU, where programs have one way; give it tensors on a GPU")
     tuned.explain("tuning")
 

@@ -12,7 +12,7 @@ from typing import Any
 from wengert.core.graph import Graph, Node, describe_type
 from wengert.inspect.modules import Observed
 from wengert.ops.core import LITERAL
-from wengert.runtime.debug.explain import Row, bytes_text, rows, timeline
+from wengert.runtime.debug.explain import Row, bytes_text, pass_reports, rows, timeline
 from wengert.runtime.debug.profile import described
 
 _AT_PEAK = 12  # values named at each step of the memory's timeline
@@ -20,7 +20,7 @@ _AT_PEAK = 12  # values named at each step of the memory's timeline
 
 def as_data(graph: Graph, program: Any, observed: Observed, times: Mapping[int, float]) -> dict[str, Any]:
     """The passes of a program for the page; `times` are the seconds of its steps, where they were measured."""
-    graphs = [graph, *[report.graph for report in program.reports], program.graph]
+    graphs = [graph, *[report.graph for report in pass_reports(program)], program.graph]
     told = {row.name: row for row in rows(graph, program)}
     numbers: dict[Node, int] = {}
     modules: dict[Node, tuple[str, ...]] = {}
@@ -29,15 +29,15 @@ def as_data(graph: Graph, program: Any, observed: Observed, times: Mapping[int, 
         modules |= observed.modules_in([node for node in nodes if node not in modules])
         for node in nodes:
             numbers.setdefault(node, len(numbers))
-    names = [name for name in told if name not in ("memory", "build")]
+    names = [*list(told)[: len(graphs) - 1], "fuse"]  # the graph stays as it is from there on
     found = [_pass(told[name], each, numbers) for name, each in zip(names, graphs)]
     return {
         "nodes": [_told(node, numbers, modules[node]) for node in numbers],
         "passes": [_with_changes(before, after) for before, after in zip([None, *found], found)],
         "kernels": [_kernel(program, i, numbers, times.get(i)) for i in range(len(program.steps))],
         "memory": _memory(program),
-        "arena": bytes_text(program.arena_size),
-        "language": "CUDA" if hasattr(program, "device") else "C",
+        "arena": bytes_text(program.plan.arena.size),
+        "language": "CUDA" if program.plan.target.launches else "C",
     }
 
 
@@ -69,7 +69,7 @@ def _with_changes(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[
 
 
 def _kernel(program: Any, i: int, numbers: Mapping[Node, int], seconds: float | None) -> dict[str, Any]:
-    group, step = program.plan.groups[i], program.steps[i]
+    group, step = program.plan.grouping.groups[i], program.steps[i]
     told = {
         "name": described(group, step),
         "nodes": [numbers[node] for node in inside(program, i) if node in numbers],
@@ -80,7 +80,7 @@ def _kernel(program: Any, i: int, numbers: Mapping[Node, int], seconds: float | 
 
 def inside(program: Any, i: int) -> list[Node]:
     """The values that a kernel computes: its roots, and what it computes where they read it."""
-    group, roots, own = program.plan.groups[i], program.plan.roots, set(program.graph.nodes)
+    group, roots, own = program.plan.grouping.groups[i], program.plan.grouping.roots, set(program.graph.nodes)
     found: dict[Node, None] = {}
     stack = list(group.roots)
     while stack:

@@ -30,11 +30,9 @@ from wengert.inspect.modules import Modules
 from wengert.inspect.passes import inside
 from wengert.inspect.table import Row, ceilings, table
 from wengert.nn.hooks import calls
-from wengert.runtime.debug.explain import bytes_text, flops, moved_by, size_of
+from wengert.runtime.debug.explain import bytes_text, flops, moved_by, pass_reports, size_of
 from wengert.runtime.debug.profile import described, timed_calls
 from wengert.runtime.dynamic.realize import flush
-
-PRODUCTS = ("matmul", "convolve", "attention")
 
 
 class Key(NamedTuple):
@@ -175,10 +173,10 @@ class Profile:
     def _described(self, program: Any, device: str) -> list[tuple[Key, Counts]]:
         """For each step of a program its key, bytes and operations."""
         modules: dict[Node, tuple[str, ...]] = {}
-        for report in program.reports:  # from the graph as recorded on: what is known of a node is handed on
+        for report in pass_reports(program):  # from the graph as recorded on: what is known of a node is handed on
             modules = self._modules.modules_in(report.graph.nodes)
         found = []
-        for i, (group, step) in enumerate(zip(program.plan.groups, program.steps)):
+        for i, (group, step) in enumerate(zip(program.plan.grouping.groups, program.steps)):
             root = group.roots[0 if group.opaque else -1]
             names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
             key = Key(names, described(group, step), modules.get(root, ()), root.location, device)
@@ -252,9 +250,7 @@ class Profile:
 
 
 def _counts(moved: int, nodes: Sequence[Node]) -> Counts:
-    products = [
-        node for node in nodes if node.op.name.startswith(PRODUCTS) and any(s.dtype in HALF for s in node.sources)
-    ]
+    products = [node for node in nodes if node.op.kind == "opaque" and any(s.dtype in HALF for s in node.sources)]
     return Counts(moved, sum(map(flops, nodes)), sum(map(flops, products)))
 
 

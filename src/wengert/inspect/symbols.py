@@ -16,12 +16,25 @@ from wengert.autodiff.reverse import pull_back
 from wengert.core.errors import GradientError
 from wengert.core.graph import Node, recorded_as
 from wengert.inspect.summary import number
-from wengert.ops.core import LITERAL, placeholder
+from wengert.ops.core import ALIAS, CAST, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
+from wengert.ops.elementwise import add, divide, multiply, negative, power, reciprocal, square, subtract, weigh
+from wengert.ops.linalg import MATMUL
+from wengert.ops.movement import BROADCAST, PERMUTE, RESHAPE
+from wengert.ops.op import Op
 from wengert.ops.recorders import Elementwise
+from wengert.ops.reduce import SUM
 
-_INFIX = {"add": "+", "subtract": "-", "multiply": "*", "weigh": "*", "divide": "/", "matmul": "@", "pow": "^"}
+_INFIX: dict[Op, str] = {
+    add: "+",
+    subtract: "-",
+    multiply: "*",
+    weigh: "*",
+    divide: "/",
+    MATMUL: "@",
+    power: "^",
+}
 _BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "@": 2, "^": 4}
-_UNSEEN = frozenset(("reshape", "broadcast_to", "cast", "stop_gradient", "variable", "alias", "squeeze", "expand_dims"))
+_UNSEEN = (RESHAPE, BROADCAST, CAST, STOP_GRADIENT, VARIABLE, ALIAS)
 _LONG = 90  # characters: a longer expression is cut
 _ATOM = 9
 COTANGENT = "ḡ"
@@ -41,7 +54,7 @@ def local_derivatives(node: Node, names: Mapping[Node, str]) -> list[tuple[Node,
             found = pull_back(node, cotangent, wanted)
         except GradientError:
             return None
-    is_local = isinstance(node.op, Elementwise) or node.op.name == "sum"
+    is_local = isinstance(node.op, Elementwise) or node.op is SUM
     named = {**names, cotangent: "1" if is_local else COTANGENT}
     pairs = [(s, pulled) for s, pulled in zip(node.sources, found) if s in wanted and isinstance(pulled, Node)]
     return [(s, expression(pulled, named), pulled if is_local else None, cotangent) for s, pulled in pairs]
@@ -56,7 +69,7 @@ def expression(node: Node, names: Mapping[Node, str]) -> str:
 def call_text(node: Node, names: Mapping[Node, str]) -> str:
     """One op on its sources, by their names: `sin(v2)`, `v1 * v2`."""
     named = {source: names.get(source) or literal_text(source) for source in node.sources}
-    if node.op.name in _UNSEEN:
+    if node.op in _UNSEEN:
         return f"{node.op.name}({', '.join(named.values())})"
     return expression(node, named)
 
@@ -70,25 +83,25 @@ def _written(node: Node, names: Mapping[Node, str], depth: int) -> tuple[str, in
     """The text of a node, and how tightly its outermost operator binds."""
     if node in names:
         return names[node], _ATOM
-    name = node.op.name
-    if node.op is LITERAL:
+    op = node.op
+    if op is LITERAL:
         return literal_text(node), _ATOM
     if not node.sources or depth > 6:
         return _short(node), _ATOM
     parts = [_written(source, names, depth + 1) for source in node.sources]
-    if name in _UNSEEN and depth < 6:
+    if op in _UNSEEN and depth < 6:
         return parts[0]
-    if name == "permute_dims":
+    if op is PERMUTE:
         return f"{_bound(parts[0], _ATOM)}ᵀ", _ATOM
-    if name == "negative":
+    if op is negative:
         return f"-{_bound(parts[0], 3)}", 3
-    if name == "square":
+    if op is square:
         return f"{_bound(parts[0], 5)}^2", 4
-    if name == "reciprocal":
+    if op is reciprocal:
         return f"1 / {_bound(parts[0], 3)}", 2
-    if name in _INFIX and len(parts) == 2:
-        return _infix(_INFIX[name], *parts)
-    return f"{name}({', '.join(text for text, _ in parts)})", _ATOM
+    if op in _INFIX and len(parts) == 2:
+        return _infix(_INFIX[op], *parts)
+    return f"{op.name}({', '.join(text for text, _ in parts)})", _ATOM
 
 
 def _infix(sign: str, left: tuple[str, int], right: tuple[str, int]) -> tuple[str, int]:

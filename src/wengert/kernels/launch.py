@@ -16,6 +16,7 @@ import numpy as np
 from wengert.core.graph import Node
 
 Extent = tuple[int, int, int]
+ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
 
 
 @dataclass(frozen=True)

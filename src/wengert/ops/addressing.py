@@ -23,6 +23,7 @@ from wengert.core.graph import Node, Shape
 from wengert.ops.broadcasting import broadcast_shapes, with_rank
 from wengert.ops.core import as_node, cast, data, literal, operand
 from wengert.ops.elementwise import equal, where
+from wengert.ops.facts import SIMPLE, Check, no_flops
 from wengert.ops.movement import broadcast_to, moveaxis, take_slice
 from wengert.ops.op import Op, behind_lanes, count_lanes, each_batched
 
@@ -32,11 +33,17 @@ def zeros(shape: Shape, like: Node) -> Node:
     return broadcast_to(literal(0, like.dtype, like.device), shape)
 
 
+def _checks_after(count: int) -> Callable[[Node], Sequence[Check]]:
+    """Which indices an op checks whose index operands come after so many others: each is of the next axis."""
+    return lambda node: list(zip(node.sources[count:], node.sources[0].shape[node.attrs["axis"] :]))
+
+
 class Addressing:
     """A way of naming elements by integer arrays, and its three ops.
 
     shape(x, *indices, axis) -> the shape of what is named      key(rank, *arrays, axis) -> the same as a NumPy key
     batch_take, batch_write: the rules for a leading axis
+    adds_in_place: whether adding may leave its result in its first operand's memory
     """
 
     def __init__(
@@ -46,6 +53,7 @@ class Addressing:
         key: Callable[..., Any],
         batch_take: Callable[..., Node],
         batch_write: Callable[..., Node],
+        adds_in_place: bool,
     ) -> None:
         self.shape = shape
         self.key = key
@@ -58,6 +66,8 @@ class Addressing:
             batch=batch_take,
             expensive=True,
             moves=True,
+            can_fail=False,
+            checks=_checks_after(1),
         )
         self.put: Op = Op(
             names[1],
@@ -71,6 +81,9 @@ class Addressing:
             batch=batch_write,
             expensive=True,
             moves=True,
+            can_fail=False,
+            checks=_checks_after(2),
+            overwrites=True,
         )
         self.add: Op = Op(
             names[2],
@@ -83,6 +96,9 @@ class Addressing:
             linear=(0, 1),
             batch=batch_write,
             expensive=True,
+            can_fail=False,
+            checks=_checks_after(2),
+            overwrites=adds_in_place,
         )
 
     def _infer_write(self, x: Node, values: Node, *indices: Node, axis: int) -> tuple[Any, Any]:
@@ -173,7 +189,9 @@ def _scatter_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) ->
     return _back_from_lanes(written, axis, len(indices))
 
 
-ARRAYS = Addressing(("gather", "scatter", "scatter_add"), gather_shape, _gather_key, _gather_batch, _scatter_batch)
+ARRAYS = Addressing(
+    ("gather", "scatter", "scatter_add"), gather_shape, _gather_key, _gather_batch, _scatter_batch, adds_in_place=True
+)
 GATHER, SCATTER, SCATTER_ADD = ARRAYS.take, ARRAYS.put, ARRAYS.add
 
 
@@ -196,6 +214,7 @@ ALONG = Addressing(
     _along_key,
     _along_take_batch,
     _along_take_batch,
+    adds_in_place=False,
 )
 TAKE_ALONG, PUT_ALONG, ADD_ALONG = ALONG.take, ALONG.put, ALONG.add
 
@@ -226,6 +245,8 @@ PUT_SLICE: Op = Op(
     linear=(0, 1),
     batch=_put_slice_batch,
     moves=True,
+    can_fail=False,
+    overwrites=True,
 )
 
 
@@ -276,6 +297,11 @@ CHECKED_INDEX: Op = Op(
     differentiable=False,
     batch=lambda y, sources, batched: CHECKED_INDEX(sources[0], **y.attrs),
     c={"i": "wg_checked_index({0}, {size})"},
+    kind="elementwise",
+    cost=SIMPLE,
+    can_fail=True,
+    flops=no_flops,
+    checks=lambda node: [(node.sources[0], node.attrs["size"])],
 )
 """An index counted from the front; one out of range raises. The compiler records it where it turns a gather into a
 comparison."""

@@ -139,6 +139,12 @@ def _backward_composed(
     return _composed(g, query, key, value, mask[0] if mask else None, causal, scale)[:3]
 
 
+def _product_flops(node: Node, query: Node, key: Node) -> int:
+    """Of one product of queries by keys; forward has two (scores and their use), backward those and three gradients."""
+    product = 2 * query.size * key.shape[-2]
+    return product // 2 if node.attrs["causal"] else product
+
+
 ATTENTION_BACKWARD = Op(
     "attention_backward",
     infer=_backward_infer,
@@ -146,6 +152,8 @@ ATTENTION_BACKWARD = Op(
     composition=_backward_composed,
     batch=over_lanes,
     expensive=True,
+    can_fail=False,
+    flops=lambda node: 5 * _product_flops(node, *node.sources[1:3]),
 )
 ATTENTION = Op(
     "attention",
@@ -155,6 +163,8 @@ ATTENTION = Op(
     batch=over_lanes,
     expensive=True,
     precision="low",
+    can_fail=False,
+    flops=lambda node: 2 * _product_flops(node, *node.sources[:2]),
 )
 
 

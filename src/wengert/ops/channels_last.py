@@ -77,6 +77,8 @@ def _between_turns(op: Op) -> Op:
         numpy=compute,
         composition=composed,
         expensive=True,
+        can_fail=False,
+        flops=op.flops,
     )
 
 
@@ -132,6 +134,7 @@ MAX_POOL_LAST = Op(
     numpy=_max_pool,
     composition=_max_pool_composed,
     expensive=True,
+    can_fail=False,
 )
 MAX_POOL_BACK_LAST = Op(
     "max_pool_back_last",
@@ -139,5 +142,6 @@ MAX_POOL_BACK_LAST = Op(
     numpy=_max_pool_back,
     composition=_max_pool_back_composed,
     expensive=True,
+    can_fail=False,
 )
 """What the elements of a pool's input get of the cotangents of the windows that they are the largest of."""

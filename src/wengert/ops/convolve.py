@@ -19,6 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from wengert.core.graph import Node, Shape
+from wengert.ops.facts import product_flops
 from wengert.ops.movement import moveaxis, reshape
 from wengert.ops.op import Op
 
@@ -225,6 +226,8 @@ CONVOLVE: Op = Op(
     batch=_batch((_IMAGES, _IMAGES), (_OUTS, _CHANNELS), (1, 0, 1)),
     expensive=True,
     precision="low",
+    can_fail=False,
+    flops=lambda node: product_flops(node.size, node.sources[1].shape[1:]),
 )
 CONVOLVE_INPUT: Op = Op(
     "convolve_input",
@@ -237,6 +240,8 @@ CONVOLVE_INPUT: Op = Op(
     multilinear=(0, 1),
     batch=_batch((_IMAGES, _IMAGES), (_INS, _CHANNELS), (1, 0, 1)),
     expensive=True,
+    can_fail=False,
+    flops=lambda node: product_flops(node.sources[0].size, node.sources[1].shape[1:]),
 )
 CONVOLVE_WEIGHT: Op = Op(
     "convolve_weight",
@@ -249,4 +254,6 @@ CONVOLVE_WEIGHT: Op = Op(
     multilinear=(0, 1),
     batch=_batch((_CHANNELS, _INS), (_CHANNELS, _OUTS), (1, 1, 0)),
     expensive=True,
+    can_fail=False,
+    flops=lambda node: product_flops(node.sources[1].size, node.shape[1:]),
 )

@@ -23,7 +23,9 @@ from wengert.core.dtypes import (
 from wengert.core.errors import ComputationError, DTypeError
 from wengert.core.graph import NO_ATTRS, Node, Shape, recording
 from wengert.core.location import here
+from wengert.ops.facts import FREE, itself
 from wengert.ops.op import Op
+from wengert.ops.symbolic import number, truth
 
 
 class Argument(float):
@@ -41,13 +43,27 @@ def _no_inference(*sources: Node, **attrs: Any) -> tuple[Any, Any]:
     raise TypeError("made by its own function, never by calling the op")
 
 
-DATA = Op("data", infer=_no_inference, numpy=_no_value, differentiable=False)
-PLACEHOLDER = Op("placeholder", infer=_no_inference, numpy=_no_value)
+DATA = Op(
+    "data",
+    infer=_no_inference,
+    numpy=_no_value,
+    differentiable=False,
+    kind="source",
+)
+PLACEHOLDER = Op(
+    "placeholder",
+    infer=_no_inference,
+    numpy=_no_value,
+    kind="source",
+    free=True,
+)
 LITERAL = Op(
     "literal",
     infer=lambda value, dtype: ((), as_dtype(dtype)),
     numpy=lambda value, dtype: np.asarray(value, dtype),
     differentiable=False,
+    kind="source",
+    free=True,
 )
 
 
@@ -82,6 +98,9 @@ VARIABLE: Op = Op(
     jvp=lambda tangents, y, x: tangents[0],
     batch=lambda y, sources, batched: VARIABLE(*sources),
     moves=True,
+    kind="identity",
+    free=True,
+    symbolic=itself,
 )
 
 
@@ -101,6 +120,9 @@ STOP_GRADIENT: Op = Op(
     differentiable=False,
     batch=lambda y, sources, batched: STOP_GRADIENT(*sources),
     moves=True,
+    kind="identity",
+    free=True,
+    symbolic=lambda s, x: s.Function("stop_gradient")(x),
 )
 
 
@@ -126,6 +148,7 @@ TO_DEVICE: Op = _ToDevice(
     linear=(0,),
     batch=lambda y, sources, batched: TO_DEVICE(*sources, device=y.device),
     moves=True,
+    kind="identity",
 )
 
 
@@ -142,6 +165,8 @@ ALIAS: Op = Op(
     linear=(0,),
     batch=lambda y, sources, batched: ALIAS(*sources),
     moves=True,
+    kind="identity",
+    free=True,
 )
 
 
@@ -158,6 +183,10 @@ AGAIN: Op = Op(
     linear=(0,),
     batch=lambda y, sources, batched: AGAIN(*sources),
     moves=True,
+    kind="identity",
+    aliases=True,
+    cost=FREE,
+    free=True,
 )
 
 
@@ -174,6 +203,10 @@ def _cast_infer(x: Node, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return x.shape, dtype
 
 
+def _cast_symbolic(s: Any, x: Any, dtype: np.dtype[Any]) -> Any:
+    return truth(s, x) if dtype is bool_ else number(s, x)
+
+
 CAST: Op = Op(
     "cast",
     infer=_cast_infer,
@@ -182,6 +215,9 @@ CAST: Op = Op(
     linear=(0,),
     batch=lambda y, sources, batched: CAST(sources[0], **y.attrs),
     moves=True,
+    kind="elementwise",
+    cost=FREE,
+    symbolic=_cast_symbolic,
 )
 
 

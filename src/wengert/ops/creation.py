@@ -39,6 +39,7 @@ IOTA = Op(
     infer=lambda length, dtype: ((length,), as_dtype(dtype)),
     numpy=lambda length, dtype: np.arange(length).astype(as_dtype(dtype)),
     differentiable=False,
+    kind="source",
 )
 
 

@@ -17,6 +17,7 @@ from wengert.core.graph import Node, Shape
 from wengert.ops.broadcasting import broadcast, with_rank
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.creation import eye, tril, triu
+from wengert.ops.facts import product_flops
 from wengert.ops.movement import broadcast_to, expand_dims, matrix_transpose, reshape
 from wengert.ops.op import Op, picks
 from wengert.ops.reduce import SUM
@@ -80,6 +81,8 @@ MATMUL: Op = Op(
     batch=over_lanes,
     expensive=True,
     precision="low",
+    can_fail=False,
+    flops=lambda node: product_flops(node.size, node.sources[0].shape[-1:]),
 )
 
 

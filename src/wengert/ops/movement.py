@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from wengert.core.dtypes import result_dtype
 from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
+from wengert.ops.facts import Facts, itself
 from wengert.ops.op import Op, behind_lanes, each_batched
 
 
@@ -51,8 +52,18 @@ def as_shape(shape: Any, name: str) -> Shape:
         raise DTypeError(f"{name}: a shape is made of integers, not {shape!r}") from None
 
 
-def _linear_move(name: str, infer: Any, numpy: Any, transpose: Any, batch: Any) -> Op:
-    return Op(name, infer=infer, numpy=numpy, vjp=(transpose,), linear=(0,), batch=batch, moves=True)
+def _linear_move(name: str, infer: Any, numpy: Any, transpose: Any, batch: Any, **facts: Unpack[Facts]) -> Op:
+    facts.setdefault("kind", "movement")
+    return Op(
+        name,
+        infer=infer,
+        numpy=numpy,
+        vjp=(transpose,),
+        linear=(0,),
+        batch=batch,
+        moves=True,
+        **facts,
+    )
 
 
 # --- reshape --------------------------------------------------------------------------------------------------------
@@ -63,6 +74,9 @@ RESHAPE = _linear_move(
     lambda x, shape: x.reshape(shape),
     lambda g, y, x: reshape(g, x.shape),
     lambda y, sources, batched: reshape(sources[0], (sources[0].shape[0], *y.shape)),
+    aliases=True,
+    free=True,
+    symbolic=itself,
 )
 
 
@@ -126,6 +140,7 @@ PERMUTE = _linear_move(
     lambda x, axes: x.transpose(axes),
     lambda g, y, x: permute_dims(g, tuple(int(a) for a in np.argsort(y.attrs["axes"]))),
     lambda y, sources, batched: permute_dims(sources[0], (0, *(a + 1 for a in y.attrs["axes"]))),
+    symbolic=itself,
 )
 
 
@@ -186,6 +201,7 @@ BROADCAST = _linear_move(
     lambda x, shape: np.broadcast_to(x, shape),
     lambda g, y, x: g,  # the walk sums it to the shape of x
     _broadcast_batch,
+    symbolic=itself,
 )
 
 
@@ -261,6 +277,7 @@ FLIP: Op = _linear_move(
     lambda x, axes: np.flip(x, axes),
     lambda g, y, x: FLIP(g, **y.attrs),
     behind_lanes,
+    symbolic=itself,
 )
 
 
@@ -302,6 +319,7 @@ CONCAT = Op(
     linear=range(1 << 30),  # in all of its sources, however many there are
     batch=_concat_batch,
     moves=True,
+    can_fail=False,
 )
 
 
@@ -341,6 +359,3 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[Node, ...]:
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "unstack")
     return tuple(squeeze(slice_axis(x, at, i, i + 1), axis=at) for i in range(x.shape[at]))
-
-
-MOVEMENT = frozenset(("reshape", "permute_dims", "broadcast_to", "slice", "place", "flip"))

@@ -16,12 +16,14 @@ An op is recorded by calling it on nodes. Its rules:
 
 One of vjp and jvp is enough: `autodiff` derives the other by transposition. `differentiable=False` says that the
 derivative is zero wherever it exists; an op with no rule and without that raises when it is differentiated.
+
+What else is known of an op (its kind, its cost, whether it can fail, ...) are the facts in `facts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -29,9 +31,9 @@ from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
 from wengert.core.errors import DeviceError
 from wengert.core.graph import Node, recording
 from wengert.core.location import here
+from wengert.ops.facts import FUNCTION, Facts, Kind, Template, cost_of, flops_of, no_checks
 
 registry: dict[str, Op] = {}
-Template = str | dict[str, str] | None
 Precision = Literal["low", "full"] | None
 
 
@@ -55,6 +57,7 @@ class Op:
         moves: bool = False,
         c: Template = None,
         precision: Precision = None,
+        **facts: Unpack[Facts],
     ) -> None:
         self.name = name
         self.infer = infer
@@ -70,9 +73,28 @@ class Op:
         self.moves = moves  # it does no arithmetic: half precision needs no detour through float32
         self.c = c  # one element of it in C, for elementwise ops; see kernels/expressions.py
         self.precision = precision  # under autocast; the table is in docs/mixed-precision.md
+        self._state(facts)
         if name in registry:
             raise ValueError(f"there is an op named {name} already")
         registry[name] = self
+
+    def _state(self, facts: Facts) -> None:
+        """Note what is known of the op; see `facts`."""
+        self.kind: Kind = facts.get("kind", "opaque")
+        self.cost = facts.get("cost", cost_of(self.kind, self.c))
+        self.long = facts.get("long", False)
+        self.flops = facts.get("flops", flops_of(self.kind, self.cost))
+        self.can_fail = facts.get("can_fail", self.kind in ("opaque", "function"))
+        self.checks = facts.get("checks", no_checks)
+        self.on_host = facts.get("on_host", True)
+        self.overwrites = facts.get("overwrites", False)
+        self.aliases = facts.get("aliases", False)
+        self.free = facts.get("free", False)
+        self.symbolic = facts.get("symbolic")
+        self.ulp = facts.get("ulp", 4 if self.cost == FUNCTION else 0)
+        self.terms = facts.get("terms")
+        self.domain = facts.get("domain", ())
+        self.samples = facts.get("samples")
 
     def __call__(self, *sources: Node, **attrs: Any) -> Node:
         if self.precision is not None and recording.autocast is not None:
@@ -175,6 +197,8 @@ PICK: Op = Op(
     jvp=lambda tangents, y, x: tangents[0][y.attrs["index"]],
     batch=lambda y, sources, batched: pick(sources[0], **y.attrs),
     moves=True,
+    kind="tuple",
+    free=True,
 )
 PACK: Op = Op(
     "pack",
@@ -184,6 +208,8 @@ PACK: Op = Op(
     jvp=lambda tangents, y, *xs: list(tangents),
     batch=lambda y, sources, batched: PACK(*each_batched(sources, batched)),
     moves=True,
+    kind="tuple",
+    free=True,
 )
 
 

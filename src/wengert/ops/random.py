@@ -23,6 +23,7 @@ from wengert.core.graph import Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops.broadcasting import broadcast, with_rank
 from wengert.ops.core import cast, literal, operand
+from wengert.ops.facts import FUNCTION
 from wengert.ops.movement import reshape, slice_axis, stack
 from wengert.ops.op import Op
 from wengert.ops.reduce import argmax
@@ -115,7 +116,14 @@ def _bits_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> No
     return RANDOM_BITS(key, counter, **y.attrs)
 
 
-RANDOM_BITS = Op("random_bits", infer=_bits_infer, numpy=_bits_numpy, differentiable=False, batch=_bits_batch)
+RANDOM_BITS = Op(
+    "random_bits",
+    infer=_bits_infer,
+    numpy=_bits_numpy,
+    differentiable=False,
+    batch=_bits_batch,
+    cost=FUNCTION,
+)
 
 
 def random_bits(key: Node, counter: Node, shape: Shape, stream: int = DRAW, width: int = 32) -> Node:

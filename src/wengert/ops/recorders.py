@@ -10,8 +10,8 @@ op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -21,12 +21,15 @@ from wengert.core.graph import NO_ATTRS, Node, recording
 from wengert.core.location import here
 from wengert.ops.broadcasting import broadcast, broadcast_shapes, with_rank
 from wengert.ops.core import cast, operand, operands
-from wengert.ops.op import Op, Precision, Template, at_precision, common_device
+from wengert.ops.facts import SIMPLE, Facts, Sample, Template
+from wengert.ops.op import Op, Precision, at_precision, common_device
 from wengert.ops.tables import ARITHMETIC, Table
 
 
 class Elementwise(Op):
     """An op that works element by element; see the module's head."""
+
+    operands: int  # how many it takes
 
     def __init__(
         self,
@@ -38,7 +41,11 @@ class Elementwise(Op):
         *,
         c: Template = None,
         precision: Precision = None,
+        **facts: Unpack[Facts],
     ) -> None:
+        facts.setdefault("kind", "elementwise")
+        facts.setdefault("domain", ((-2.0, 2.0),) if derivative is not None else ((-3.0, 3.0),))
+        facts.setdefault("samples", self._samples)
         rules = None if derivative is None else tuple(map(_cotangent_rule, derivative))
         super().__init__(
             name,
@@ -50,6 +57,7 @@ class Elementwise(Op):
             differentiable=derivative is not None,
             c=c,
             precision=precision,
+            **facts,
         )
         self.derivative = derivative
         self.table = table
@@ -67,6 +75,11 @@ class Elementwise(Op):
     def _infer(self, *sources: Node) -> tuple[Any, Any]:
         shape = broadcast_shapes(self.name, *[source.shape for source in sources])
         return shape, self.dtypes(sources[-1].dtype)[1]
+
+    def _samples(self) -> Iterable[Sample]:
+        from wengert.ops.samples import samples_of
+
+        return samples_of(self, self.operands)
 
     def _tangent(self, tangents: Sequence[Node | None], y: Node, *sources: Node) -> Node | None:
         total: Node | None = None
@@ -100,6 +113,8 @@ def _factor(derivative: Node, g: Node, y: Node) -> Node:
 class Unary(Elementwise):
     """An elementwise op of one operand."""
 
+    operands = 1
+
     def __call__(self, x: Any) -> Node:  # type: ignore[override]
         return self.record(x)
 
@@ -118,6 +133,8 @@ class Unary(Elementwise):
 
 class Binary(Elementwise):
     """An elementwise op of two operands."""
+
+    operands = 2
 
     def __call__(self, a: Any, b: Any) -> Node:  # type: ignore[override]
         return self.record(a, b)
@@ -162,6 +179,8 @@ weigh = Binary(
     ARITHMETIC,
     "A cotangent times a derivative: `g * d`, and 0 where `g` is 0, even if `d` is infinite or NaN.",
     c="weigh",
+    cost=SIMPLE,
+    symbolic=lambda s, a, b: a * b,
 )
 # also where the derivative moves: its change, which may be infinite too, counts for nothing where `g` is 0
 weigh.vjp = (weigh.vjp[0], lambda change, y, g, d: weigh(g, change))
@@ -172,7 +191,14 @@ add = Binary(
     ARITHMETIC | {bool_: (bool_, bool_)},
     "The sum `a + b`.",
     c=wrapping("+") | {"b": "({0} | {1})"},
+    symbolic=lambda s, a, b: a + b,
 )
 negative: Unary = Unary(
-    "negative", np.negative, (-1,), ARITHMETIC, "The negative `-x`.", c={"f": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"}
+    "negative",
+    np.negative,
+    (-1,),
+    ARITHMETIC,
+    "The negative `-x`.",
+    c={"f": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"},
+    symbolic=lambda s, x: -x,
 )

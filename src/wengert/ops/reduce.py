@@ -9,6 +9,7 @@ import builtins
 import functools
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, stop_gradient
 from wengert.ops.elementwise import absolute, add, equal, exp, isfinite, log, not_equal, sqrt, square, where
+from wengert.ops.facts import itself, no_flops
 from wengert.ops.movement import broadcast_to, concat, normalize_axes, normalize_axis, reshape, slice_axis
 from wengert.ops.op import Op, behind_lanes
 
@@ -43,6 +45,12 @@ def _infer_bool(x: Node, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, An
     return reduced(x.shape, axes, keepdims), bool_
 
 
+def _samples() -> ModuleType:
+    from wengert.ops import samples
+
+    return samples
+
+
 SUM = Op(
     "sum",
     infer=_infer,
@@ -52,6 +60,9 @@ SUM = Op(
     batch=behind_lanes,
     expensive=True,
     precision="full",
+    kind="reduction",
+    symbolic=itself,
+    samples=lambda: _samples().of_axes(empty=True),
 )
 
 
@@ -98,6 +109,9 @@ def _extreme(name: str, reference: Callable[..., Any]) -> Op:
         vjp=(_extreme_vjp,),
         batch=behind_lanes,
         expensive=True,
+        kind="reduction",
+        symbolic=itself,
+        samples=lambda: _samples().of_axes(),
     )
 
 
@@ -164,6 +178,9 @@ PROD = Op(
     batch=behind_lanes,
     expensive=True,
     precision="full",
+    kind="reduction",
+    symbolic=itself,
+    samples=lambda: _samples().of_axes(empty=True),
 )
 
 
@@ -177,6 +194,9 @@ def _truth(name: str, reference: Callable[..., Any]) -> Op:
         numpy=lambda x, axes, keepdims: reference(x, axis=axes, keepdims=keepdims),
         differentiable=False,
         batch=behind_lanes,
+        kind="reduction",
+        flops=no_flops,
+        samples=lambda: _samples().of_truths(),
     )
 
 
@@ -211,6 +231,8 @@ def _position(name: str, reference: Callable[..., Any]) -> Op:
         numpy=lambda x, axis, keepdims: reference(x, axis=axis, keepdims=keepdims),
         differentiable=False,
         batch=behind_lanes,
+        kind="reduction",
+        samples=lambda: _samples().of_one_axis(),
     )
 
 
@@ -324,9 +346,6 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     shift = where(isfinite(top), top, 0)
     total = log(SUM(exp(x - shift), axes=axes, keepdims=True))
     return reshape(add(total, shift), reduced(x.shape, axes, keepdims))
-
-
-REDUCTIONS = frozenset(("sum", "max", "min", "prod", "all", "any", "argmax", "argmin"))
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:

@@ -65,6 +65,7 @@ CUMSUM: Op = Op(
     batch=behind_lanes,
     expensive=True,
     precision="full",
+    can_fail=False,
 )
 
 

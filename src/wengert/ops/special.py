@@ -114,6 +114,10 @@ erf = Unary(
     SMOOTH_REAL,
     "The error function, 2/sqrt(pi) times the integral of e^-t^2 from 0 to `x`.",
     c="erf",
+    long=True,
+    symbolic="erf",
+    domain=((-3.0, 3.0),),
+    ulp=3,
 )
 erfc = Unary(
     "erfc",
@@ -122,6 +126,10 @@ erfc = Unary(
     SMOOTH_REAL,
     "`1 - erf(x)`, exact also where erf is almost 1.",
     c="erfc",
+    long=True,
+    symbolic="erfc",
+    domain=((-3.0, 3.0),),
+    ulp=12,
 )
 erfinv = Unary(
     "erfinv",
@@ -131,6 +139,10 @@ erfinv = Unary(
     "The inverse of the error function.",
     c="erfinv",
     precision="full",
+    long=True,
+    symbolic="erfinv",
+    domain=((-0.95, 0.95),),
+    ulp=8,
 )
 
 # --- the logarithm of the gamma function ----------------------------------------------------------------------------
@@ -184,6 +196,11 @@ lgamma = Unary(
     SMOOTH_REAL,
     "The logarithm of the absolute value of the gamma function.",
     c="lgamma",
+    long=True,
+    symbolic="loggamma",
+    domain=((0.3, 6.0), (-1.8, -1.2)),
+    ulp=16,
+    terms=lambda x: 1 + np.minimum(np.abs(x), 1e30) * np.log1p(np.minimum(np.abs(x), 1e30)),
 )
 
 # --- its derivatives ------------------------------------------------------------------------------------------------
@@ -284,6 +301,11 @@ digamma: Unary = Unary(
     SMOOTH_REAL,
     "The derivative of lgamma.",
     c="digamma",
+    long=True,
+    symbolic="digamma",
+    domain=((0.3, 6.0), (-0.8, -0.2)),
+    ulp=16,
+    terms=lambda x: 1 + 1 / np.maximum(np.abs(x - np.round(x)), 1e-300),
 )
 POLYGAMMA: Op = Op(
     "polygamma",
@@ -293,6 +315,9 @@ POLYGAMMA: Op = Op(
     jvp=lambda tangents, y, x: weigh(tangents[0], POLYGAMMA(x, n=y.attrs["n"] + 1)),
     batch=lambda y, sources, batched: POLYGAMMA(sources[0], **y.attrs),
     c="wg_polygamma_{t}({0}, {n})",
+    kind="elementwise",
+    ulp=64,
+    terms=lambda x: 1 + 1 / np.maximum(np.abs(x - np.round(x)), 1e-100) ** 3,
 )
 
 

@@ -115,6 +115,7 @@ MAX_POOL = Op(
     jvp=_max_pool_jvp,
     batch=_on_last_axes,
     expensive=True,
+    can_fail=False,
 )
 
 # --- the sum --------------------------------------------------------------------------------------------------------
@@ -152,6 +153,7 @@ SUM_POOL = Op(
     linear=(0,),
     batch=_on_last_axes,
     expensive=True,
+    can_fail=False,
 )
 
 # --- unfold and fold ------------------------------------------------------------------------------------------------

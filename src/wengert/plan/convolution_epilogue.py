@@ -16,30 +16,34 @@ from wengert.compiler.remat import is_relu
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import HALF, float32
 from wengert.core.graph import Graph, Node
-from wengert.ops.reduce import REDUCTIONS
-from wengert.plan.library_epilogue import Finish, How, readers_of
+from wengert.ops.channels_last import CONVOLVE_LAST
+from wengert.ops.core import CAST
+from wengert.ops.elementwise import add, multiply, sigmoid, subtract, tanh
+from wengert.ops.op import Op
+from wengert.plan.codegen import How, LibraryEpilogue
+from wengert.plan.library_epilogue import readers_of
 
 MOST = 48  # nodes that a convolution takes in
 FLOATS = HALF | {float32}
-_NAMES = {"add": "add", "subtract": "sub", "multiply": "mul"}
-_ROUGH = {"sigmoid": "sigmoid", "tanh": "tanh"}  # good to half precision
+_NAMES: dict[Op, str] = {add: "add", subtract: "sub", multiply: "mul"}
+_ROUGH: dict[Op, str] = {sigmoid: "sigmoid", tanh: "tanh"}  # good to half precision
 
 
-class Step(NamedTuple):
+class PointwiseOp(NamedTuple):
     """One of cuDNN's elementwise ops, on values by their numbers."""
 
     op: str
     operands: tuple[int, ...]
 
 
-class Steps(NamedTuple):
+class PointwiseOps(NamedTuple):
     """Ops on the values before them: 0 is the convolution's, then come those in memory, then what each step makes.
 
     Of each in memory is given whether it is one number a channel, and its dtype.
     """
 
     given: tuple[tuple[bool, np.dtype[Any]], ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PointwiseOp, ...]
     result: np.dtype[Any]
 
     def __str__(self) -> str:
@@ -48,31 +52,33 @@ class Steps(NamedTuple):
         return f"{' '.join((*given, *steps))} {self.result}"
 
 
-def convolution_finishes(
+def convolution_epilogues(
     graph: Graph,
     is_loop: Callable[[Node], bool],
     operands: Callable[[Node], Iterable[Node]],
     can: Callable[[Node, How], bool],
-) -> dict[Node, Finish]:
-    """The finishes by their convolutions; `operands` says what an op that is no loop reads from memory, `can` whether
+) -> dict[Node, LibraryEpilogue]:
+    """The epilogues by their convolutions; `operands` says what an op that is no loop reads from memory, `can` whether
     cuDNN should take in such steps. Where two convolutions are added, the later one takes in what follows from both.
     """
     readers = {
         value: [reader if reader is not None and is_loop(reader) else None for reader in found]
         for value, found in readers_of(graph).items()
     }
-    opaque = [node for node in graph.nodes if not is_loop(node) and node.op.name not in REDUCTIONS]
+    opaque = [node for node in graph.nodes if not is_loop(node) and node.op.kind != "reduction"]
     stored = {storage(x) for node in opaque for x in (node, *operands(node))}
     stored.update(map(storage, (*graph.inputs, *graph.captured(), *graph.outputs)))
-    taken: dict[Node, tuple[Node, Finish]] = {}  # by result
-    for node in (node for node in reversed(opaque) if node.op.name == "convolve_last"):
-        finish = _finish(node, readers, stored)
-        if finish is not None and finish.result not in taken and can(node, finish.how):
-            taken[finish.result] = node, finish
+    taken: dict[Node, tuple[Node, LibraryEpilogue]] = {}  # by result
+    for node in (node for node in reversed(opaque) if node.op is CONVOLVE_LAST):
+        epilogue = _epilogue(node, readers, stored)
+        if epilogue is not None and epilogue.result not in taken and can(node, epilogue.how):
+            taken[epilogue.result] = node, epilogue
     return dict(taken.values())
 
 
-def _finish(node: Node, readers: Mapping[Node, Sequence[Node | None]], stored: Container[Node]) -> Finish | None:
+def _epilogue(
+    node: Node, readers: Mapping[Node, Sequence[Node | None]], stored: Container[Node]
+) -> LibraryEpilogue | None:
     """What cuDNN can take in after a forward convolution with its channels last; None where that is nothing.
 
     `readers` are the loops that read each value, None among them for what reads it from memory; `stored` lies there.
@@ -98,7 +104,7 @@ def _chain(node: Node, readers: Mapping[Node, Sequence[Node | None]]) -> Iterato
         yield from found
 
 
-def _translated(node: Node, result: Node, inside: Container[Node], stored: Container[Node]) -> Finish | None:
+def _translated(node: Node, result: Node, inside: Container[Node], stored: Container[Node]) -> LibraryEpilogue | None:
     """The ops from a convolution to a result as steps; None where one of them is not cuDNN's."""
     taken: dict[Node, tuple[str, Sequence[Node]]] = {}
     leaves: dict[Node, tuple[bool, Node]] = {}
@@ -131,20 +137,20 @@ def _leaf(value: Node, node: Node, stored: Container[Node]) -> tuple[bool, Node]
 
 def _place(value: Node) -> Node:
     """Where a value lies that is read in another shape and wider."""
-    while (value := storage(value)).op.name == "cast" and value.dtype is float32 and value.sources[0].dtype in HALF:
+    while (value := storage(value)).op is CAST and value.dtype is float32 and value.sources[0].dtype in HALF:
         value = value.sources[0]
     return value
 
 
 def _op(node: Node, result: np.dtype[Any]) -> tuple[str, Sequence[Node]] | None:
     """An op in cuDNN's terms, "" where it leaves a value as it is, and what it is applied to; None if it is not one."""
-    if node.op.name == "cast":
+    if node.op is CAST:
         is_float = node.dtype in (FLOATS if result in HALF else {float32}) and node.sources[0].dtype in FLOATS
         return ("", node.sources) if is_float else None
     if is_relu(node):
         return "relu", node.sources[2:]
     names = {**_NAMES, **_ROUGH} if result in HALF else _NAMES
-    return (names[node.op.name], node.sources) if node.op.name in names else None
+    return (names[node.op], node.sources) if node.op in names else None
 
 
 def _numbered(
@@ -152,18 +158,18 @@ def _numbered(
     result: Node,
     taken: Mapping[Node, tuple[str, Sequence[Node]]],
     leaves: Mapping[Node, tuple[bool, Node]],
-) -> Finish:
+) -> LibraryEpilogue:
     """The steps in order, each value by its number."""
     order = sorted(taken, key=lambda each: each.serial)
     read = (leaves[operand] for each in order for operand in taken[each][1] if operand in leaves)
     extras = {place: is_channel for is_channel, place in read}
     numbers = {place: number for number, place in enumerate(extras, 1)}
     at = {node: 0, **{leaf: numbers[place] for leaf, (_, place) in leaves.items()}}
-    steps: list[Step] = []
+    steps: list[PointwiseOp] = []
     for each in order:
         op, operands = taken[each]
         if op:
-            steps.append(Step(op, tuple(at[operand] for operand in operands)))
+            steps.append(PointwiseOp(op, tuple(at[operand] for operand in operands)))
         at[each] = len(extras) + len(steps) if op else at[operands[0]]
     given = tuple((is_channel, place.dtype) for place, is_channel in extras.items())
-    return Finish(Steps(given, tuple(steps), result.dtype), result, tuple(extras))
+    return LibraryEpilogue(PointwiseOps(given, tuple(steps), result.dtype), result, tuple(extras))

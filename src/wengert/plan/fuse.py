@@ -1,10 +1,10 @@
 """Fusion: which values are computed together in one kernel.
 
 In: an optimised graph. Out: groups in an order to run them. Most values are never stored: elementwise and movement ops
-are computed where they are read (*inlined*). What must exist in memory, or is too dear to compute twice, is a *root*
-(`stored`) and belongs to a group (`groups`).
+are computed where they are read (*inlined*). What must exist in memory, or is too expensive to compute twice, is a
+*root* (`materialize`) and belongs to a group (`groups`).
 
-Two groups merge when their spaces agree, when each reads the other only where its own loops are, and when no way leads
+Two groups merge when their spaces agree, when each reads the other only where its own loops are, and when no path leads
 out of the pair and back in. What may merge (`may_merge`) and what is worth merging (`worth_merging`) are two questions;
 a refusal has a reason that `explain` can print.
 """
@@ -12,15 +12,19 @@ a refusal has a reason that `explain` can print.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 
+from wengert.compiler.fuel import spend
 from wengert.compiler.materialize import stored_values
 from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.index_map import Place, broadcast_place, everywhere, loops_of, moved_place
-from wengert.ops.movement import MOVEMENT
-from wengert.ops.reduce import REDUCTIONS, reduced, reduced_axes
-from wengert.plan.groups import Group, Plan, Read, common_space, fits, root_place
+from wengert.ops.core import AGAIN
+from wengert.ops.random import RANDOM_BITS
+from wengert.ops.reduce import reduced, reduced_axes
+from wengert.plan.groups import Group, Grouping, Read, common_space, fits, root_place
+from wengert.plan.plan import Plan
 from wengert.plan.reachability import Needs
 
 
@@ -51,11 +55,11 @@ class _Fusion:
             self._found(number, node)
 
     def _is_opaque(self, node: Node) -> bool:
-        return node not in self.inlined and node.op.name not in REDUCTIONS
+        return node not in self.inlined and node.op.kind != "reduction"
 
     def _found(self, number: int, node: Node) -> None:
         opaque = self._is_opaque(node)
-        if node.op.name in REDUCTIONS and not opaque:
+        if node.op.kind == "reduction" and not opaque:
             group = Group(number, [node], node.sources[0].shape, reduced_axes(node))
         else:
             group = Group(number, [node], () if opaque else node.shape, (), opaque)
@@ -73,7 +77,7 @@ class _Fusion:
         """What the kernel of a root reads, with the loops of a space."""
         found: dict[Read, None] = {}
         seen: set[tuple[Node, Place]] = set()
-        if root.op.name in REDUCTIONS:
+        if root.op.kind == "reduction":
             stack = [(root.sources[0], everywhere(loops_of(space)))]
         else:
             place = root_place(root, space, axes)
@@ -91,9 +95,9 @@ class _Fusion:
         return list(found)
 
     def _sources(self, node: Node, place: Place) -> list[tuple[Node, Place]]:
-        if node.op.name in MOVEMENT:
+        if node.op.kind == "movement":
             return [(node.sources[0], moved_place(node, place))]
-        if node.op.name == "random_bits":
+        if node.op is RANDOM_BITS:
             return [(storage(source), Place(None)) for source in node.sources]
         return [(source, broadcast_place(place, node.shape, source.shape)) for source in node.sources]
 
@@ -200,7 +204,7 @@ class _Fusion:
         for group in [group for group in self.groups.values() if group.opaque and self.absorbs(group.roots[0])]:
             found = readers.get(group.roots[0], {})
             taken = next((g for g in found if self._is_epilogue(group, g)), None)
-            if taken is not None:
+            if taken is not None and _spends(group, taken):
                 self._absorb(group, taken)
 
     def _is_epilogue(self, group: Group, reader: Group) -> bool:
@@ -223,7 +227,7 @@ class _Fusion:
         """A group that makes a number a row takes in the total of these: the loss of a batch."""
         for total in [group for group in self.groups.values() if group.is_total and group.reduces]:
             rows = next((g for g in self.producers(total) if self._is_of_rows(total, g)), None)
-            if rows is not None:
+            if rows is not None and _spends(rows, total):
                 rows.closing = total
                 rows.roots = sorted([*rows.roots, *total.roots], key=lambda node: node.serial)
                 rows.reads = list(dict.fromkeys([*rows.reads, *total.reads]))
@@ -253,7 +257,7 @@ class _Fusion:
         reason = reason or self._belongs_to_product(first, second)
         if reason is not None and not (first.opaque or second.opaque):
             self.refusals[f"{first} and {second}: {reason}"] = None
-        return reason is None
+        return reason is None and _spends(first, second)
 
     def _merge_neighbours(self) -> None:
         """Groups over the same space that read the same value become one: it is read once."""
@@ -264,7 +268,7 @@ class _Fusion:
             space = (group.space, group.axes)
             around = {peer: None for leaf in _large(group) for peer in peers.get((*space, leaf), ())}
             partner = next((peer for peer in around if self._is_apart(peer, group)), None)
-            if partner is not None:
+            if partner is not None and _spends(partner, group):
                 for leaf in _large(partner):
                     del peers[(*space, leaf)][partner]
                 self.merge(partner, group)
@@ -275,7 +279,7 @@ class _Fusion:
         """An elementwise group that computes something again becomes part of later loops that read all it needs."""
         for group in [group for group in self.groups.values() if _is_copy(group)]:
             partner = next((peer for peer in self.groups.values() if self._takes_along(peer, group)), None)
-            if partner is not None:
+            if partner is not None and _spends(group, partner):
                 self.merge(group, partner)
 
     def _takes_along(self, peer: Group, group: Group) -> bool:
@@ -325,6 +329,10 @@ class _Fusion:
             group.stored = [root for root in group.roots if root in needed or root in inside]
 
 
+def _spends(first: Group, second: Group) -> bool:
+    return spend(first.roots[0], lambda: f"{first} and {second} are one kernel")
+
+
 def _large(group: Group) -> list[Node]:
     """The values of more than one element that a group reads."""
     return list(dict.fromkeys(read.leaf for read in group.reads if read.leaf.size > 1))
@@ -338,7 +346,7 @@ def _large_beside(group: Group) -> list[Node]:
 def _is_copy(group: Group) -> bool:
     """Whether a group is elementwise and computes something again."""
     large = [] if group.opaque or group.axes else _large_beside(group)
-    return bool(large) and all(leaf.op.name == "again" for leaf in large)
+    return bool(large) and all(leaf.op is AGAIN for leaf in large)
 
 
 def worth_merging(first: Group, second: Group, awaited: Container[Node] = ()) -> str | None:
@@ -353,13 +361,13 @@ def worth_merging(first: Group, second: Group, awaited: Container[Node] = ()) ->
     return None
 
 
-def fuse(
+def grouped(
     graph: Graph,
     inlines: Callable[[Node], bool],
     operands: Callable[[Node], Iterable[Node]],
     absorbs: Callable[[Node], bool] = lambda node: False,
     launches: bool = False,
-) -> Plan:
+) -> Grouping:
     """The groups of a graph.
 
     `inlines` says which ops are expressions in a loop, `operands` what an opaque op reads, `absorbs` whether it takes
@@ -369,4 +377,17 @@ def fuse(
     fusion = _Fusion(graph, inlines, operands, absorbs, launches)
     fusion.run()
     fusion.settle_stores()
-    return Plan(fusion.ordered(), fusion.roots, fusion.inlined - fusion.roots, list(fusion.refusals))
+    return Grouping(fusion.ordered(), fusion.roots, fusion.inlined - fusion.roots, list(fusion.refusals))
+
+
+def fuse(plan: Plan) -> Plan:
+    """The plan with the groups of its graph. Without fuel every root is a group of its own."""
+    codegen, epilogues = plan.codegen, plan.epilogues
+
+    def operands(node: Node) -> Sequence[Node]:
+        return (*codegen.reads(node), *epilogues[node].operands) if node in epilogues else codegen.reads(node)
+
+    def absorbs(node: Node) -> bool:
+        return node in epilogues or codegen.absorbs(node)
+
+    return replace(plan, grouping=grouped(plan.graph, codegen.inlines, operands, absorbs, plan.target.launches))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from wengert.core.graph import Node, Shape
 from wengert.kernels.ir.index import ZERO, variable
 from wengert.kernels.ir.index_map import Place, everywhere, loops_of
-from wengert.ops.reduce import REDUCTIONS, reduced, reduced_axes
+from wengert.ops.reduce import reduced, reduced_axes
 
 
 class Read(NamedTuple):
@@ -41,7 +41,7 @@ class Group:
     @property
     def reduces(self) -> bool:
         """Whether it has reductions among its roots."""
-        return any(root.op.name in REDUCTIONS for root in self.roots)
+        return any(root.op.kind == "reduction" for root in self.roots)
 
     @property
     def is_total(self) -> bool:
@@ -62,7 +62,7 @@ class Group:
         return f"<group {self.number}: {names} over {self.space} reducing {self.axes}>"
 
 
-class Plan(NamedTuple):
+class Grouping(NamedTuple):
     """The groups in the order to run them, the values that belong to one, and those that are computed where read."""
 
     groups: list[Group]
@@ -84,7 +84,7 @@ def common_space(first: Group, second: Group) -> tuple[Shape | None, tuple[int, 
 
 def fits(root: Node, space: Shape, axes: tuple[int, ...]) -> bool:
     """Whether a root has an element for each step of the loops of a space, or one for each row."""
-    if root.op.name in REDUCTIONS:
+    if root.op.kind == "reduction":
         return root.sources[0].shape == space and reduced_axes(root) == axes
     kept = (reduced(space, axes, False), reduced(space, axes, True)) if axes else ()
     return root.shape == space or root.shape in kept
@@ -95,7 +95,7 @@ def root_place(root: Node, space: Shape, axes: tuple[int, ...]) -> Place | None:
     if not fits(root, space, axes):
         return None
     loops = loops_of(space)
-    if root.shape == space and root.op.name not in REDUCTIONS:
+    if root.shape == space and root.op.kind != "reduction":
         return everywhere(loops)
     if root.shape == reduced(space, axes, False):
         return everywhere([loop for axis, loop in enumerate(loops) if axis not in axes])

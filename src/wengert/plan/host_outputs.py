@@ -1,17 +1,20 @@
-"""Graphs as a GPU takes them: on which device, with memory for every output, and what the host computes by itself."""
+"""Outputs of a program on a GPU: each has memory of its own, and the host computes those that it can by itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from wengert.compiler.constants import number
+from wengert.compiler.fuel import spend
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import INTEGER
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops import elementwise as e
 from wengert.ops.core import CAST
+from wengert.plan.plan import HostOutputs, Plan
 
 
 def device_of(graph: Graph) -> str:
@@ -59,3 +62,26 @@ def counted_on(node: Node, counter: Node) -> np.integer[Any] | None:
         total += known[0]
         node = node.sources[numbers.index(None)]
     return np.uint64(total % (1 << 64)).astype(node.dtype)
+
+
+def host_outputs(plan: Plan) -> Plan:
+    """The plan without the outputs that the host can compute from what it has, such as a random counter's."""
+    if not plan.target.launches:
+        return plan
+    graph, pairs = with_own_outputs(plan.graph), plan.pairs
+    on_host = on_host_alone(graph)
+    hosted = [
+        k
+        for k, node in enumerate(graph.outputs)
+        if node in on_host and spend(node, lambda node=node: f"the host computes {node.op.name}")  # type: ignore[misc]
+    ]
+    numbers = [k for k in range(len(graph.outputs)) if k not in hosted]
+    host = HostOutputs(
+        numbers,
+        hosted,
+        Graph(graph.inputs, [graph.outputs[k] for k in hosted], 0) if hosted else None,
+        {k: i for i, k in pairs if k in hosted},
+    )
+    place = {k: i for i, k in enumerate(numbers)}
+    rest = Graph(graph.inputs, [graph.outputs[k] for k in numbers], 0) if hosted else graph
+    return replace(plan, graph=rest, host=host, pairs=tuple((i, place[k]) for i, k in pairs if k in place))

@@ -12,15 +12,17 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.materialize import cost
 from wengert.compiler.storage import storage
 from wengert.core.graph import Node
 from wengert.kernels.expressions import c_expression, c_literal
 from wengert.kernels.ir.index import Index, flat, number, variable
 from wengert.kernels.ir.index_map import Place, broadcast_place, everywhere, loops_of, moved_place
 from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Position, Stage, Statement, Store
-from wengert.ops.movement import MOVEMENT
-from wengert.ops.reduce import REDUCTIONS
+from wengert.ops.core import AGAIN, LITERAL
+from wengert.ops.creation import IOTA
+from wengert.ops.movement import PLACE
+from wengert.ops.random import RANDOM_BITS
+from wengert.ops.reduce import ARGMAX, ARGMIN
 from wengert.plan.groups import Group, root_place
 
 
@@ -39,11 +41,11 @@ class _Lowering:
         self.loops = loops_of(group.space)
         self.inner = {self.loops[axis] for axis in group.axes}
         self.own = set(group.roots)
-        self.totals = {root: f"r{i}" for i, root in enumerate(r for r in group.roots if r.op.name in REDUCTIONS)}
+        self.totals = {root: f"r{i}" for i, root in enumerate(r for r in group.roots if r.op.kind == "reduction")}
         self.levels: dict[tuple[Node, Place], int] = {}
         self.names: dict[tuple[Node, Place], str] = {}  # computed once a row, or in this pass
         self.row_names: dict[tuple[Node, Place], str] = {}
-        self.rereads = any(read.leaf.op.name == "again" for read in group.reads)
+        self.rereads = any(read.leaf.op is AGAIN for read in group.reads)
         self.known: dict[Statement, str] = {}  # by what computes it, where something is read again: as `names`
         self.row_known: dict[Statement, str] = {}
         self.kept: dict[tuple[Node, Place], str] = {}  # by value: the row it is kept in
@@ -95,12 +97,12 @@ class _Lowering:
         """The reductions and the stores of elements, each with the stage it belongs to."""
         tasks = []
         for root in self.group.roots:
-            if root.op.name in REDUCTIONS:
+            if root.op.kind == "reduction":
                 tasks.append((self.level(root.sources[0], everywhere(self.loops)), root))
             elif root in self.group.stored and self._is_element(root):
                 tasks.append((self.level(root, self._place(root)), root))
         tasks = self._in_company(tasks)
-        return sorted(tasks, key=lambda task: (task[0], task[1].op.name not in REDUCTIONS, task[1].serial))
+        return sorted(tasks, key=lambda task: (task[0], task[1].op.kind != "reduction", task[1].serial))
 
     def _in_company(self, tasks: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
         """The tasks, every reduction in the first pass before it is due where most of what it reads is read anyway."""
@@ -139,7 +141,7 @@ class _Lowering:
 
     def _loads(self, needed: Iterable[tuple[Node, Place]]) -> set[tuple[Node, Place]]:
         """What is read from memory of what a task needs, an element at each step."""
-        leaves = [(n, place) for n, place in needed if not self._computes(n) and n.op.name != "literal"]
+        leaves = [(n, place) for n, place in needed if not self._computes(n) and n.op is not LITERAL]
         return {(storage(n), place) for n, place in leaves if self._depends(n, place)}
 
     def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, Place]]:
@@ -151,7 +153,7 @@ class _Lowering:
             for key in self._needs(root)[0]:
                 passes.setdefault(key, set()).add(level)
         several = [key for key, levels in passes.items() if len(levels) > 1]
-        return {key for key in several if cost(key[0]) >= KEEP_FROM and not self._is_once(*key)}
+        return {key for key in several if key[0].op.cost >= KEEP_FROM and not self._is_once(*key)}
 
     def _keeps_rows(self) -> bool:
         """Whether rows are short and lie along memory."""
@@ -173,7 +175,7 @@ class _Lowering:
 
     def _is_element(self, root: Node) -> bool:
         """Whether a root has an element for each step of the loops rather than one for each row."""
-        return root.op.name not in REDUCTIONS and (not self.group.axes or root.shape == self.group.space)
+        return root.op.kind != "reduction" and (not self.group.axes or root.shape == self.group.space)
 
     def level(self, node: Node, place: Place) -> int:
         """How many passes a value waits for."""
@@ -207,18 +209,18 @@ class _Lowering:
         return node in self.own or node in self.inlined
 
     def _sources(self, node: Node, place: Place) -> list[tuple[Node, Place]]:
-        if node.op.name in MOVEMENT:
+        if node.op.kind == "movement":
             return [(node.sources[0], moved_place(node, place))]
-        if node.op.name == "random_bits":
+        if node.op is RANDOM_BITS:
             return []
         return [(source, broadcast_place(place, node.shape, source.shape)) for source in node.sources]
 
     def _do(self, root: Node) -> None:
         """Accumulate a reduction, or store an element."""
-        if root.op.name in REDUCTIONS:
+        if root.op.kind == "reduction":
             value = self.value(root.sources[0], everywhere(self.loops))
             axes = self.group.axes
-            along = variable(self.loops[axes[0]]) if root.op.name in ("argmax", "argmin") else None
+            along = variable(self.loops[axes[0]]) if root.op in (ARGMAX, ARGMIN) else None
             total = Accumulate(self.totals[root], root.op.name, root.dtype, value, along)
             if along is not None:  # the running extreme is of the operand's dtype
                 total = Accumulate(self.totals[root], root.op.name, root.sources[0].dtype, value, along)
@@ -255,7 +257,7 @@ class _Lowering:
                 load = Load(self._fresh(), self.kept[key], at.dtype, self._row_position())
                 self._give(key, self._emit(load, False), False)
                 continue
-            is_leaf = at in self.totals or at.op.name == "literal" or not self._computes(at)
+            is_leaf = at in self.totals or at.op is LITERAL or not self._computes(at)
             if is_leaf or key in self.written:
                 self._leaf(at, where)
                 stack.pop()
@@ -273,7 +275,7 @@ class _Lowering:
         key = (node, place)
         if node in self.totals:
             self._give(key, self.totals[node], once=True)
-        elif node.op.name == "literal":
+        elif node.op is LITERAL:
             text = c_literal(node.attrs["value"], node.dtype)
             assert text is not None
             self._give(key, text, once=True)
@@ -287,17 +289,17 @@ class _Lowering:
 
     def _compute(self, node: Node, place: Place, operands: Sequence[str]) -> None:
         key = (node, place)
-        name, op = self._fresh(), node.op.name
+        name, op = self._fresh(), node.op
         once = self._is_once(node, place)
-        if op in MOVEMENT:
+        if op.kind == "movement":
             self._give(key, self._guarded(node, place, operands[0], once), once)
             return
-        if op == "iota":
+        if op is IOTA:
             name = self._emit(Position(name, node.dtype, place.along(node.shape)[0]), once)
-        elif op == "random_bits":
+        elif op is RANDOM_BITS:
             name = self._random(name, node, place, once)
         else:
-            text = c_expression(node.op, node.sources[-1].dtype, operands, node.attrs)
+            text = c_expression(op, node.sources[-1].dtype, operands, node.attrs)
             assert text is not None
             name = self._emit(Let(name, node.dtype, text), once)
         self._give(key, name, once)
@@ -327,7 +329,7 @@ class _Lowering:
 
     def _guarded(self, node: Node, place: Place, operand: str, once: bool) -> str:
         """What was laid into zeros is 0 outside."""
-        if node.op.name != "place":
+        if node.op is not PLACE:
             return operand
         inner = moved_place(node, place)
         new = [guard for guard in inner.guards if guard not in place.guards]

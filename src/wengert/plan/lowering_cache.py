@@ -12,6 +12,7 @@ from wengert.core.canonical import frozen_attributes
 from wengert.core.graph import Node
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.ir.transforms import with_buffers
+from wengert.ops.core import LITERAL
 from wengert.plan.groups import Group
 from wengert.plan.lower import lower
 
@@ -44,7 +45,7 @@ def _content(group: Group, inlined: Container[Node], called: Callable[[Node], st
     entries: list[Hashable] = []
     for node in nodes:  # which grow
         kind = (node.shape, node.dtype)
-        if node not in own and node not in inlined and node.op.name != "literal":
+        if node not in own and node not in inlined and node.op is not LITERAL:
             entries.append((*kind, called(node), owners.setdefault(storage(node), len(owners))))
             continue
         for source in node.sources:

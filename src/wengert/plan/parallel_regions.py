@@ -7,12 +7,14 @@ are woken once, large loops are shared among them, and each small one is left to
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from itertools import count, islice
 
+from wengert.compiler.fuel import spend
 from wengert.core.graph import Node
-
-if TYPE_CHECKING:
-    from wengert.backends.cpu.program import Step
+from wengert.kernels.c import Function
+from wengert.plan.plan import Plan
+from wengert.plan.steps import Step
 
 
 def regions(steps: Sequence[Step], taken: Mapping[Node, Node], late: Container[Node]) -> list[list[Step]]:
@@ -40,25 +42,44 @@ def regions(steps: Sequence[Step], taken: Mapping[Node, Node], late: Container[N
     return [part for region in found for part in _worth_a_region(region)]
 
 
+def _function(step: Step) -> Function | None:
+    return step.code.function if step.code is not None else None
+
+
 def _is_loop(step: Step) -> bool:
-    return step.function is not None and step.function.is_one_loop
+    function = _function(step)
+    return function is not None and function.is_one_loop
 
 
 def _worth_a_region(region: list[Step]) -> list[list[Step]]:
     """The region as it is if threads are of use in it, and otherwise its steps one by one."""
-    useful = any(step.function is not None and step.function.is_parallel for step in region)
-    return [region] if useful else [[step] for step in region]
+    functions = [_function(step) for step in region]
+    useful = any(function is not None and function.is_parallel for function in functions)
+    return [region] if useful and _spends(region) else [[step] for step in region]
+
+
+def _spends(region: Sequence[Step]) -> bool:
+    return len(region) == 1 or spend(region[0].writes[0], lambda: f"{len(region)} steps share a parallel region")
+
+
+def parallel_regions(plan: Plan) -> Plan:
+    """The plan with its steps in parallel regions, on the CPU."""
+    if plan.target.launches:
+        return plan
+    numbers = count()
+    found = regions(plan.steps, plan.donated, plan.overwriting)
+    return replace(plan, regions=tuple(tuple(islice(numbers, len(region))) for region in found))
 
 
 def region_text(region: Sequence[Step]) -> str:
     """The C statement that runs a region."""
     if len(region) == 1:
-        return region[0].text or ""
+        return region[0].code.text if region[0].code is not None else ""
     lines = ["#pragma omp parallel", "{"]
     for step in region:
-        assert step.text is not None and step.function is not None
-        if step.function.is_parallel:
-            lines.append("    " + step.text.replace("(", "_shared(", 1))
+        assert step.code is not None and step.code.function is not None
+        if step.code.function.is_parallel:
+            lines.append("    " + step.code.text.replace("(", "_shared(", 1))
         else:
-            lines += ["    #pragma omp single nowait", "    " + step.text]
+            lines += ["    #pragma omp single nowait", "    " + step.code.text]
     return "\n    ".join([*lines, "}"])

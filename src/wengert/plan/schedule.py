@@ -13,16 +13,19 @@ An update that is to be written over its old value waits for all that read that,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 
+from wengert.compiler.fuel import spend
 from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node
 from wengert.plan.groups import Group
+from wengert.plan.plan import Plan
 
 LARGE = 1 << 22  # bytes of a value from which it counts when it is freed
 
 
-def schedule(
+def ordered(
     graph: Graph,
     groups: Sequence[Group],
     pairs: Iterable[tuple[Node, Node]] = (),
@@ -38,6 +41,15 @@ def schedule(
         needs[group] |= others
     order = _Order(graph, groups, needs).found()
     return [groups[number] for number in order] if order is not None else list(groups)
+
+
+def schedule(plan: Plan) -> Plan:
+    """The plan with its groups in the order to run them. Without fuel they stay in the order of the user's program."""
+    if not spend(None, lambda: "groups run in an order that frees memory early"):
+        return plan
+    nodes = [(plan.graph.inputs[i], plan.graph.outputs[k]) for i, k in plan.pairs]
+    order = ordered(plan.graph, plan.grouping.groups, nodes, plan.codegen.fallible(plan.grouping))
+    return replace(plan, grouping=plan.grouping._replace(groups=order))
 
 
 def _needs(groups: Sequence[Group]) -> list[set[int]]:

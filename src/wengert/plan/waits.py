@@ -7,8 +7,12 @@ device are put one behind the other all the same, since two of them would only t
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from wengert.compiler.fuel import spend
+from wengert.plan.plan import Plan
 
 
 class Place(NamedTuple):
@@ -66,13 +70,13 @@ def _overlapping(known: dict[Place, _Touched], place: Place) -> list[tuple[Place
     return [(other, touched) for other, touched in known.items() if other[1] < end and start < other[2]]
 
 
-def waits(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]], filling: Container[int] = ()) -> list[list[int]]:
+def waits_of(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]], filling: Container[int] = ()) -> list[list[int]]:
     """For each step, given as what it reads and writes, the steps it waits for; `filling` are those that fill a device.
 
     >>> a, b, c, d = (Place(i, 0, 4) for i in range(4))
-    >>> waits([([a], [b]), ([a], [c]), ([b, c], [d]), ([d], [a])])
+    >>> waits_of([([a], [b]), ([a], [c]), ([b, c], [d]), ([d], [a])])
     [[], [], [0, 1], [2]]
-    >>> waits([([a], [b]), ([a], [c]), ([a], [d])], filling={0, 2})
+    >>> waits_of([([a], [b]), ([a], [c]), ([a], [d])], filling={0, 2})
     [[], [], [0]]
     """
     memories = _Memories()
@@ -97,3 +101,32 @@ def waits(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]], filling: Con
         ancestors.append(bits)
         found.append(direct[::-1])
     return found
+
+
+# --- the stage ------------------------------------------------------------------------------------------------------
+
+FILLING = 32 << 10  # bytes for each SM: a step that moves so many leaves nothing of the device to others
+
+
+def waits(plan: Plan) -> Plan:
+    """The plan with what each of its steps waits for, on a GPU. Without fuel each waits for the one before it."""
+    if plan.target.properties is None:
+        return plan
+    if not spend(None, lambda: "steps that need nothing of each other run side by side"):
+        return replace(plan, waits=tuple((k - 1,) if k else () for k in range(len(plan.steps))))
+    filling = {k for k, step in enumerate(plan.steps) if step.moved_bytes >= FILLING * plan.target.properties.sms}
+    return replace(plan, waits=tuple(map(tuple, waits_of(touched(plan), filling))))
+
+
+def touched(plan: Plan) -> Iterator[tuple[list[Place], list[Place]]]:
+    """The places that each step reads and writes; temporaries are written."""
+    for number, step in enumerate(plan.steps):
+        temporaries = [] if step.does_nothing else [(number, name) for name in step.workspace]
+        reads = [] if step.does_nothing else step.reads
+        writes = [] if step.does_nothing else step.writes
+        yield _places(plan, reads), _places(plan, [*writes, *temporaries])
+
+
+def _places(plan: Plan, values: Iterable[Any]) -> list[Place]:
+    found = (plan.place(value) for value in values)
+    return [Place(*place) for place in found if place is not None]

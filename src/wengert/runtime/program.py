@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import warnings
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Protocol
@@ -20,9 +20,12 @@ import numpy as np
 from wengert.backends.cpu import program as cpu
 from wengert.backends.cpu import toolchain
 from wengert.backends.cpu.program import NOTHING
-from wengert.compiler.passes import Report, optimize
+from wengert.compiler.target import Target
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
+from wengert.plan.c_codegen import CCodegen
+from wengert.plan.pipeline import compiled_plan
+from wengert.plan.plan import Plan
 from wengert.runtime.config import config
 from wengert.runtime.machines import moved, on_gpu, on_host
 
@@ -31,6 +34,11 @@ Array = np.ndarray[Any, Any]
 
 class Program(Protocol):
     """What runs a graph."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """What it carries out; None where nodes are interpreted."""
+        ...
 
     def __call__(
         self, arrays: Sequence[Array], owned: Container[int] = (), spare: Mapping[int, Array] = NOTHING
@@ -98,28 +106,39 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Pro
     on_cuda = on_gpu(graph)
     if not on_cuda and (config.tier == "interpret" or not has_compiler()):
         return Interpreter(graph)
-    optimized, reports = optimize(
-        graph, off=config.passes_off, fuel=config.fuel, budget=config.memory_budget, tf32=config.tf32
-    )
     if not config.check:
-        return unchecked(optimized, reports, pairs, tuning)
-    from wengert.runtime.debug.checking import CheckedProgram, checked_on_gpu  # which need what records, and so this
+        return program_of(plan_of(graph, pairs, tuning, config.fuel))
+    from wengert.runtime.debug.checking import checked_program  # which needs what records, and so this
 
-    if on_cuda:
-        program: Program = checked_on_gpu()(graph, optimized, reports, pairs, captures=False, tf32=config.tf32)
-        return program
-    return CheckedProgram(graph, optimized, reports, pairs)
+    plan = plan_of(graph, pairs, fuel=config.fuel, off={"parallel_regions"})
+    return checked_program(graph, plan)
 
 
-def unchecked(
-    optimized: Graph, reports: Sequence[Report] = (), pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0
-) -> Program:
-    """The compiled program of an optimised graph."""
-    if not on_gpu(optimized):
-        return cpu.Program(optimized, reports, pairs)
+def plan_of(
+    graph: Graph,
+    pairs: Sequence[tuple[int, int]] = (),
+    tuning: float = 0.0,
+    fuel: int | None = None,
+    check: bool = True,
+    off: Collection[str] = (),
+) -> Plan:
+    """The plan of a recorded graph, for the device that it is on and by the settings of now."""
+    off = {*config.passes_off, *off}
+    if not on_gpu(graph):
+        return compiled_plan(graph, Target(budget=config.memory_budget), CCodegen, pairs, off, fuel, check)
+    from wengert.backends.cuda.program import codegen_with, target_of
+
+    target = target_of(graph, config.tf32, config.memory_budget)
+    return compiled_plan(graph, target, codegen_with(tuning), pairs, off, fuel, check)
+
+
+def program_of(plan: Plan) -> Program:
+    """The program that carries out a plan."""
+    if not plan.target.launches:
+        return cpu.Program(plan)
     from wengert.backends.cuda.program import Program as CudaProgram
 
-    return CudaProgram(optimized, reports, pairs, tf32=config.tf32, tuning=tuning)
+    return CudaProgram(plan)
 
 
 @functools.cache
@@ -141,6 +160,8 @@ class Interpreter:
 
     It computes on the host; what belongs on a GPU comes from there and goes back.
     """
+
+    plan = None  # nothing was planned
 
     def __init__(self, graph: Graph) -> None:
         places: dict[Node, int] = {}

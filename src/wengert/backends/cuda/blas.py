@@ -18,7 +18,7 @@ import numpy as np
 
 from wengert.core.dtypes import bfloat16, float16, float32, float64
 from wengert.core.errors import CudaError
-from wengert.kernels.c_ops import Product
+from wengert.kernels.matmul.c import Product
 from wengert.plan.library_epilogue import ARGUMENT, BIAS, GELU, SLOPE
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in

@@ -18,7 +18,7 @@ from wengert.backends.cuda.segment import Call, VendorCall, name_of
 from wengert.compiler.storage import storage
 from wengert.core.errors import CudaError
 from wengert.core.graph import Node, describe_type
-from wengert.plan.candidates import Step
+from wengert.plan.steps import Step
 
 TF32 = 2.0**-9  # what rounding both operands of a product to 10 bits may make of it
 
@@ -49,7 +49,7 @@ class Checked(Program):
         for call in calls:
             self._launch(call, number, step)
         for node, reference in expected:
-            problem = difference(memory.view(node), reference, TF32 if self.figures.tf32 else None)
+            problem = difference(memory.view(node), reference, TF32 if self.plan.target.tf32 else None)
             if problem:
                 raise wrong(f"step {number}, {names},", node, problem)
         memory.note(step.writes)

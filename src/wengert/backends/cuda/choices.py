@@ -14,30 +14,13 @@ import re
 import tempfile
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from wengert.backends.cpu.toolchain import cache_folder
 from wengert.backends.cuda import blas, dnn
 from wengert.backends.cuda.compile import headers
-
-
-class Choice(NamedTuple):
-    """Who won, the time it took, and that of the candidate that would be taken untimed; of so many that were timed."""
-
-    winner: str
-    seconds: float
-    first: str
-    first_seconds: float
-    tried: int
-
-    def __str__(self) -> str:
-        if not self.tried:
-            return "as it was chosen before"
-        if self.winner == self.first:
-            return f"fastest of {self.tried}, {self.seconds * 1e6:.1f} us"
-        gain = self.first_seconds / self.seconds
-        return f"fastest of {self.tried}, {self.seconds * 1e6:.1f} us, {gain:.2f} times as fast as {self.first}"
+from wengert.plan.steps import Choice
 
 
 class Choices:

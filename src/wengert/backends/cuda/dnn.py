@@ -27,7 +27,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.core.dtypes import HALF, bfloat16, float16, float32, float64
 from wengert.core.graph import Node
 from wengert.kernels.convolution.form import shapes_of
-from wengert.plan.convolution_epilogue import Steps
+from wengert.plan.convolution_epilogue import PointwiseOps
 
 RANKED = 8  # plans of the heuristic's that are looked at
 CHANNELS = 256  # as many as the large tile is wide
@@ -70,18 +70,18 @@ class Shape:
     result: np.dtype[Any]
     channels_last: bool = False
     tf32: bool = False
-    then: Steps | None = None  # what is done with the sums before they are stored
+    then: PointwiseOps | None = None  # what is done with the sums before they are stored
 
 
-def shape_of(node: Node, tf32: bool, then: Steps | tuple[()] = ()) -> Shape | None:
+def shape_of(node: Node, tf32: bool, then: PointwiseOps | tuple[()] = ()) -> Shape | None:
     """The shape of a convolution's node and of what follows it, or None where cuDNN cannot do it."""
-    name, last, x, weight, y = shapes_of(node)
+    op, last, x, weight, y = shapes_of(node)
     a, dtype = node.attrs, node.sources[0].dtype
     crops = any(n < 0 for pair in a["padding"] for n in pair)
     if len(x) not in (4, 5) or dtype not in NAMES or crops or not min(x) or not min(weight) or not min(y):
         return None
     result, steps = (then.result, then) if then else (node.dtype, None)
-    return Shape(name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, result, last, tf32, steps)
+    return Shape(op.name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, result, last, tf32, steps)
 
 
 def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:

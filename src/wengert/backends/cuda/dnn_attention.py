@@ -17,8 +17,9 @@ from wengert.backends.cuda.dnn import NAMES, handle, library
 from wengert.core.graph import Node
 from wengert.kernels.attention.form import Layout, Sizes, View, attention
 from wengert.kernels.matmul.product import HALVES
+from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 
-ATTENTIONS = ("attention", "attention_backward")
+ATTENTIONS = (ATTENTION, ATTENTION_BACKWARD)
 _OPERANDS = ("query", "key", "value", "g")
 _RESULT, _STATISTICS, _COTANGENTS = 5, 6, (7, 8, 9)  # numbers of the values; operands are 1 to 4
 

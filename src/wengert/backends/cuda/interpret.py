@@ -19,7 +19,7 @@ from wengert.backends.checked import difference, reference_of, wrong
 from wengert.backends.cuda.checked import Checked
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
-from wengert.backends.cuda.program import Program
+from wengert.backends.cuda.program import Program, codegen_with, target_of
 from wengert.backends.cuda.single_op import Alone
 from wengert.core.errors import CompilerError, CudaError
 from wengert.core.evaluation import check_nans, watch
@@ -28,7 +28,8 @@ from wengert.kernels import prebuilt
 from wengert.kernels.launch import Launch
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
 from wengert.ops.movement import RESHAPE
-from wengert.ops.op import pick
+from wengert.ops.op import PICK, pick
+from wengert.plan.pipeline import planned
 
 BOUND = 4096  # of what carries out nodes, kept for the next; the one not used for longest goes first
 _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
@@ -128,13 +129,13 @@ def _unconnected(carrier: Carrier) -> Iterable[Launch]:
     """The launches of what was never called."""
     if isinstance(carrier, Alone):
         return carrier.launches if carrier.calls is None else ()
-    works = [step.work for step in carrier.steps if step.work] if carrier.pieces is None else []
+    works = [step for step in carrier.steps if step.launches] if carrier.pieces is None else []
     return [launch for work in works for launch in work.launches]
 
 
 def _is_computed(node: Node) -> bool:
     """Whether a node takes kernels: it is no number, no part of a value, and no value under another name."""
-    if node.op is LITERAL or node.op.name == "pick":
+    if node.op is LITERAL or node.op is PICK:
         return False
     return node.op not in _SAME_MEMORY or node.sources[0].op is LITERAL
 
@@ -148,7 +149,7 @@ def _computed(node: Node, carrier: Carrier | None, settings: Settings) -> Any:
     sources, device = node.sources, settings.device
     if node.op is LITERAL:
         return upload(np.asarray(node.attrs["value"], node.dtype), device)
-    if node.op.name == "pick":
+    if node.op is PICK:
         return sources[0].buffer[node.attrs["index"]]
     if not _is_computed(node):
         array = sources[0].buffer
@@ -219,7 +220,8 @@ def _prebuilt(node: Node, settings: Settings) -> Alone | None:
 def _program(node: Node, given: Sequence[Node], settings: Settings) -> Carrier:
     kind = _CheckedSingle if settings.check else _Single
     graph = _alone(node, given, settings.device)
-    return kind(graph, captures=False, device=settings.device, tf32=settings.tf32)
+    target = target_of(graph, settings.tf32, device=settings.device)
+    return kind(planned(graph, target, codegen_with()), captures=False)
 
 
 def _attributes(node: Node) -> Hashable:

@@ -3,13 +3,14 @@
 Libraries have counters cleared before some of their kernels. In a graph each such memset takes 2 us of the host's time
 at every launch, a kernel a tenth of that: GPT-2's graph with 99 of them among 505 nodes took 205 us to launch on an
 H200, and its 223 kernels of ours alone 13 us. Between two long kernels each still takes 1 us of the device's time.
-Counters in memory that is one call's alone, which `with_own_places` chooses, can as well be cleared before all others.
+Counters in memory that is one call's alone, which the plan chooses (`plan/arena.py`), can as well be cleared before all
+others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,6 @@ from wengert.core.errors import CudaError
 from wengert.kernels.launch import Launch, Struct
 
 MOST = 1 << 16  # bytes: what is larger is worth a memset
-OWN = 1 << 20  # bytes of a workspace with a place of its own: partial sums, which take more, share theirs
-ALL_OWN = 64 << 20  # bytes of all those places together: little, beside what a program with many products needs
 TABLE = 250  # fills of one kernel: a launch takes 4 KB by value everywhere
 _THREADS = 256
 _REPEATED = {1: 0x01010101, 2: 0x00010001, 4: 1}  # by the bytes of an element: what makes a word of its value
@@ -43,7 +42,6 @@ extern "C" __global__ void wg_fill_all(const __grid_constant__ wg_fills fills) {
 FILL_ALL = Launch(_TEXT_OF_ALL, "wg_fill_all", (1, 1, 1), (_THREADS, 1, 1), ("fills",))
 
 Edges = set[tuple[int, int]]  # between nodes by their handles: one that is before another
-Workspace = TypeVar("Workspace", bound=Hashable)
 
 
 class Fill(NamedTuple):
@@ -66,21 +64,6 @@ class Fill(NamedTuple):
             return None
         mask = (1 << 8 * memset.elementSize) - 1
         return Fill(int(memset.dst), (memset.value & mask) * _REPEATED[memset.elementSize], size // 4)
-
-
-def with_own_places(sizes: Mapping[Workspace, int]) -> list[Workspace]:
-    """The workspaces, of these bytes each, whose places nothing else is to use at any time: the smallest.
-
-    >>> with_own_places({"partial sums": 32 << 20, "counters": 512})
-    ['counters']
-    """
-    found, total = [], 0
-    for workspace, size in sorted(sizes.items(), key=lambda item: item[1]):
-        total += size
-        if size > OWN or total > ALL_OWN:
-            break
-        found.append(workspace)
-    return found
 
 
 def filled_by_kernels(driver: Any, graph: Any, own: Sequence[Own] = ()) -> Any:

@@ -32,7 +32,7 @@ class CudaReplay:
 
     def __init__(self, program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self.program, self.inputs, self.outputs = program, inputs, outputs
-        first = len(program.external) + len(program.constants)
+        first = len(program.plan.buffers.external) + len(program.plan.buffers.constants)
         made = {k: (first + i, shape, dtype) for i, (k, shape, dtype) in enumerate(program.fresh)}
         program.kept |= {k: OutputArrays(*made[k][1:], program.device) for k in outputs if k not in program.kept}
         self.makers = [program.kept[k].take for k in outputs]
@@ -50,11 +50,11 @@ class CudaReplay:
         """The replay, or None for a program in which more happens than launches at these addresses."""
         if not program.captures or not all(isinstance(piece, Stretch) for piece in program.pieces):
             return None
-        if len(program.counts) < len(program.hosted) or not program.counts.keys() <= program.from_host.keys():
+        if len(program.counts) < len(program.plan.host.hosted) or not program.counts.keys() <= program.from_host.keys():
             return None  # the host does more than count
         if any(array.nbytes > SMALL for i, (array, _) in program.staging.items() if i not in inputs):
             return None  # what lies on the host comes up at every call
-        changed = {program.numbers[k] for k, *_ in program.changed}
+        changed = {program.plan.host.numbers[k] for k, *_ in program.changed}
         if not {k for k, *_ in program.fresh}.issuperset(outputs) or changed & {*outputs}:
             return None
         return CudaReplay(program, inputs, outputs)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from wengert.core.location import describe
-from wengert.plan.candidates import Step
+from wengert.plan.steps import Step
 
 if TYPE_CHECKING:
     from wengert.backends.cuda.program import Program
@@ -14,33 +14,30 @@ if TYPE_CHECKING:
 
 def described(program: Program) -> str:
     """What is launched, in order: how each launch's shape was worked out, which library or host op takes part."""
-    launches = sum(len(step.work.launches) for step in program.steps if step.work)
-    libraries = sum(step.vendor is not None for step in program.steps)
-    on_host = [step.node.op.name for step in program.steps if step.node is not None]
+    launches = sum(len(step.launches) for step in program.steps)
+    libraries = sum(step.library is not None for step in program.steps)
+    on_host = [step.host_op.op.name for step in program.steps if step.host_op is not None]
     named = f": {', '.join(sorted(set(on_host)))}" if on_host else ""
     lines = [
         f"{program.driver.name} ({program.device}): {launches} launches of our kernels, "
         f"{libraries} calls of libraries, {len(on_host)} ops on the host{named}; "
-        f"{program.arena_size / 1e6:.1f} MB of arena"
+        f"{program.plan.arena.size / 1e6:.1f} MB of arena"
     ]
-    lines += [f"  {program.tuned}"] if program.tuned is not None else []
+    lines += [f"  {program.plan.tuned}"] if program.plan.tuned is not None else []
     for step in program.steps:
         where = next((describe(node.location) for node in step.writes if node.location), "")
-        if step.node is not None:
-            lines.append(f"  {step.node.op.name}: on the host, by its reference  {where}")
-        if step.vendor is not None:
-            lines.append(f"  {step.writes[0].op.name}: {step.vendor.name}  {where}")
-        lines += [
-            f"  {launch.entry} {launch.grid} x {launch.block}: {launch.why}  {where}"
-            for launch in (step.work.launches if step.work else ())
-        ]
+        if step.host_op is not None:
+            lines.append(f"  {step.host_op.op.name}: on the host, by its reference  {where}")
+        if step.library is not None:
+            lines.append(f"  {step.writes[0].op.name}: {step.library.candidate.name}  {where}")
+        lines += [f"  {launch.entry} {launch.grid} x {launch.block}: {launch.why}  {where}" for launch in step.launches]
         lines += [f"    {step.choice}"] if step.choice is not None else []
     return "\n".join(lines)
 
 
 def text_of(step: Step) -> str:
     """The CUDA C++ of a step, each kernel after how its launch's shape was worked out."""
-    launches = {} if step.work is None else {launch.entry: launch for launch in step.work.launches}
+    launches = {launch.entry: launch for launch in step.launches}
     return "\n".join(f"// {x.grid} blocks of {x.block} threads: {x.why}\n{x.source}" for x in launches.values())
 
 
@@ -48,6 +45,6 @@ def tuning(program: Program) -> str:
     """Which candidates won: the time of each, against what would have run untimed."""
     chosen = [step for step in program.steps if step.choice is not None]
     by_time = f"{len(chosen)} of {len(program.steps)} steps chosen by time"
-    head = by_time if program.tuned is None else str(program.tuned)
+    head = by_time if program.plan.tuned is None else str(program.plan.tuned)
     lines = [f"  {step.writes[0].op.name}: {step.choice.winner}: {step.choice}" for step in chosen if step.choice]
     return "\n".join([head, *(f"{n} x{line}" for line, n in Counter(lines).items())])

@@ -12,7 +12,6 @@ from wengert.backends.cuda.stream import Arguments
 from wengert.core.errors import OutOfMemoryError
 from wengert.kernels.launch import Launch
 
-ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
 GATHERED = 64  # steps that are given to the device at once when they are timed
 
 

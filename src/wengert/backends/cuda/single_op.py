@@ -13,11 +13,11 @@ import numpy as np
 
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, afforded, unchecked, upload
-from wengert.backends.cuda.segment import ERROR_FLAG, Call
+from wengert.backends.cuda.segment import Call
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node
 from wengert.core.location import describe
-from wengert.kernels.launch import Number, Work
+from wengert.kernels.launch import ERROR_FLAG, Number, Work
 
 
 class Alone:

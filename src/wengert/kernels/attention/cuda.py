@@ -8,16 +8,18 @@ wgmma   the same on sm_90a, heads of more than 32                    attention_w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from wengert.core.dtypes import bool_
 from wengert.core.graph import Node
 from wengert.kernels.attention.form import Attention, attention, by_head
-from wengert.kernels.launch import Device, Launch, Named, Work
+from wengert.kernels.launch import H200, Device, Launch, Named, Work
 from wengert.kernels.matmul.gemm_source import wgmma
 from wengert.kernels.matmul.product import HALVES, device_type, sum_type
+from wengert.kernels.registry import Asked
+from wengert.ops.attention import ATTENTION
 
 _LOG2E = 1 / math.log(2)
 
@@ -125,12 +127,12 @@ def _by_tensor_cores(a: Attention, device: Device) -> bool:
     return a.dtype in HALVES and max(a.features, a.values) <= 128 and int(device.arch.rstrip("a")) >= 80
 
 
-def has_work(node: Node, device: Device) -> bool:
+def has_work(node: Node, device: Device = H200) -> bool:
     """Whether our kernels carry out an attention: some tile of theirs fits shared memory."""
     a = attention(node)
     if a is None:
         return not isinstance(node.dtype, tuple) and not node.size
-    return _forward_tile(a, device) is not None and (node.op.name == "attention" or _back_tile(a, device) is not None)
+    return _forward_tile(a, device) is not None and (node.op is ATTENTION or _back_tile(a, device) is not None)
 
 
 def outdoes_libraries(node: Node, device: Device) -> bool:
@@ -299,3 +301,18 @@ def backward(
     launches += [by_query] if 0 in wanted or back.rung != "fma" else []
     launches += [_back(a, by_key, given, to[1], to[2])] if wanted & {1, 2} else []
     return Work(tuple(launches), workspace)
+
+
+# --- as the registry asks for them ----------------------------------------------------------------------------------
+
+NodeWork = Callable[[Node, Named, Device, Asked], Work | None]
+
+
+def forward_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+    """The work of an attention."""
+    return forward(node, named, device, asked.kept)
+
+
+def backward_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+    """The work of an attention's backward."""
+    return backward(node, named, device, asked.results, asked.kept)

@@ -15,8 +15,10 @@ import numpy as np
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
 from wengert.kernels.matmul.product import FLOATS
+from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
+from wengert.ops.movement import PERMUTE, RESHAPE, SLICE
 
-_VIEWS = frozenset(("permute_dims", "slice", "reshape"))
+_VIEWS = (PERMUTE, SLICE, RESHAPE)
 _PITCH = 128  # statistics of a head's queries lie a multiple of this apart: what a block may read at a time
 
 
@@ -44,7 +46,7 @@ class Layout(NamedTuple):
 def view(node: Node) -> View:
     """Where the elements of a value lie, seen through the permutations, slices and reshapes that made it."""
     chain = [node]
-    while chain[-1].op.name in _VIEWS:
+    while chain[-1].op in _VIEWS:
         chain.append(chain[-1].sources[0])
     while chain:
         found = _seen(chain)
@@ -60,7 +62,7 @@ def _seen(chain: Sequence[Node]) -> View | None:
     steps = [math.prod(base.shape[axis + 1 :]) for axis in range(base.ndim)]
     x = np.lib.stride_tricks.as_strided(start, base.shape, steps)  # only its strides are looked at
     for node in reversed(chain[:-1]):
-        if node.op.name == "reshape":
+        if node.op is RESHAPE:
             try:
                 x = x.reshape(node.shape, copy=False)
             except ValueError:
@@ -173,11 +175,11 @@ def pairs(nodes: Iterable[Node]) -> list[tuple[Node, Node]]:
     found: list[tuple[Node, Node]] = []
     forwards: dict[tuple[Any, ...], Node] = {}
     for node in nodes:
-        sources = node.sources[1:] if node.op.name == "attention_backward" else node.sources
+        sources = node.sources[1:] if node.op is ATTENTION_BACKWARD else node.sources
         key = (*map(id, sources), node.attrs.get("causal"), node.attrs.get("scale"))
-        if node.op.name == "attention":
+        if node.op is ATTENTION:
             forwards.setdefault(key, node)
-        elif node.op.name == "attention_backward" and key in forwards:
+        elif node.op is ATTENTION_BACKWARD and key in forwards:
             found.append((forwards[key], node))
     return found
 

@@ -1,1 +1,28 @@
-"""Convolutions: direct, sliding and implicit-GEMM kernels."""
+"""Convolutions and their two cotangents: direct, as products or in Winograd's tiles."""
+
+from wengert.kernels.registry import CKernel, CudaKernel
+from wengert.ops.op import Op
+
+
+def c_kernels() -> dict[Op, CKernel]:
+    """The ops that have C."""
+    from wengert.kernels.convolution.c import HEADERS, convolve
+    from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
+
+    return dict.fromkeys((CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT), CKernel(convolve, HEADERS))
+
+
+def cuda_kernels() -> dict[Op, CudaKernel]:
+    """The ops that have CUDA C++."""
+    from wengert.kernels.convolution import nodes
+    from wengert.kernels.convolution.form import CONVOLUTIONS
+
+    kernel = CudaKernel(
+        nodes.work,
+        nodes.has_work,
+        tiles=nodes.tiles,
+        absorbs=nodes.absorbs,
+        sides=nodes.sides,
+        outdoes_libraries=nodes.outdoes_libraries,
+    )
+    return dict.fromkeys(CONVOLUTIONS, kernel)

@@ -13,6 +13,8 @@ from wengert.core.graph import Node
 from wengert.kernels.c_call import Call, Pointer, braces
 from wengert.kernels.expressions import suffix
 from wengert.kernels.threads import thread_count
+from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
+from wengert.ops.op import Op
 
 _VECTOR, _TALL, _PANEL, _WHOLE, _DEEP, _PAIRS, _OUTS = 16, 8, 48, 1536, 512, 12, 32  # as in conv_shape.h
 _POSITIONS = (
@@ -26,6 +28,18 @@ _WORTH, _WORTH_BY_WEIGHT = (
     (64, 1.2),
 )  # if there are so many channels, and so little more is made than asked for
 _CHUNK, _CHUNK_ELEMENTS = 64, 400_000  # as in winograd.h
+
+_TILES_FIRST = ("matmul.h", "winograd.h")
+HEADERS = {
+    "winograd": _TILES_FIRST,
+    "winograd_weight_gradient": (*_TILES_FIRST, "winograd_weight.h"),
+    "convolve": ("conv.h",),
+    "convolve_input": ("conv.h",),
+    "convolve_weight": ("conv_weight.h",),
+    "convolve_direct": ("conv_direct.h",),
+    "convolve_input_direct": ("conv_direct.h",),
+    "convolve_weight_direct": ("conv_direct.h",),
+}
 
 
 class _Shape:
@@ -46,13 +60,13 @@ class _Shape:
         """Whether the groups are too small for a matrix product."""
         return self.groups > 1 and min(self.ins, self.outs) < _FEW
 
-    def in_tiles(self, name: str) -> bool:
+    def in_tiles(self, op: Op) -> bool:
         """Whether it is an image's 3 x 3 kernel, with channels and tiles of 2 x 2 elements enough to transform them."""
         plain = (self.kernel, self.stride, self.dilation, self.groups) == ((1, 3, 3), (1,) * 3, (1,) * 3, 1)
-        made = self.size if name == "convolve_input" else self.count
+        made = self.size if op is CONVOLVE_INPUT else self.count
         tiles = self.batch * -(-made[1] // 2) * -(-made[2] // 2)
         fits = self.size[0] == 1 and self.low[0] == 0 and all(0 <= low <= 2 for low in self.low[1:])
-        many, waste = _WORTH_BY_WEIGHT if name == "convolve_weight" else _WORTH
+        many, waste = _WORTH_BY_WEIGHT if op is CONVOLVE_WEIGHT else _WORTH
         worth = min(self.ins, self.outs) >= many and tiles >= _MANY_TILES
         return plain and fits and worth and 4 * tiles <= waste * self.batch * math.prod(made)
 
@@ -131,27 +145,27 @@ def convolve(node: Node, pointer: Pointer) -> Call | None:
     if node.dtype not in (float32, float64) or len(node.shape) > 5:
         return None
     first, second = node.sources
-    name = node.op.name
-    x = node.shape if name == "convolve_input" else first.shape
-    weight = node.shape if name == "convolve_weight" else second.shape
-    y = {"convolve": node, "convolve_input": first, "convolve_weight": second}[name].shape
+    op = node.op
+    x = node.shape if op is CONVOLVE_INPUT else first.shape
+    weight = node.shape if op is CONVOLVE_WEIGHT else second.shape
+    y = {CONVOLVE: node, CONVOLVE_INPUT: first, CONVOLVE_WEIGHT: second}[op].shape
     shape = _Shape(node, x, weight, y)
     if not (math.prod(x) and math.prod(weight) and math.prod(y)):
         return Call(f"memset({pointer(node)}, 0, {node.size * node.dtype.itemsize}L);")
     arguments = f"{pointer(first)}, {pointer(second)}, {pointer(node)}"
     if shape.direct:
-        return Call(f"wg_{name}_direct_{suffix(node.dtype)}({arguments}, {shape.text()});")
-    if shape.in_tiles(name):
+        return Call(f"wg_{op.name}_direct_{suffix(node.dtype)}({arguments}, {shape.text()});")
+    if shape.in_tiles(op):
         return _winograd(node, shape, arguments)
-    scratch = _plan(name, shape)
-    text = f"wg_{name}_{suffix(node.dtype)}({arguments}, (void *)(arena + scratch), {shape.text()});"
+    scratch = _plan(op, shape)
+    text = f"wg_{op.name}_{suffix(node.dtype)}({arguments}, (void *)(arena + scratch), {shape.text()});"
     return Call(text, scratch * node.dtype.itemsize)
 
 
 def _winograd(node: Node, shape: _Shape, arguments: str) -> Call:
     """The call of a convolution in tiles; by the input it is one with the kernel turned round."""
     taps = math.prod(shape.kernel)
-    by_input, by_weight = node.op.name == "convolve_input", node.op.name == "convolve_weight"
+    by_input, by_weight = node.op is CONVOLVE_INPUT, node.op is CONVOLVE_WEIGHT
     rows, channels = (shape.ins, shape.outs) if by_input else (shape.outs, shape.ins)
     row_step, channel_step = (taps, shape.ins * taps) if by_input else (shape.ins * taps, taps)
     size, count = (shape.count, shape.size) if by_input else (shape.size, shape.count)
@@ -175,12 +189,12 @@ def _tile_sums(rows: int, channels: int) -> int:
     return 16 * rows * ins + max(16 * 64 * (ins + outs), _CHUNK_ELEMENTS)
 
 
-def _plan(name: str, shape: _Shape) -> int:
+def _plan(op: Op, shape: _Shape) -> int:
     """Settle how the work is cut; the elements of scratch memory that takes."""
-    if name == "convolve_weight":
+    if op is CONVOLVE_WEIGHT:
         _cut(shape)
         return _weight_scratch(shape)
-    if name == "convolve":
+    if op is CONVOLVE:
         shape.together = _images_together(shape.count[2], shape.batch)
         return _product_scratch(shape.outs, shape.ins, shape.kernel)
     shape.together = _images_together(-(-shape.size[2] // shape.stride[2]), shape.batch)

@@ -25,7 +25,7 @@ class _Cut(NamedTuple):
 
 def tiles(c: Convolution, device: Device) -> list[Tile]:
     """The one that can carry out a convolution, if there is one."""
-    if c.name == "convolve_weight" or not c.by_rows or set(c.form.stride) != {1}:
+    if c.by_weight or not c.by_rows or set(c.form.stride) != {1}:
         return []
     f = _form(c)
     cut = _cut(f, device)
@@ -35,7 +35,7 @@ def tiles(c: Convolution, device: Device) -> list[Tile]:
 
 
 def _form(c: Convolution) -> Form:
-    return c.form if c.name == "convolve" else c.form.mirrored
+    return c.form if c.is_forward else c.form.mirrored
 
 
 def _cut(f: Form, device: Device) -> _Cut | None:
@@ -69,7 +69,7 @@ def work(c: Convolution, tile: Tile, values: str, weight: str, result: str, devi
     assert cut is not None
     rows, across, threads = f.batch * f.period, f.outs // OUTS, cut.links * 128
     parts = min(rows, max(1, cut.resident * device.sms // across))
-    flipped = "false" if c.name == "convolve" else "true"
+    flipped = "false" if c.is_forward else "true"
     source = f"""{f.text()}{wgmma(f.count[2], float32, (False, False), held=True)}#include "conv_chain.cuh"
 extern "C" __global__ void __launch_bounds__({threads}, {cut.resident}) {c.name}(
     const float *values, const float *weight, float *to, int images, int rows, int share)

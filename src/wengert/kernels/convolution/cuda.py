@@ -16,6 +16,7 @@ from wengert.kernels.convolution.form import Convolution, Form, convolution
 from wengert.kernels.convolution.implicit_gemm import Plan
 from wengert.kernels.launch import Device, Launch, Work
 from wengert.kernels.matmul.product import HALVES, Epilogue, Tile, device_type
+from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 
 __all__ = ["Convolution", "Form", "convolution", "is_small", "outdoes_libraries", "tiles", "work", "works"]
 
@@ -78,7 +79,7 @@ def outdoes_libraries(c: Convolution, device: Device) -> bool:
         return False
     if _by_rows(c, device) and _is_worth_rows(c.form, device):
         return True
-    takes = c.name == "convolve_weight" or (c.name == "convolve" and c.dtype in HALVES)
+    takes = c.by_weight or (c.is_forward and c.dtype in HALVES)
     return (c.form.ins <= _CHANNELS and takes) or is_small(c, device) or _is_one_wave(c, device)
 
 
@@ -98,7 +99,7 @@ _WAVE = 0.9  # of the SMs that a wave must fill
 
 def _is_one_wave(c: Convolution, device: Device) -> bool:
     """Whether the largest tiles are as many as there are SMs, or a few less."""
-    if c.name != "convolve" or c.dtype not in HALVES or set(c.form.stride) != {1}:
+    if not c.is_forward or c.dtype not in HALVES or set(c.form.stride) != {1}:
         return False
     plan = Plan(c, device)
     tile, product = plan.tiles()[0], plan.product()
@@ -113,10 +114,10 @@ def _directly(c: Convolution, first: str, second: str, result: str) -> Launch:
     f = c.form
     kind = device_type(c.dtype)
     blocks = {
-        "convolve": -(-f.positions * f.outs * f.groups // 256),
-        "convolve_input": -(-f.places * f.ins * f.groups // 256),
-        "convolve_weight": f.outs * f.groups * f.ins * f.taps,
-    }[c.name]
+        CONVOLVE: -(-f.positions * f.outs * f.groups // 256),
+        CONVOLVE_INPUT: -(-f.places * f.ins * f.groups // 256),
+        CONVOLVE_WEIGHT: f.outs * f.groups * f.ins * f.taps,
+    }[c.op]
     source = f"""{f.text()}
 #include "conv_direct.cuh"
 extern "C" __global__ void __launch_bounds__(256) {c.name}(

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node, Shape
 from wengert.kernels.matmul.product import FLOATS, DType
-from wengert.ops.channels_last import first_order, turned
+from wengert.ops.channels_last import (
+    CONVOLVE_INPUT_LAST,
+    CONVOLVE_LAST,
+    CONVOLVE_WEIGHT_LAST,
+    first_order,
+    turned,
+)
+from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
+from wengert.ops.op import Op
 
 Sizes = tuple[int, int, int]
 
@@ -85,12 +93,32 @@ class Form:
 class Convolution:
     """One of the primitives: which, its form, dtypes, and whether channels come last in all values."""
 
-    name: str  # convolve, convolve_input or convolve_weight
+    op: Op  # CONVOLVE, CONVOLVE_INPUT or CONVOLVE_WEIGHT, whichever way its channels lie
     form: Form
     dtype: DType
     result: DType
     last: bool = False
     tf32: bool = False
+
+    @property
+    def name(self) -> str:
+        """What its kernels are called."""
+        return self.op.name
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether it is the convolution itself."""
+        return self.op is CONVOLVE
+
+    @property
+    def by_input(self) -> bool:
+        """Whether it is the cotangent of the input."""
+        return self.op is CONVOLVE_INPUT
+
+    @property
+    def by_weight(self) -> bool:
+        """Whether it is the cotangent of the weight."""
+        return self.op is CONVOLVE_WEIGHT
 
     @property
     def direct(self) -> bool:
@@ -107,30 +135,30 @@ class Convolution:
         return self.tf32 and self.last and self.dtype == self.result == float32 and plain and whole
 
 
-CONVOLUTIONS = ("convolve", "convolve_input", "convolve_weight")
+_FIRST = {CONVOLVE_LAST: CONVOLVE, CONVOLVE_INPUT_LAST: CONVOLVE_INPUT, CONVOLVE_WEIGHT_LAST: CONVOLVE_WEIGHT}
+CONVOLUTIONS = (*_FIRST, *_FIRST.values())
 
 
 def is_convolution(node: Node) -> bool:
     """Whether a node is one of the three, whichever way its channels lie."""
-    return node.op.name.removesuffix("_last") in CONVOLUTIONS
+    return node.op in CONVOLUTIONS
 
 
-def shapes_of(node: Node) -> tuple[str, bool, Shape, Shape, Shape]:
+def shapes_of(node: Node) -> tuple[Op, bool, Shape, Shape, Shape]:
     """Which of the three a node is, whether channels come last, and the shapes of x, weight and y, channels first."""
-    name = node.op.name.removesuffix("_last")
-    last = name != node.op.name
+    op, last = _FIRST.get(node.op, node.op), node.op in _FIRST
     first, second, made = (turned(n.shape, first_order(n.ndim)) if last else n.shape for n in (*node.sources, node))
     x, weight, y = {
-        "convolve": (first, second, made),
-        "convolve_input": (made, second, first),
-        "convolve_weight": (first, made, second),
-    }[name]
-    return name, last, x, weight, y
+        CONVOLVE: (first, second, made),
+        CONVOLVE_INPUT: (made, second, first),
+        CONVOLVE_WEIGHT: (first, made, second),
+    }[op]
+    return op, last, x, weight, y
 
 
 def convolution(node: Node, tf32: bool = False) -> Convolution | None:
     """What a node asks for; None where it has more than three axes or its dtype is not floating."""
-    name, last, x, weight, y = shapes_of(node)
+    op, last, x, weight, y = shapes_of(node)
     a, dtype = node.attrs, node.sources[0].dtype
     if len(x) > 5 or dtype not in FLOATS:
         return None
@@ -152,4 +180,4 @@ def convolution(node: Node, tf32: bool = False) -> Convolution | None:
         low=three((low for low, _ in a["padding"]), 0),
         gap=three(a["dilation"], 1),
     )
-    return Convolution(name, form, dtype, node.dtype, last, tf32)
+    return Convolution(op, form, dtype, node.dtype, last, tf32)

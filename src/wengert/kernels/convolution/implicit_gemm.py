@@ -21,6 +21,7 @@ from wengert.kernels.launch import Device, Launch, Work
 from wengert.kernels.matmul.gemm import candidates, expected
 from wengert.kernels.matmul.gemm_source import Result, add_up, taken, wgmma
 from wengert.kernels.matmul.product import HALVES, DType, Epilogue, Matrix, Product, Tile, device_type
+from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 
 _LITTLE = 3.2e6  # floating-point operations for each SM
 _SMALL_TILES = ((32, 64, 16, 32), (32, 32, 16, 16))
@@ -53,7 +54,7 @@ class Plan:
             self.rungs = ("wgmma", "mma")
         self.kind = device_type(c.dtype)
         f, chunk = c.form, 16 // c.dtype.itemsize
-        folds = c.name != "convolve_input" and f.groups == 1 and f.ins <= chunk // 2 and f.gap[2] == 1
+        folds = not c.by_input and f.groups == 1 and f.ins <= chunk // 2 and f.gap[2] == 1
         self.fold = 2 if folds and f.stride[2] % 2 == 0 and f.size[2] % 2 == 0 else 1
         self.pitch = chunk // 2 if self.fold == 2 else _up(f.ins, chunk)  # channels of a place of x, as it is laid out
         ahead = _up(f.low[2], 2)
@@ -74,15 +75,15 @@ class Plan:
         """The matrix product of the same sizes, by which tiles are chosen."""
         f, dtype = self.form, self.c.dtype
         rows, columns, depth, batch = {
-            "convolve": (f.positions, self.given.outs, f.taps * f.ins, f.groups),
-            "convolve_input": (
+            CONVOLVE: (f.positions, self.given.outs, f.taps * f.ins, f.groups),
+            CONVOLVE_INPUT: (
                 max(1, f.places // f.classes),
                 self.given.ins,
                 max(1, f.taps * f.outs // f.classes),
                 f.groups * f.classes,
             ),
-            "convolve_weight": (self.given.outs, f.taps * f.ins, f.positions, f.groups),
-        }[self.c.name]
+            CONVOLVE_WEIGHT: (self.given.outs, f.taps * f.ins, f.positions, f.groups),
+        }[self.c.op]
         left, right, result = (Matrix("", dtype, step, 1) for step in (depth, columns, columns))
         return Product(rows, columns, depth, left, right, result, (batch,), None, self.c.tf32)
 
@@ -95,7 +96,7 @@ class Plan:
         16.
         """
         c, device = self.c, self.device
-        if device.arch != "90a" or c.name != "convolve" or c.dtype not in HALVES or not c.last or c.form.groups > 1:
+        if device.arch != "90a" or not c.is_forward or c.dtype not in HALVES or not c.last or c.form.groups > 1:
             return False
         product = self.product()
         blocks = math.prod(Tile("mma", *_SMALL_TILES[0][:2], 64).tiles(product))
@@ -105,7 +106,7 @@ class Plan:
         """Those that can be used, the one expected to be fastest first."""
         product = self.product()
         found = [tile for tile in candidates(product, self.device) if tile.rung in self.rungs]
-        if self.c.name != "convolve_weight":
+        if not self.c.by_weight:
             found = [tile for tile in found if tile.split == 1]
         found.sort(key=lambda tile: expected(product, tile, self.device))
         return [*_small_tiles(product, self.device), *found] if self.is_small else found
@@ -116,14 +117,14 @@ class Plan:
         """Rearrange what needs it, multiply, rearrange back."""
         steps = _Steps(self)
         g, c = self.given, self.c
-        if c.name == "convolve_weight":
+        if c.by_weight:
             x, y = steps.x(first), steps.y(second)
             to = steps.temporary("weight_last", self.weights, float32)
             parts = steps.temporary("partial_sums", tile.split * self.weights, float32) if tile.split > 1 else to
             steps.launches += self.over_positions(tile, x, y, parts, to)
             steps.launches.append(self.arrangement.back(to, result, float32, c.result))
             return Work(tuple(steps.launches), steps.workspace)
-        forward = c.name == "convolve"
+        forward = c.is_forward
         values, weight = steps.x(first) if forward else steps.y(first), steps.weight(second)
         channels, places = (g.outs, math.prod(g.count)) if forward else (g.ins, math.prod(g.size))
         to = steps.result(result, "y_last" if forward else "x_last", channels * g.groups, places)
@@ -155,7 +156,7 @@ class Plan:
 
     def over_channels(self, tile: Tile, first: str, weight: str, to: str, epilogue: Epilogue | None) -> Launch:
         """Forward or by the input, into (places, channels)."""
-        f, forward = self.form, self.c.name == "convolve"
+        f, forward = self.form, self.c.is_forward
         own = self.given.outs if forward else self.given.ins  # columns that exist
         result = device_type(self.c.result)
         widest = 4 if tile.rung == "fma" or tile.joined else 16 // self.c.result.itemsize

@@ -70,7 +70,7 @@ def tiles(c: Convolution, device: Device) -> list[Tile]:
     """Those that can carry out a convolution, the one expected to be fastest first."""
     f = c.form
     fits = f.outs % OUTS == 0 and f.stride[1] <= f.kernel[1] and f.taps > 1 and int(device.arch.rstrip("a")) >= 80
-    if c.name != "convolve_weight" or not c.by_rows or not fits:
+    if not c.by_weight or not c.by_rows or not fits:
         return []
     return [_tile(f, cut, device) for cut in _cuts(f, device)]
 

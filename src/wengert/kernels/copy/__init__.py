@@ -1,1 +1,21 @@
-"""Copies, concatenation and slices."""
+"""Values that are copied, joined, or partly replaced."""
+
+from wengert.kernels.registry import CKernel, CudaKernel
+from wengert.ops.addressing import PUT_SLICE
+from wengert.ops.movement import CONCAT
+from wengert.ops.op import Op
+
+
+def c_kernels() -> dict[Op, CKernel]:
+    """The ops that have C."""
+    from wengert.kernels.copy import c
+
+    return {CONCAT: CKernel(c.concat), PUT_SLICE: CKernel(c.put_slice)}
+
+
+def cuda_kernels() -> dict[Op, CudaKernel]:
+    """The ops that have CUDA C++."""
+    from wengert.kernels.copy import cuda
+    from wengert.kernels.registry import simple
+
+    return {CONCAT: simple(cuda.concat), PUT_SLICE: simple(cuda.put_slice)}

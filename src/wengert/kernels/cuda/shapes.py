@@ -7,6 +7,7 @@ registers; and there must be enough blocks for all SMs, in whole waves or so man
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement, Store
 from wengert.kernels.ir.transforms import crosses, statements_of
 from wengert.kernels.launch import Device
+from wengert.ops.op import registry
 
 LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
 HELD = 40  # registers a thread gives to its part of a row: more would leave too few threads on an SM
@@ -151,7 +153,7 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     threads = max(device.warp, min(128, 1 << (vectors - 1).bit_length()))
     moving = max(1, sum(s.dtype.itemsize for s in accesses(statements, loop) if isinstance(s, Load))) * vector
     needed = device.bandwidth * LATENCY / device.sms  # bytes on their way to one SM
-    if len(functions) > 1 or any(map(_LONG.search, functions)):
+    if len(functions) > 1 or any(map(_long().search, functions)):
         needed *= 2  # more elements to compute at once
     steps = 1
     while steps < 4 and steps * moving * device.threads_per_sm < needed and vectors >= steps * device.threads:
@@ -160,7 +162,10 @@ def elements_shape(kernel: Kernel, device: Device) -> tuple[Elements | Tiles, st
     return Elements(vector, steps, threads), why
 
 
-_LONG = re.compile(r"\bwg_(erf|gelu|tanh|log|pow|sin|cos|tan|lgamma|digamma)")  # tens of instructions
+@functools.cache
+def _long() -> re.Pattern[str]:
+    """Calls of the functions that take tens of instructions."""
+    return re.compile(rf"\bwg_({'|'.join(op.c for op in registry.values() if op.long and isinstance(op.c, str))})_")
 
 
 def _functions(statements: Iterable[Statement]) -> list[str]:

@@ -1,42 +1,44 @@
-"""Calls of the C kernels for elements named by integers, for replaced slices and for running sums.
+"""Calls of the C kernels for elements named by integers.
 
-An op that writes into zeros does not read them: `reads` leaves them out and the kernel gets NULL.
+An op that writes into zeros does not read them: `reads_of` leaves them out and the kernel gets NULL.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 from wengert.core.dtypes import COMPLEX, float32, float64, int32, int64
 from wengert.core.graph import Node
 from wengert.kernels.c_call import Call, Pointer, braces
-from wengert.kernels.expressions import stored_type, suffix
+from wengert.kernels.expressions import suffix
+from wengert.ops.addressing import ADD_ALONG, PUT_ALONG, SCATTER_ADD, TAKE_ALONG
+from wengert.ops.core import LITERAL
+from wengert.ops.movement import BROADCAST, RESHAPE
 
-_ADDED = (float32, float64, int32, int64)
-_WRITING = frozenset(("scatter", "scatter_add", "put_along", "add_along"))
+ADDED = (float32, float64, int32, int64)
 
 
 def is_zero(x: Node) -> bool:
     """Whether every element is the number 0."""
-    while x.op.name in ("broadcast_to", "reshape"):
+    while x.op is BROADCAST or x.op is RESHAPE:
         x = x.sources[0]
-    if x.op.name != "literal":
+    if x.op is not LITERAL:
         return False
     value = x.attrs["value"]
     return value == 0 and not str(value).startswith("-")
 
 
-def reads(node: Node) -> list[Node]:
-    """What an op reads from memory."""
-    if node.op.name in _WRITING and is_zero(node.sources[0]) and _is_in_c(node):
-        return list(node.sources[1:])
-    return list(node.sources)
+def reads_of(rule: Callable[[Node, Pointer], Call | None]) -> Callable[[Node], Sequence[Node]]:
+    """What an op that writes into its first operand reads from memory: not that one, where it is zeros and there is C
+    by this rule for its dtypes and shapes (the reference reads the zeros).
+    """
 
+    def reads(node: Node) -> Sequence[Node]:
+        into_zeros = is_zero(node.sources[0]) and rule(node, lambda _: "") is not None
+        return node.sources[1:] if into_zeros else node.sources
 
-def _is_in_c(node: Node) -> bool:
-    """Whether an op that writes has a kernel for these dtypes and shapes; its reference reads the zeros."""
-    rule = scatter if node.op.name in ("scatter", "scatter_add") else along
-    return rule(node, lambda _: "") is not None
+    return reads
 
 
 def _start(x: Node, pointer: Pointer) -> str:
@@ -98,8 +100,8 @@ def scatter(node: Node, pointer: Pointer) -> Call | None:
     axis = node.attrs["axis"]
     outer, size, inner = splits(node, len(indices))
     places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
-    adds = node.op.name == "scatter_add"
-    if not _fits(node, indices, places) or (adds and node.dtype not in _ADDED):
+    adds = node.op is SCATTER_ADD
+    if not _fits(node, indices, places) or (adds and node.dtype not in ADDED):
         return None
     count = math.prod(places)
     name = f"wg_scatter_add_{suffix(node.dtype)}" if adds else "wg_scatter_rows"
@@ -111,45 +113,17 @@ def scatter(node: Node, pointer: Pointer) -> Call | None:
 
 def along(node: Node, pointer: Pointer) -> Call | None:
     """Elements that an index for each names, along an axis."""
-    name, axis = node.op.name, node.attrs["axis"]
+    op, axis = node.op, node.attrs["axis"]
     x, index = node.sources[0], node.sources[-1]
     same = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :]) == index.shape
-    if not same or not _fits(node, [index], ()) or (name == "add_along" and node.dtype not in _ADDED):
+    if not same or not _fits(node, [index], ()) or (op is ADD_ALONG and node.dtype not in ADDED):
         return None
     outer, size, inner = splits(node, 1)
     rows = f"{outer}, {size}, {index.shape[axis]}, {inner}"
     numbers = f"{pointer(index)}, {int(index.dtype == int64)}, {pointer(node)}, {rows}"
-    if name == "take_along":
+    if op is TAKE_ALONG:
         return Call(f"wg_take_along({pointer(x)}, {numbers}, {node.dtype.itemsize});")
     start = f"{_start(x, pointer)}, {pointer(node.sources[1])}"
-    if name == "put_along":
+    if op is PUT_ALONG:
         return Call(f"wg_put_along({start}, {numbers}, {node.dtype.itemsize});")
     return Call(f"wg_add_along_{suffix(node.dtype)}({start}, {numbers});")
-
-
-def cumsum(node: Node, pointer: Pointer) -> Call | None:
-    """The running sum along an axis."""
-    if node.dtype not in _ADDED:
-        return None
-    outer, size, inner = splits(node, 1)
-    numbers = f"{outer}, {size}, {inner}, {int(node.attrs['backwards'])}"
-    return Call(f"wg_cumsum_{suffix(node.dtype)}({pointer(node.sources[0])}, {pointer(node)}, {numbers});")
-
-
-def put_slice(node: Node, pointer: Pointer) -> Call | None:
-    """A value with a slice of it replaced: copied, then written over in nested loops."""
-    if node.dtype in COMPLEX:
-        return None
-    x, values = node.sources
-    kind, starts, steps = stored_type(node.dtype), node.attrs["starts"], node.attrs["steps"]
-    loops, to, source = [], [], []
-    step_to = step_from = 1
-    for axis in reversed(range(node.ndim)):
-        to.append(f"({starts[axis]} + i{axis} * {steps[axis]}) * {step_to}L")
-        source.append(f"i{axis} * {step_from}L")
-        loops.append(f"for (long i{axis} = 0; i{axis} < {values.shape[axis]}; i{axis}++)")
-        step_to, step_from = step_to * node.shape[axis], step_from * values.shape[axis]
-    written, read = " + ".join(to) or "0", " + ".join(source) or "0"
-    store = f"(({kind} *){pointer(node)})[{written}] = (({kind} *){pointer(values)})[{read}];"
-    copy = f"memcpy({pointer(node)}, {pointer(x)}, {node.size * node.dtype.itemsize}L);"
-    return Call(f"{copy}\n    {' '.join(reversed(loops))} {store}")

@@ -9,7 +9,7 @@ adds a list up.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +19,11 @@ from wengert.core.graph import Node
 from wengert.kernels.copy.cuda import MOVED, filled, moved
 from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.gather_scatter.c import broadcast_steps, is_zero, splits
-from wengert.kernels.launch import Argument, Device, Named, Work
+from wengert.kernels.launch import H200, Argument, Device, Named, Work
+from wengert.kernels.pool import cuda as pool
 from wengert.kernels.sizes import Sizes
 from wengert.kernels.space import Access, space
+from wengert.ops.addressing import ADD_ALONG, SCATTER_ADD, TAKE_ALONG
 
 ERROR = "wg_error"
 RANKED = 1 << 16  # rows whose order is worked out together: the comparisons are up to the square of it
@@ -103,7 +105,7 @@ def scatter(node: Node, named: Named, device: Device, general: bool = False) -> 
     x, values, *indices = node.sources
     if not fits(node, indices):
         return None
-    if node.op.name == "scatter_add":
+    if node.op is SCATTER_ADD:
         return _scatter_add(node, named, device, general)
     axis = node.attrs["axis"]
     outer, size, inner = splits(node, len(indices))
@@ -278,19 +280,19 @@ extern "C" __global__ void wg_add_rows(wg_chunk *y, const wg_chunk *values, cons
 
 def along(node: Node, named: Named, device: Device, general: bool = False) -> Work | None:
     """Elements that an index for each names, along an axis; `general`: by texts for all sizes."""
-    name, axis = node.op.name, node.attrs["axis"]
+    op, axis = node.op, node.attrs["axis"]
     x, index = node.sources[0], node.sources[-1]
     same = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :]) == index.shape
     if not same or not fits(node, [index]):
         return None
     outer, size, inner = splits(node, 1)
     count = index.shape[axis]
-    total = node.size if name == "take_along" else outer * inner
+    total = node.size if op is TAKE_ALONG else outer * inner
     sizes = Sizes(general, total=total, count=count, size=size, inner=inner)
     number = stored_type(index.dtype)
     if not node.size:
         return Work(())
-    if name == "take_along":
+    if op is TAKE_ALONG:
         if not x.size:
             return None
         kind = MOVED[node.dtype.itemsize]
@@ -310,10 +312,10 @@ def along(node: Node, named: Named, device: Device, general: bool = False) -> Wo
         return Work(start)
     kind = stored_type(node.dtype)
     put = "y[to] = values[at];"
-    if name == "add_along":
+    if op is ADD_ALONG:
         added = f"{load(node.dtype, 'y[to]')} + {load(node.dtype, 'values[at]')}"
         put = f"y[to] = {store(node.dtype, added)};"
-    text = f"""extern "C" __global__ void wg_{name}(const {kind} *values, const {number} *k, {kind} *y,
+    text = f"""extern "C" __global__ void wg_{op.name}(const {kind} *values, const {number} *k, {kind} *y,
                                      int *wg_error{sizes.parameters})
 {{
     WG_EACH(column, total) {{
@@ -327,4 +329,22 @@ def along(node: Node, named: Named, device: Device, general: bool = False) -> Wo
 }}
 """
     arguments = [named(node.sources[1]), named(index), named(node), ERROR]
-    return Work((*start, sizes.launch(text, f"wg_{name}", total, device, arguments)))
+    return Work((*start, sizes.launch(text, f"wg_{op.name}", total, device, arguments)))
+
+
+def add_along(node: Node, named: Named, device: Device) -> Work | None:
+    """Elements added to along an axis; where that is the derivative of a pool, a kernel of the pools gathers them."""
+    return pool.add_along(node, named) or along(node, named, device)
+
+
+Rule = Callable[[Node, Named, Device], Work | None]
+
+
+def reads_of(rule: Rule) -> Callable[[Node], Sequence[Node]]:
+    """What an op that writes into its first operand reads: not that one, where it is zeros and this rule does it."""
+
+    def reads(node: Node) -> Sequence[Node]:
+        into_zeros = is_zero(node.sources[0]) and rule(node, lambda _: "", H200) is not None
+        return node.sources[1:] if into_zeros else node.sources
+
+    return reads

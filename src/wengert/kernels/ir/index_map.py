@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from wengert.core.graph import Node, Shape
 from wengert.kernels.ir.index import ZERO, Index, Loop, Quotient, add, flat, number, scale, unflat, variable
+from wengert.ops.movement import BROADCAST, FLIP, PERMUTE, RESHAPE, SLICE
 
 
 @dataclass(frozen=True)
@@ -82,21 +83,21 @@ def broadcast_place(place: Place, shape: Shape, source: Shape) -> Place:
 
 def moved_place(node: Node, place: Place) -> Place:
     """The element of a movement op's source that an element of it is."""
-    source, attrs, name = node.sources[0].shape, node.attrs, node.op.name
-    if name == "broadcast_to":
+    source, attrs, op = node.sources[0].shape, node.attrs, node.op
+    if op is BROADCAST:
         return broadcast_place(place, node.shape, source)
-    if name == "reshape":
+    if op is RESHAPE:
         return _reshaped(node.shape, source, place)
     indices = place.along(node.shape)
-    if name == "permute_dims":
+    if op is PERMUTE:
         found = [ZERO] * len(source)
         for axis, index in zip(attrs["axes"], indices):
             found[axis] = index
         return Place(tuple(found), None, place.guards)
-    if name == "slice":
+    if op is SLICE:
         steps = zip(indices, attrs["starts"], attrs["steps"])
         return Place(tuple(add(scale(i, t), number(s)) for i, s, t in steps), None, place.guards)
-    if name == "flip":
+    if op is FLIP:
         turned = [
             add(scale(i, -1), number(n - 1)) if axis in attrs["axes"] else i
             for axis, (i, n) in enumerate(zip(indices, source))

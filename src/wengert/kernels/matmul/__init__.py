@@ -1,1 +1,29 @@
-"""Matrix products and their epilogues."""
+"""Matrix products: by BLAS or in tiles in C, by a ladder of kernels in CUDA."""
+
+from wengert.kernels.registry import CKernel, CudaKernel
+from wengert.ops.linalg import MATMUL
+from wengert.ops.op import Op
+
+
+def c_kernels() -> dict[Op, CKernel]:
+    """The op that has C."""
+    from wengert.kernels.matmul import c
+
+    headers = {"product_pack": ("matmul.h",)}
+    return {MATMUL: CKernel(c.matmul, headers, c.operands, c.absorbs)}
+
+
+def cuda_kernels() -> dict[Op, CudaKernel]:
+    """The op that has CUDA C++."""
+    from wengert.kernels.matmul import cuda
+
+    kernel = CudaKernel(
+        cuda.work,
+        cuda.multiplies,
+        operands=cuda.operands,
+        tiles=cuda.tiles,
+        absorbs=cuda.absorbs,
+        sides=cuda.sides,
+        outdoes_libraries=cuda.absorbs,
+    )
+    return {MATMUL: kernel}

@@ -15,8 +15,13 @@ import numpy as np
 from wengert.core.dtypes import COMPLEX, HALF, bool_, float16
 from wengert.core.graph import Node
 from wengert.kernels.gather_scatter.c import is_zero
-from wengert.kernels.launch import Argument, Launch, Named, Work
+from wengert.kernels.launch import Argument, Device, Launch, Named, Work
 from wengert.kernels.matmul.product import device_type
+from wengert.kernels.registry import Asked
+from wengert.ops.channels_last import MAX_POOL_BACK_LAST, MAX_POOL_LAST, SUM_POOL_LAST
+from wengert.ops.movement import RESHAPE
+from wengert.ops.op import PICK
+from wengert.ops.window import MAX_POOL
 
 DType = np.dtype[Any]
 _BLOCK = 256
@@ -75,13 +80,16 @@ class Windows:
         return f"typedef {index} wg_index;\nstruct wg_windows {{\n{lines}}};\n"
 
 
+_LAST = (MAX_POOL_LAST, MAX_POOL_BACK_LAST, SUM_POOL_LAST)
+
+
 def windows_of(node: Node, shape: Sequence[int], count: Sequence[int]) -> Windows | None:
     """The windows of a pool over a value of this shape, with results of shape `count`; None beyond three axes."""
     a, dtype = node.attrs, node.sources[0].dtype
     axes = len(a["kernel"])
     if axes > 3 or dtype in COMPLEX or dtype == bool_:
         return None
-    last = node.op.name.endswith("_last")
+    last = node.op in _LAST
     lead = 1 if last else len(shape) - axes
     low = tuple(pair[0] for pair in a.get("padding", ((0, 0),) * axes))
     over = slice(lead, lead + axes)
@@ -99,9 +107,9 @@ def windows_of(node: Node, shape: Sequence[int], count: Sequence[int]) -> Window
 
 def pooled_by(places: Node) -> Node | None:
     """The max_pool whose places these are, however they are shaped."""
-    while places.op.name == "reshape":
+    while places.op is RESHAPE:
         places = places.sources[0]
-    chosen = places.op.name == "pick" and places.attrs["index"] == 1 and places.sources[0].op.name == "max_pool"
+    chosen = places.op is PICK and places.attrs["index"] == 1 and places.sources[0].op is MAX_POOL
     return places.sources[0] if chosen else None
 
 
@@ -143,6 +151,49 @@ def sum_pool(w: Windows, dtype: DType, x: str, to: str) -> Work:
     kind, threads = device_type(dtype), w.results // w.vector(dtype)
     parameters = f"const {kind} *x, {kind} *to"
     return _work("sum_pool", w, dtype, parameters, "wg_sum_pool(x, to, count);", [x, to], threads)
+
+
+# --- from nodes to launches ------------------------------------------------------------------------------------------
+
+
+def windows(node: Node) -> Windows | None:
+    """The windows of a pool."""
+    x, count = node.sources[0].shape, node.shape
+    if node.op is MAX_POOL_BACK_LAST:
+        x, count = node.shape, x
+    return windows_of(node, x, count[0] if isinstance(node.dtype, tuple) else count)
+
+
+def has_windows(node: Node) -> bool:
+    """Whether our kernels carry out a pool."""
+    return windows(node) is not None
+
+
+def sum_pool_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+    found = windows(node)
+    if found is None:
+        return None
+    return sum_pool(found, node.dtype, named(node.sources[0]), named(node))
+
+
+def max_pool_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+    found = windows(node)
+    if found is None:
+        return None
+    x = node.sources[0]
+    values, places = (named(asked.results[i]) if i in asked.results else None for i in range(2))
+    return max_pool(found, x.dtype, node.dtype[1], named(x), values, places)
+
+
+def max_pool_back_work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+    found = windows(node)
+    if found is None:
+        return None
+    g, places = node.sources
+    return max_pool_back(found, node.dtype, places.dtype, named(g), named(places), named(node))
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
 
 
 def _lowest(dtype: DType) -> str:

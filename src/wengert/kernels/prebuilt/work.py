@@ -11,18 +11,34 @@ import numpy as np
 
 from wengert.core.dtypes import COMPLEX, int64
 from wengert.core.graph import Node
-from wengert.kernels import cuda_ops
-from wengert.kernels.c_ops import product
 from wengert.kernels.expressions import c_expression, scalar_type
 from wengert.kernels.gather_scatter import cuda as addressing_cuda
 from wengert.kernels.ir.index import strides
 from wengert.kernels.launch import Argument, Device, Named, Work, in_turn
+from wengert.kernels.matmul import cuda as matmul_cuda
+from wengert.kernels.matmul.c import product
 from wengert.kernels.matmul.product import Tile
 from wengert.kernels.prebuilt.elements import Function, filled, function, moved, over
 from wengert.kernels.prebuilt.reductions import total
 from wengert.kernels.scan import cuda as running_cuda
 from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, space, whole
-from wengert.ops.reduce import REDUCTIONS
+from wengert.ops.addressing import (
+    ADD_ALONG,
+    CHECKED_INDEX,
+    GATHER,
+    PUT_ALONG,
+    PUT_SLICE,
+    SCATTER,
+    SCATTER_ADD,
+    TAKE_ALONG,
+)
+from wengert.ops.core import AGAIN, ALIAS, STOP_GRADIENT, VARIABLE
+from wengert.ops.creation import IOTA
+from wengert.ops.linalg import MATMUL
+from wengert.ops.movement import BROADCAST, CONCAT, FLIP, PERMUTE, PLACE, RESHAPE, SLICE
+from wengert.ops.op import Op
+from wengert.ops.random import RANDOM_BITS
+from wengert.ops.running import CUMSUM
 
 
 def work(node: Node, device: Device) -> Work | None:
@@ -32,12 +48,12 @@ def work(node: Node, device: Device) -> Work | None:
     """
     if isinstance(node.dtype, tuple) or any(isinstance(source.dtype, tuple) for source in node.sources):
         return None
-    rule = _RULES.get(node.op.name)
+    rule = _RULES.get(node.op)
     if rule is not None:
         return rule(node, device)
     if node.dtype in COMPLEX or any(source.dtype in COMPLEX for source in node.sources) or not node.sources:
         return None
-    return total(node, device) if node.op.name in REDUCTIONS else _elementwise(node, device)
+    return total(node, device) if node.op.kind == "reduction" else _elementwise(node, device)
 
 
 # --- elements -------------------------------------------------------------------------------------------------------
@@ -47,7 +63,7 @@ def _elementwise(node: Node, device: Device) -> Work | None:
     dtypes = [source.dtype for source in node.sources]
     names: list[Argument] = [f"x{k}" for k in range(len(dtypes))]
     attrs, accesses = node.attrs, [broadcast(source.shape, node.shape) for source in node.sources]
-    checks = node.op.name == "checked_index"
+    checks = node.op is CHECKED_INDEX
     if checks:  # the size that an index is checked against is an operand
         names, attrs = [*names, np.int64(attrs["size"])], {**attrs, "size": f"a{len(dtypes)}"}
         accesses.append(broadcast((), node.shape))
@@ -150,9 +166,9 @@ _MOST_ROWS = 32 * 65_535  # tiles along the second axis of a grid
 
 def _product(node: Node, device: Device) -> Work | None:
     """A small product by one tile for all; a large one is worth a library, or a tile for its sizes."""
-    if not cuda_ops.is_small(node) or product(node).m > _MOST_ROWS:
+    if not matmul_cuda.is_small(node) or product(node).m > _MOST_ROWS:
         return None
-    return cuda_ops.matmul(node, _named(node), device, tile=_SMALL)
+    return matmul_cuda.matmul(node, _named(node), device, tile=_SMALL)
 
 
 def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, Device], Work | None]:
@@ -171,20 +187,20 @@ def _named(node: Node) -> Named:
 
 
 _copied = _moving(lambda node: Access(tuple(strides(node.shape))))
-_RULES: dict[str, Callable[[Node, Device], Work | None]] = {
-    "iota": _iota,
-    "random_bits": _random_bits,
-    "permute_dims": _moving(_permuted),
-    "broadcast_to": _moving(lambda node: broadcast(node.sources[0].shape, node.shape)),
-    "slice": _moving(lambda node: sliced(node.sources[0].shape, node.attrs["starts"], node.attrs["steps"])),
-    "flip": _moving(_flipped),
-    **dict.fromkeys(("reshape", "alias", "stop_gradient", "variable", "again"), _copied),
-    "place": _place,
-    "put_slice": _put_slice,
-    "concat": _concat,
-    "matmul": _product,
-    "gather": _addressed(addressing_cuda.gather),
-    **dict.fromkeys(("scatter", "scatter_add"), _addressed(addressing_cuda.scatter)),
-    **dict.fromkeys(("take_along", "put_along", "add_along"), _addressed(addressing_cuda.along)),
-    "cumsum": _addressed(running_cuda.cumsum),
+_RULES: dict[Op, Callable[[Node, Device], Work | None]] = {
+    IOTA: _iota,
+    RANDOM_BITS: _random_bits,
+    PERMUTE: _moving(_permuted),
+    BROADCAST: _moving(lambda node: broadcast(node.sources[0].shape, node.shape)),
+    SLICE: _moving(lambda node: sliced(node.sources[0].shape, node.attrs["starts"], node.attrs["steps"])),
+    FLIP: _moving(_flipped),
+    **dict.fromkeys((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE, AGAIN), _copied),
+    PLACE: _place,
+    PUT_SLICE: _put_slice,
+    CONCAT: _concat,
+    MATMUL: _product,
+    GATHER: _addressed(addressing_cuda.gather),
+    **dict.fromkeys((SCATTER, SCATTER_ADD), _addressed(addressing_cuda.scatter)),
+    **dict.fromkeys((TAKE_ALONG, PUT_ALONG, ADD_ALONG), _addressed(addressing_cuda.along)),
+    CUMSUM: _addressed(running_cuda.cumsum),
 }

@@ -21,8 +21,10 @@ from wengert.core.errors import ArgumentError, GradientError
 from wengert.core.graph import Graph, Node, dependents
 from wengert.learn.derivatives.recorded import Function, argument_names, record
 from wengert.ops.core import literal
+from wengert.ops.elementwise import add, divide, multiply, negative, power, subtract
+from wengert.ops.op import Op
 
-INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "pow": "**"}
+INFIX: dict[Op, str] = {add: "+", subtract: "-", multiply: "*", divide: "/", power: "**"}
 
 
 @dataclass
@@ -86,9 +88,9 @@ class _Writing:
     def formula(self, node: Node) -> str:
         """How a value is computed from others."""
         parts = [self.names[s] if s in self.names else f"{_number(s):g}" for s in node.sources]
-        if node.op.name in INFIX:
-            return f" {INFIX[node.op.name]} ".join(parts)
-        return f"-{parts[0]}" if node.op.name == "negative" else f"{node.op.name}({', '.join(parts)})"
+        if node.op in INFIX:
+            return f" {INFIX[node.op]} ".join(parts)
+        return f"-{parts[0]}" if node.op is negative else f"{node.op.name}({', '.join(parts)})"
 
     def rules(self, node: Node) -> tuple[str, str]:
         """How the tangent of a value comes from those of its sources, and its adjoint from those of its uses."""

@@ -13,16 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.checked import difference, references_of
-from wengert.compiler.passes import optimize
-from wengert.compiler.rewrite import Rewrite, scope
+from wengert.compiler.fuel import Rewrite
+from wengert.compiler.fuel import fuel as tank
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph
 from wengert.core.location import describe, source_line
 from wengert.runtime.capture import capture
-from wengert.runtime.config import config
 from wengert.runtime.dynamic.realize import host_value
 from wengert.runtime.machines import on_host
-from wengert.runtime.program import unchecked
+from wengert.runtime.program import plan_of, program_of
 from wengert.runtime.static.arguments import take_apart
 
 Array = np.ndarray[Any, Any]
@@ -76,14 +75,13 @@ def find_in(graph: Graph, arrays: Sequence[Array]) -> Fault | None:
     expected = references_of(graph, arrays, on_host)
 
     def problem(fuel: int | None) -> str | None:
-        optimized, _ = optimize(graph, off=config.passes_off, fuel=fuel, check=False)
-        results = map(on_host, unchecked(optimized)(arrays))
+        results = map(on_host, program_of(plan_of(graph, fuel=fuel, check=False))(arrays))
         return next(filter(None, [difference(a, b) for a, b in zip(results, expected)]), None)
 
-    before = scope.rewrites
+    before = tank.spent
     if problem(None) is None:
         return None
-    low, high = 0, scope.rewrites - before
+    low, high = 0, tank.spent - before
     without = problem(0)
     if without is not None:
         return Fault(0, None, without)
@@ -92,4 +90,4 @@ def find_in(graph: Graph, arrays: Sequence[Array]) -> Fault | None:
         low, high = (low, middle) if problem(middle) else (middle, high)
     found = problem(high)
     assert found is not None
-    return Fault(high, scope.last, found)
+    return Fault(high, tank.last, found)

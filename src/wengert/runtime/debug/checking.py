@@ -17,6 +17,7 @@ from wengert.backends.checked import Checked, difference, has_reference, referen
 from wengert.backends.cpu.program import NOTHING
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, describe_type
+from wengert.plan.plan import Plan
 from wengert.runtime.debug.bisect import find_in
 from wengert.runtime.machines import on_host
 
@@ -50,9 +51,16 @@ class CheckedProgram(_Whole, Checked):
     """A compiled graph that is compared, kernel by kernel and as a whole, with its references in every call."""
 
 
+def checked_program(recorded: Graph, plan: Plan) -> Any:
+    """The program of a plan, compared in every call with its references and with what was recorded."""
+    if not plan.target.launches:
+        return CheckedProgram(recorded, plan)
+    return _checked_on_gpu()(recorded, plan, captures=False)
+
+
 @functools.cache
-def checked_on_gpu() -> type:
-    """The same for a graph on a GPU, whose programs are loaded on first use."""
+def _checked_on_gpu() -> type:
+    """The class for a graph on a GPU, whose programs are loaded on first use."""
     from wengert.backends.cuda import checked
 
     return type("CheckedCudaProgram", (_Whole, checked.Checked), {})

@@ -1,7 +1,7 @@
-"""What the compiler did to a program: a table of its passes, the graph after each as Python, memory over its steps.
+"""What the compiler did to a program: a table of its passes and plan stages, the graph or plan after each, its memory.
 
-In: a graph as it was recorded, and its compiled program with the reports of the passes. Out: text, made of counts and
-never of guesses: kernels, bytes between memory and kernels, floating-point operations, peak memory.
+In: a graph as it was recorded, and its compiled program, whose plan has the reports of all passes and stages. Out:
+text, made of counts and never of guesses: kernels, bytes between memory and kernels, floating-point operations, memory.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wengert.compiler.liveness import Life, live, lives
+from wengert.compiler.passes import Report
+from wengert.compiler.storage import storage
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node, as_python
 from wengert.core.location import describe, source_line
-from wengert.ops.recorders import Elementwise
+from wengert.plan.describe import described
+from wengert.plan.plan import Plan
 from wengert.runtime.config import config
-
-_FREE = frozenset(("literal", "reshape", "pick", "pack", "variable", "stop_gradient", "alias", "again", "placeholder"))
-
 
 IMPORTS = "import wengert as wg\nfrom wengert.ops import registry as ops\n\n"
 
@@ -41,7 +41,7 @@ def text_of(graph: Graph, program: Any, name: str | None = None) -> str:
 
 def is_compiled(program: Any) -> bool:
     """Whether a program was compiled, for the CPU or a GPU, and not interpreted."""
-    return hasattr(program, "plan")
+    return program.plan is not None
 
 
 def compiled_program(program: Any, asked: str) -> Any:
@@ -90,57 +90,62 @@ def size_of(node: Node) -> int:
 
 def flops(node: Node) -> int:
     """The floating-point operations of a node; 0 for what only moves."""
-    name = node.op.name
-    if name == "matmul":
-        return 2 * node.size * node.sources[0].shape[-1]
-    if name.startswith("convolve"):
-        first, second = node.sources
-        which = name.removesuffix("_last")
-        y = {"convolve": node, "convolve_input": first}.get(which, second)
-        weight = node if which == "convolve_weight" else second
-        return 2 * y.size * math.prod(weight.shape[1:])
-    if name in _PRODUCTS_OF_ATTENTION:
-        return _PRODUCTS_OF_ATTENTION[name] * _attention_flops(node)
-    if isinstance(node.op, Elementwise):
-        return node.size
-    return node.sources[0].size if name in ("sum", "max", "min", "prod", "argmax", "argmin") else 0
-
-
-_PRODUCTS_OF_ATTENTION = {"attention": 2, "attention_backward": 5}
-"""Matrix products of queries by keys in each: scores and their use; those again, and three gradients."""
-
-
-def _attention_flops(node: Node) -> int:
-    first = 1 if node.op.name == "attention_backward" else 0  # its first operand is the cotangent
-    query, key = node.sources[first].shape, node.sources[first + 1].shape
-    product = 2 * math.prod(query) * key[-2]
-    return product // 2 if node.attrs["causal"] else product
+    return node.op.flops(node)
 
 
 def rows(graph: Graph, program: Any) -> list[Row]:
-    """The graph as recorded, the passes, then fusion, memory planning and the C compiler."""
-    found = [
-        Row(name, len(each.nodes), *_counts(each), _peak_unfused(each), seconds)
-        for name, each, seconds in [("recorded", graph, 0.0), *_after_passes(program)]
-    ]
-    nodes, kernels, times = len(program.graph.nodes), len(kernels_of(program)), program.seconds
-    moved = sum(moved_by(step) for step in program.steps)
-    total = sum(flops(node) for node in program.graph.nodes)
-    found.append(Row("fuse", nodes, kernels, moved, total, _peak(program), times["fuse"]))
-    found.append(Row("memory", nodes, kernels, moved, total, program.arena_size, times["memory"]))
-    found.append(Row("build", nodes, kernels, moved, total, program.arena_size, times["build"]))
+    """The graph as recorded, the passes, the stages of the plan, and the compiler that built what they came to."""
+    found = [_graph_row("recorded", graph, 0.0)]
+    for name, report in named_reports(program):
+        is_pass = isinstance(report, Report)
+        found.append(
+            (_graph_row if is_pass else _plan_row)(name, report.graph if is_pass else report.plan, report.seconds)
+        )
+    return [*found, found[-1]._replace(name="build", seconds=program.seconds)]
+
+
+def _graph_row(name: str, graph: Graph, seconds: float) -> Row:
+    return Row(name, len(graph.nodes), *_counts(graph), _peak_unfused(graph), seconds)
+
+
+def _plan_row(name: str, plan: Plan, seconds: float) -> Row:
+    """Until groups are found, kernels, bytes and memory are what an op at a time would take."""
+    if not plan.grouping.groups:
+        return _graph_row(name, plan.graph, seconds)
+    total = sum(flops(node) for node in plan.graph.nodes)
+    touched = _touched(plan)
+    moved = sum(size_of(node) for reads, writes in touched for node in (*reads, *writes))
+    kernels = sum(not step.does_nothing for step in plan.steps) if plan.steps else len(plan.grouping.groups)
+    peak = plan.arena.size if plan.arena.offsets else max(_live_bytes(_in_arena(plan, touched)), default=0)
+    return Row(name, len(plan.graph.nodes), kernels, moved, total, peak, seconds)
+
+
+def _touched(plan: Plan) -> list[tuple[Sequence[Node], Sequence[Node]]]:
+    """What each step, or each group where there are no steps yet, reads and writes."""
+    if plan.steps:
+        return [(step.reads, step.writes) for step in plan.steps]
+    found: list[tuple[Sequence[Node], Sequence[Node]]] = []
+    for group in plan.grouping.groups:
+        own = set(group.roots)
+        reads = dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own)
+        found.append((list(reads), group.stored))
     return found
 
 
-def _after_passes(program: Any) -> list[tuple[str, Graph, float]]:
-    """The passes in order, with the graph after each; the second of a name is `simplify 2`."""
+def named_reports(program: Any) -> list[tuple[str, Any]]:
+    """The reports of passes and stages in order, by name; the second of a name is `simplify 2`."""
     times: dict[str, int] = {}
     found = []
-    for report in program.reports:
+    for report in program.plan.reports:
         times[report.name] = times.get(report.name, 0) + 1
         number = f" {times[report.name]}" if times[report.name] > 1 else ""
-        found.append((report.name + number, report.graph, report.seconds))
+        found.append((report.name + number, report))
     return found
+
+
+def pass_reports(program: Any) -> list[Report]:
+    """The reports of the graph passes."""
+    return [report for report in program.plan.reports if isinstance(report, Report)]
 
 
 def kernels_of(program: Any) -> list[Any]:
@@ -150,30 +155,30 @@ def kernels_of(program: Any) -> list[Any]:
 
 def _counts(graph: Graph) -> tuple[int, int, int]:
     """Kernels, bytes and operations if every op were a kernel of its own."""
-    kernels = [node for node in graph.nodes if node.op.name not in _FREE]
+    kernels = [node for node in graph.nodes if not node.op.free]
     moved = sum(size_of(node) + sum(size_of(source) for source in node.sources) for node in kernels)
     return len(kernels), moved, sum(flops(node) for node in kernels)
 
 
 def _peak_unfused(graph: Graph) -> int:
     """The most memory that intermediate values take at once if every op stores its own."""
-    own = {node for node in graph.nodes if node.op.name not in _FREE}
+    own = {node for node in graph.nodes if not node.op.free}
     steps = [([s for s in node.sources if s in own], [node]) for node in graph.nodes if node in own]
     return max(_live_bytes(steps), default=0)
 
 
-def _peak(program: Any) -> int:
-    return max(_live_bytes(_in_arena(program)), default=0)
-
-
-def _in_arena(program: Any) -> list[tuple[list[Node], list[Node]]]:
+def _in_arena(
+    plan: Plan, touched: Sequence[tuple[Sequence[Node], Sequence[Node]]]
+) -> list[tuple[list[Node], list[Node]]]:
     """What each step reads from and writes to the arena; what takes another's place goes by its name."""
-    own, over = program.offsets, program.over
+    slots = plan.buffers.slots
+    given = {*plan.graph.inputs, *plan.graph.captured(), *map(storage, plan.graph.outputs)}
 
     def placed(nodes: Sequence[Node]) -> list[Node]:
-        return [over.get(node, node) for node in nodes if node in own]
+        own = [node for node in nodes if node not in slots and node not in given and not isinstance(node.dtype, tuple)]
+        return [plan.aliases.get(node, node) for node in own]
 
-    return [(placed(step.reads), placed(step.writes)) for step in program.steps]
+    return [(placed(reads), placed(writes)) for reads, writes in touched]
 
 
 def _live_bytes(steps: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[int]:
@@ -196,45 +201,39 @@ def bytes_text(count: int) -> str:
 
 
 def table(graph: Graph, program: Any) -> str:
-    """The passes as a table. Before `fuse`, kernels, bytes and memory are what an op at a time would take."""
-    lines = ["pass               nodes  kernels  bytes moved      MFLOP  peak memory       time"]
+    """All passes and stages. Before `fuse`, kernels, bytes and memory are what an op at a time would take."""
+    lines = ["pass or stage       nodes  kernels  bytes moved      MFLOP  peak memory       time"]
     for row in rows(graph, program):
         taken = f"{row.seconds * 1e3:>7.1f} ms" if row.name != "recorded" else ""
         lines.append(
-            f"{row.name:<17} {row.nodes:>6} {row.kernels:>8} {bytes_text(row.moved):>12} {row.flops / 1e6:>10.2f} "
+            f"{row.name:<18} {row.nodes:>6} {row.kernels:>8} {bytes_text(row.moved):>12} {row.flops / 1e6:>10.2f} "
             f"{bytes_text(row.peak):>12} {taken}".rstrip()
         )
-    if hasattr(program, "described"):
-        return "\n".join([*lines, "", program.described()])
-    references = [step.node.op.name for step in program.steps if step.node is not None and step.node.op.name != "pick"]
-    lines.append(f"loop nests in C: {len(program.functions)} (equal kernels are written once)")
-    if references:
-        lines.append(f"without C, run by their references: {', '.join(dict.fromkeys(references))}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *program.described().splitlines()])
 
 
 # --- a pass ---------------------------------------------------------------------------------------------------------
 
 
 def after(program: Any, name: str) -> str:
-    """The graph after a pass as runnable Python; after `fuse`, with the kernel that each value is computed in."""
-    graphs = {name: graph for name, graph, _ in _after_passes(program)}
-    if name in graphs:
-        return IMPORTS + as_python(graphs[name])
+    """The graph after a pass as runnable Python, or the plan after a stage."""
+    reports = dict(named_reports(program))
     others = {"fuse": fused, "refusals": refusals, "memory": memory_text, "build": lambda program: program.source}
-    if hasattr(program, "tuning"):
-        others["tuning"] = lambda program: program.tuning()
-    if name not in others:
-        known = ", ".join(["recorded", *graphs, *others])
-        raise ArgumentError(f"explain: there is no pass {name!r}; there are {known}")
-    return others[name](program)
+    others["tuning"] = lambda program: program.tuning()
+    if name in others:
+        return others[name](program)
+    if name not in reports:
+        known = ", ".join(dict.fromkeys(["recorded", *reports, *others]))
+        raise ArgumentError(f"explain: there is no pass or stage {name!r}; there are {known}")
+    report = reports[name]
+    return IMPORTS + as_python(report.graph) if isinstance(report, Report) else described(report.plan)
 
 
 def fused(program: Any) -> str:
     """The kernels, and the graph with a note of the kernel each stored value is computed in."""
     parts = []
     notes: dict[Node, str] = {}
-    for number, (group, step) in enumerate(zip(program.plan.groups, program.steps)):
+    for number, (group, step) in enumerate(zip(program.plan.grouping.groups, program.steps)):
         notes.update((root, f"kernel {number}") for root in group.roots)
         kind = "a call" if group.opaque else f"over {group.space}" + (f" reducing {group.axes}" if group.axes else "")
         names = ", ".join(f"{root.op.name} {_shapes(root)}" for root in group.roots)
@@ -250,7 +249,7 @@ def _shapes(node: Node) -> str:
 
 def refusals(program: Any) -> str:
     """Why groups that read each other were not merged into one kernel, each reason once."""
-    found = list(dict.fromkeys(program.plan.refusals))
+    found = list(dict.fromkeys(program.plan.grouping.refusals))
     return "\n".join(found) if found else "no merge of two groups was refused"
 
 
@@ -274,14 +273,15 @@ class Timeline(list[Moment]):
 
 def timeline(program: Any) -> Timeline:
     """Memory step by step: how much is live, and what it is."""
-    alive = lives(_in_arena(program))
+    alive = lives(_in_arena(program.plan, _touched(program.plan)))
     return Timeline(_moment(number, alive) for number in range(len(program.steps)))
 
 
 def fullest(program: Any) -> Moment | None:
     """The step at which most is live; None where there is no step."""
-    held = _live_bytes(_in_arena(program))
-    return _moment(held.index(max(held)), lives(_in_arena(program))) if held else None
+    needed = _in_arena(program.plan, _touched(program.plan))
+    held = _live_bytes(needed)
+    return _moment(held.index(max(held)), lives(needed)) if held else None
 
 
 def _moment(number: int, alive: Mapping[Node, Life]) -> Moment:
@@ -302,7 +302,7 @@ def memory_text(program: Any, top: int = 3) -> str:
         return "nothing is computed"
     peak = max(moments, key=lambda moment: moment.live)
     width = max(peak.live, 1)
-    lines = [f"arena {bytes_text(program.arena_size)}, peak {bytes_text(peak.live)} at step {peak.step}"]
+    lines = [f"arena {bytes_text(program.plan.arena.size)}, peak {bytes_text(peak.live)} at step {peak.step}"]
     for moment in moments:
         bar = "#" * round(40 * moment.live / width)
         lines.append(f"{moment.step:>4} {bytes_text(moment.live):>10} {bar}".rstrip())

@@ -13,12 +13,13 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from wengert.backends.cpu.blas import blas
-from wengert.backends.cpu.program import Program, Step
+from wengert.backends.cpu.program import Program
 from wengert.backends.cpu.toolchain import load
 from wengert.core.evaluation import watch
 from wengert.core.location import describe
 from wengert.kernels.threads import thread_count
 from wengert.plan.groups import Group
+from wengert.plan.steps import Step
 from wengert.runtime.debug.explain import compiled_program, flops, moved_by
 from wengert.runtime.static.compile import Compiled
 
@@ -58,7 +59,7 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
             compiled(*args, **kwargs)
     finally:
         watch.observer = None
-    found = zip(program.plan.groups, program.steps, watcher.best)
+    found = zip(program.plan.grouping.groups, program.steps, watcher.best)
     return [_timed(group, step, seconds) for group, step, seconds in found if not step.does_nothing]
 
 
@@ -68,7 +69,7 @@ class _Watcher:
     def __init__(self, program: Any) -> None:
         self.program = program
         self.best = [float("inf")] * len(program.steps)
-        self.calls = None if hasattr(program, "device") else timed_calls(program, self.note)
+        self.calls = None if program.plan.target.launches else timed_calls(program, self.note)
 
     def note(self, number: int, start: float, stop: float) -> None:
         self.best[number] = min(self.best[number], stop - start)
@@ -99,8 +100,8 @@ def timed_calls(program: Program, note: Callable[[int, float, float], None]) -> 
     library.wg_connect(*addresses, thread_count())
 
     def timed(number: int, step: Step) -> Callable[..., None]:
-        own = getattr(library, f"step{number}") if step.text is not None else None
-        reference = program._reference(step.node) if step.node is not None else None
+        own = getattr(library, f"step{number}") if step.host_op is None else None
+        reference = program._reference(step.host_op) if step.host_op is not None else None
 
         def call(pointers: Any, arena: Any, table: Any, results: Any) -> None:
             start = perf_counter()
@@ -117,9 +118,8 @@ def timed_calls(program: Program, note: Callable[[int, float, float], None]) -> 
 
 def _text(program: Program) -> str:
     """The C of the program with a function for each step."""
-    functions = program.source.split("void piece0(")[0]
-    steps = [(number, step.text) for number, step in enumerate(program.steps) if step.text is not None]
-    return functions + "\n".join(
+    steps = [(k, step.code.text if step.code else "") for k, step in enumerate(program.steps) if step.host_op is None]
+    return program.functions_source + "\n".join(
         f"void step{number}(void **io, char *arena)\n{{\n    {text}\n}}\n" for number, text in steps
     )
 

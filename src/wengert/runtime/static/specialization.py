@@ -33,7 +33,6 @@ from wengert.runtime.static.fast_path import MOVED, FastPath, given, tensors_lik
 from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
 
-_THROUGH = frozenset({"cond", "scan", "while_loop", "checkpoint", "custom_vjp", "custom_jvp"})
 _TRIES = 4  # calls in a row that may move something before nobody looks any more whether one does not
 
 
@@ -349,6 +348,6 @@ def _outputs_sharing(graph: Graph, inputs: Sequence[Node]) -> list[int]:
         return []
     reached = set(inputs)
     for node in graph.nodes:
-        if (node.op.moves or node.op.name in _THROUGH) and not reached.isdisjoint(node.sources):
+        if (node.op.moves or node.op.kind == "function") and not reached.isdisjoint(node.sources):
             reached.add(node)
     return [k for k, node in enumerate(graph.outputs) if node in reached]

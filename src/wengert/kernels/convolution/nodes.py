@@ -1,0 +1,50 @@
+"""Convolutions of nodes on a GPU: what `cuda` is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wengert.core.graph import Node
+from wengert.kernels.convolution import cuda
+from wengert.kernels.convolution.form import convolution
+from wengert.kernels.launch import Device, Named, Work
+from wengert.kernels.matmul.product import Tile
+from wengert.kernels.registry import Asked
+
+
+def work(node: Node, named: Named, device: Device, asked: Asked) -> Work | None:
+    """The work of a convolution, whose sums an epilogue may take; by the best tile if none is given."""
+    found = convolution(node, device.tf32)
+    if found is None or not has_work(node):
+        return None
+    first, second = map(named, node.sources)
+    tile = asked.tile or cuda.tiles(found, device)[0]
+    return cuda.work(found, first, second, named(node), device, tile, asked.epilogue)
+
+
+def has_work(node: Node) -> bool:
+    """Whether our kernels carry out a convolution."""
+    return convolution(node) is not None and all(n.size for n in (node, *node.sources))
+
+
+def tiles(node: Node, device: Device) -> Sequence[Tile | None]:
+    """The tiles that can carry out a convolution, the one expected to be fastest first; None: without one."""
+    found = convolution(node, device.tf32)
+    return cuda.tiles(found, device) if found is not None else [None]
+
+
+def absorbs(node: Node, device: Device) -> bool:
+    """Whether our kernels are the best there are, and take in what is done with the result."""
+    found = convolution(node, device.tf32)
+    return found is not None and has_work(node) and cuda.is_small(found, device)
+
+
+def sides(node: Node) -> tuple[int, int]:
+    """The rows and columns of the sums that a convolution with its channels last makes."""
+    return node.size // node.shape[-1], node.shape[-1]
+
+
+def outdoes_libraries(node: Node, device: Device) -> bool:
+    """Whether our kernels are faster than what libraries have."""
+    found = convolution(node, device.tf32)
+    return found is not None and cuda.outdoes_libraries(found, device)

@@ -1,0 +1,49 @@
+"""Calls of the C kernels for values that are joined, or partly replaced."""
+
+from __future__ import annotations
+
+from wengert.core.dtypes import COMPLEX
+from wengert.core.graph import Node
+from wengert.kernels.c_call import Call, Pointer
+from wengert.kernels.expressions import stored_type
+
+
+def concat(node: Node, pointer: Pointer) -> Call | None:
+    """Values joined along an axis: rows copied one after the other."""
+    if node.dtype in COMPLEX:
+        return None
+    axis = node.attrs["axis"]
+    outer = 1
+    for n in node.shape[:axis]:
+        outer *= n
+    inner = node.size // max(outer, 1)
+    lines, start = [], 0
+    for source in node.sources:
+        width = source.size // max(outer, 1)
+        if width:
+            kind = stored_type(node.dtype)
+            lines.append(
+                f"for (long i = 0; i < {outer}; i++) memcpy(({kind} *){pointer(node)} + i * {inner}L + {start}, "
+                f"({kind} *){pointer(source)} + i * {width}L, {width}L * sizeof({kind}));"
+            )
+        start += width
+    return Call("\n    ".join(lines))
+
+
+def put_slice(node: Node, pointer: Pointer) -> Call | None:
+    """A value with a slice of it replaced: copied, then written over in nested loops."""
+    if node.dtype in COMPLEX:
+        return None
+    x, values = node.sources
+    kind, starts, steps = stored_type(node.dtype), node.attrs["starts"], node.attrs["steps"]
+    loops, to, source = [], [], []
+    step_to = step_from = 1
+    for axis in reversed(range(node.ndim)):
+        to.append(f"({starts[axis]} + i{axis} * {steps[axis]}) * {step_to}L")
+        source.append(f"i{axis} * {step_from}L")
+        loops.append(f"for (long i{axis} = 0; i{axis} < {values.shape[axis]}; i{axis}++)")
+        step_to, step_from = step_to * node.shape[axis], step_from * values.shape[axis]
+    written, read = " + ".join(to) or "0", " + ".join(source) or "0"
+    store = f"(({kind} *){pointer(node)})[{written}] = (({kind} *){pointer(values)})[{read}];"
+    copy = f"memcpy({pointer(node)}, {pointer(x)}, {node.size * node.dtype.itemsize}L);"
+    return Call(f"{copy}\n    {' '.join(reversed(loops))} {store}")

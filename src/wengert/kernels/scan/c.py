@@ -1,0 +1,17 @@
+"""Calls of the C kernels for running sums."""
+
+from __future__ import annotations
+
+from wengert.core.graph import Node
+from wengert.kernels.c_call import Call, Pointer
+from wengert.kernels.expressions import suffix
+from wengert.kernels.gather_scatter.c import ADDED, splits
+
+
+def cumsum(node: Node, pointer: Pointer) -> Call | None:
+    """The running sum along an axis."""
+    if node.dtype not in ADDED:
+        return None
+    outer, size, inner = splits(node, 1)
+    numbers = f"{outer}, {size}, {inner}, {int(node.attrs['backwards'])}"
+    return Call(f"wg_cumsum_{suffix(node.dtype)}({pointer(node.sources[0])}, {pointer(node)}, {numbers});")

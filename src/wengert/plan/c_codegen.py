@@ -1,0 +1,144 @@
+"""C for the CPU: the step of a group is a C statement, or an op for its reference where there is no C for it.
+
+In: the groups of a plan. Out: a step each. Loop groups become functions (equal ones are written once), matrix products
+and the like calls of hand-written kernels or BLAS. Where a value lies is a name in the text, which the program defines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from wengert.compiler.storage import storage
+from wengert.compiler.target import HOST, Target
+from wengert.core.graph import Graph, Node
+from wengert.kernels import c_ops
+from wengert.kernels.c import Function, write, write_rows
+from wengert.ops.op import PICK
+from wengert.plan.codegen import LibraryEpilogue
+from wengert.plan.fallible import fallible
+from wengert.plan.groups import Group, Grouping
+from wengert.plan.lowering import inlines, loops, lowered, picks
+from wengert.plan.lowering_cache import Alike
+from wengert.plan.plan import Plan
+from wengert.plan.steps import NOTHING, CCode, HostOp, Step
+
+
+class CCodegen:
+    """What generates C. It is one program's: it numbers the functions and the values in the arena."""
+
+    overwriting = False  # no kernel writes a part of its operand in place
+
+    def __init__(self, target: Target = HOST) -> None:
+        self.target = target
+        self.functions: dict[Function, str] = {}
+        self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
+
+    def inlines(self, node: Node) -> bool:
+        """Whether a value is an expression in a loop."""
+        return inlines(node)
+
+    def reads(self, node: Node) -> Sequence[Node]:
+        """What an op that is no loop reads from memory."""
+        return c_ops.operands(node)
+
+    def absorbs(self, node: Node) -> bool:
+        """Whether an elementwise epilogue runs on the rows that an op has just written."""
+        return c_ops.absorbs(node)
+
+    def epilogues(self, graph: Graph) -> Mapping[Node, LibraryEpilogue]:
+        """None: BLAS only multiplies."""
+        return {}
+
+    def fallible(self, grouping: Grouping) -> Collection[int]:
+        """The groups that run by their references, or check indices."""
+        return fallible(grouping)
+
+    def tune(self, plan: Plan) -> None:
+        """There is one way to carry out each group."""
+
+    def steps(self, plan: Plan) -> list[Step]:
+        """The steps of all groups."""
+        writer = _Steps(self, plan)
+        return [writer.step(group) for group in plan.grouping.groups]
+
+
+class _Steps:
+    """The steps of one plan."""
+
+    def __init__(self, codegen: CCodegen, plan: Plan) -> None:
+        self.codegen, self.plan = codegen, plan
+        self.slots, self.donated = plan.buffers.slots, plan.donated
+        self.picks = picks(plan.graph)
+        self.alike = Alike()
+        self.in_c: set[Node] = set()  # what has several results, made in C
+
+    def pointer(self, node: Node | None) -> str:
+        """The C expression for the memory a value lies in."""
+        if node is None:
+            return "NULL"
+        node = storage(node)
+        if node in self.slots:
+            return f"io[{self.slots[node]}]"
+        numbers = self.codegen.numbers
+        return f"(arena + offset_{numbers.setdefault(node, len(numbers))})"
+
+    def step(self, group: Group) -> Step:
+        """The step of a group."""
+        own = set(group.roots)
+        reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
+        if not group.opaque:
+            return self._loop_step(group, reads)
+        if group.epilogue:
+            return self._product_step(group, reads)
+        node = group.roots[0]
+        if node.op is PICK:
+            return self._pick_step(node, reads)
+        picked = self.picks.get(node, {})
+        results = [picked.get(i) for i in range(len(node.shape))] if isinstance(node.dtype, tuple) else []
+        call = c_ops.call(node, self.pointer, results)
+        if call is None:
+            return Step((HostOp(node),), reads, [node])
+        self.in_c.add(node)
+        writes = list(picked.values()) if isinstance(node.dtype, tuple) else [node]
+        return _coded(call.text, reads, writes, call.scratch)
+
+    def _pick_step(self, node: Node, reads: list[Node]) -> Step:
+        """One result of several: C has put it in its place already, or copies it from the first that picked it."""
+        several, index = node.sources[0], node.attrs["index"]
+        if several not in self.in_c:
+            return Step((HostOp(node),), reads, [node])
+        first = self.picks[several][index]
+        if first is node:
+            return NOTHING
+        text = f"memcpy({self.pointer(node)}, {self.pointer(first)}, {node.size * node.dtype.itemsize}L);"
+        return _coded(text, [first], [node])
+
+    def _product_step(self, group: Group, reads: list[Node]) -> Step:
+        """A matrix product with its epilogue: row by row if the rows are one loop, else one after the other."""
+        node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
+        rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
+        kernel, by_name = lowered(rest, self.plan.grouping, self.donated, self.alike)
+        function = write_rows(kernel, f"i{len(group.space) - 1}")
+        if function is None:
+            code, call = self._loop_step(rest, reads).code, c_ops.call_with(node, self.pointer, "")
+            assert code is not None
+            return _coded(f"{call.text}\n    {code.text}", reads, list(group.stored), call.scratch)
+        call = c_ops.call_with(node, self.pointer, self._called(function, by_name, ["first", "last"]))
+        return _coded(call.text, reads, list(group.stored), call.scratch)
+
+    def _called(self, function: Function, by_name: Mapping[str, Node], more: Sequence[str] = ()) -> str:
+        """The statement that calls a kernel; equal kernels are one function."""
+        functions = self.codegen.functions
+        name = functions.setdefault(function, f"kernel{len(functions)}")
+        arguments = [f"(void *){self.pointer(by_name[a])}" for a in function.arguments]
+        return f"{name}({', '.join([*arguments, *more])});"
+
+    def _loop_step(self, group: Group, reads: list[Node]) -> Step:
+        kernels, by_name = loops(group, self.plan.grouping, self.donated, self.alike)
+        function = write(*kernels)
+        return Step((CCode(self._called(function, by_name), function),), reads, list(group.stored), by_name)
+
+
+def _coded(text: str, reads: Sequence[Node], writes: Sequence[Node], scratch: int = 0) -> Step:
+    return Step((CCode(text),), reads, writes, workspace={"scratch": scratch} if scratch else {})

@@ -1,0 +1,83 @@
+"""A plan in words: its groups, or its steps with what carries them out, where values lie and what they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wengert.core.graph import Node, describe_type
+from wengert.core.location import describe
+from wengert.kernels.launch import Launch
+from wengert.plan.groups import Group
+from wengert.plan.plan import ARENA, Plan
+from wengert.plan.steps import Body, CCode, HostOp, LibraryCall, Part, Start, Step
+
+
+def described(plan: Plan) -> str:
+    """The plan as text, as far as its stages have come."""
+    if plan.steps:
+        return "\n".join([_summary(plan), *(_step(plan, number, step) for number, step in enumerate(plan.steps))])
+    if plan.grouping.groups:
+        return "\n".join(_group(number, group) for number, group in enumerate(plan.grouping.groups))
+    lines = [f"{_named(node)} with the epilogue {epilogue.how}" for node, epilogue in plan.epilogues.items()]
+    lines += [f"output {k} is computed by the host" for k in plan.host.hosted]
+    return "\n".join(lines) if lines else f"{len(plan.graph.nodes)} nodes, and nothing decided about them yet"
+
+
+def _summary(plan: Plan) -> str:
+    external, constants, made, _ = plan.buffers
+    buffers = f"{len(external)} inputs, {len(constants)} constants, {len(made)} outputs"
+    overwritten = f" ({len(plan.donated)} more over inputs)" if plan.donated else ""
+    busy = sum(not step.does_nothing for step in plan.steps)
+    return f"{busy} steps over {buffers}{overwritten} and an arena of {plan.arena.size} bytes"
+
+
+def _group(number: int, group: Group) -> str:
+    kind = "a call" if group.opaque else f"over {group.space}" + (f" reducing {group.axes}" if group.axes else "")
+    return f"group {number}: {kind}: {', '.join(map(_named, group.roots))}; stores {len(group.stored)}"
+
+
+def _step(plan: Plan, number: int, step: Step) -> str:
+    if step.does_nothing:
+        return f"{number:>4} nothing: the value is there already"
+    where = next((describe(node.location) for node in step.writes if node.location), "")
+    beside = _beside(plan, number)
+    waits = f", after {', '.join(map(str, plan.waits[number]))}" if plan.waits and plan.waits[number] else ""
+    parts = "; ".join(map(_part, step.parts))
+    values = f"{_placed(plan, step.reads)} -> {_placed(plan, step.writes)}"
+    return f"{number:>4} {parts}{waits}{beside}: {values}  {where}".rstrip()
+
+
+def _beside(plan: Plan, number: int) -> str:
+    region = next((region for region in plan.regions if number in region), ())
+    others = [str(other) for other in region if other != number]
+    return f", beside {', '.join(others)}" if others else ""
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, Launch):
+        return f"{part.entry} {part.grid} x {part.block}"
+    if isinstance(part, LibraryCall):
+        return part.candidate.name
+    if isinstance(part, CCode):
+        return "loops in C" if part.function is not None else "a call in C"
+    if isinstance(part, HostOp):
+        return f"{part.node.op.name} by its reference"
+    if isinstance(part, Body):
+        return f"{part.trips} trips through {len(part.plan.steps)} steps"
+    return f"{'start' if isinstance(part, Start) else 'wait for'} {part.token}"
+
+
+def _placed(plan: Plan, nodes: Iterable[Node]) -> str:
+    return ", ".join(f"{_named(node)}{_where(plan, node)}" for node in nodes) or "nothing"
+
+
+def _where(plan: Plan, node: Node) -> str:
+    place = plan.place(node)
+    if place is None:
+        return ""
+    memory, start, _ = place
+    return f" at {start}" if memory == ARENA else f" in slot {memory}"
+
+
+def _named(node: Node) -> str:
+    return f"{node.op.name} {describe_type(node)}"

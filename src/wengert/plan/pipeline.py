@@ -1,0 +1,115 @@
+"""The pipeline: from a graph as it was recorded to a plan, through the graph passes and then the stages, in order.
+
+In: a graph and a target. Out: a plan with a report of every pass and stage. A stage is a plain function from plan to
+plan, named for what it does. It asks `spend` before each change, and without fuel does the least that is needed:
+`wg.config.passes_off` names the stages (and passes) that get none. The plan is verified after all stages, and where
+something is wrong once more after each, to name the stage that did it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from wengert.compiler.fuel import fuel as tank
+from wengert.compiler.fuel import limited
+from wengert.compiler.passes import PASSES, Pass, Report, optimize
+from wengert.compiler.target import Target
+from wengert.core.graph import Graph
+from wengert.plan.arena import arena, liveness
+from wengert.plan.attention_partials import attention_partials
+from wengert.plan.codegen import MakeCodegen
+from wengert.plan.column_partials import column_partials
+from wengert.plan.dependent_launch import dependent_launch
+from wengert.plan.donation import donate
+from wengert.plan.fuse import fuse
+from wengert.plan.horizontal_fusion import horizontal_fusion
+from wengert.plan.host_outputs import host_outputs
+from wengert.plan.in_place import in_place
+from wengert.plan.library_epilogue import library_epilogues
+from wengert.plan.parallel_regions import parallel_regions
+from wengert.plan.plan import Plan
+from wengert.plan.schedule import schedule
+from wengert.plan.select import select, tune
+from wengert.plan.verify import verify
+from wengert.plan.waits import waits
+
+Stage = Callable[[Plan], Plan]
+
+STAGES: tuple[Stage, ...] = (
+    *(host_outputs, library_epilogues, fuse, schedule, donate, tune, select),
+    *(column_partials, attention_partials, horizontal_fusion, dependent_launch, parallel_regions),
+    *(liveness, in_place, arena, waits),
+)
+"""In the order they run: what is computed together, by which kernels, in how many launches, over which memory."""
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """What a stage did: how many rewrites it made in how many seconds, and the plan after it."""
+
+    name: str
+    rewrites: int
+    seconds: float
+    plan: Plan
+
+
+def compiled_plan(
+    graph: Graph,
+    target: Target,
+    codegen: MakeCodegen,
+    pairs: Sequence[tuple[int, int]] = (),
+    off: Collection[str] = (),
+    fuel: int | None = None,
+    check: bool = True,
+    passes: Sequence[Pass] = PASSES,
+) -> Plan:
+    """The plan of a recorded graph: through all passes and stages, with one supply of fuel.
+
+    `pairs` are inputs and the outputs that take their place, by number. `off` names passes and stages to leave out;
+    `check` verifies the graph and the plan.
+    """
+    with limited(fuel):
+        optimized, reports = optimize(graph, passes, off, tank.left, check, target)
+        return planned(optimized, target, codegen, pairs, off, check, reports)
+
+
+def planned(
+    graph: Graph,
+    target: Target,
+    codegen: MakeCodegen,
+    pairs: Sequence[tuple[int, int]] = (),
+    off: Collection[str] = (),
+    check: bool = True,
+    reports: Sequence[Report] = (),
+) -> Plan:
+    """The plan of an optimised graph."""
+    left = tank.left
+
+    def begin() -> Plan:
+        tank.left = left
+        return Plan(graph, target, codegen(target), tuple(pairs), reports=tuple(reports))
+
+    try:
+        plan = _through(begin(), off)
+        return verify(plan, "the stages") if check else plan
+    except Exception:
+        if check:
+            _through(begin(), off, after_each=True)
+        raise
+
+
+def _through(plan: Plan, off: Collection[str], after_each: bool = False) -> Plan:
+    for stage in STAGES:
+        tank.name, tank.rule = stage.__name__, ""
+        rewrites, start = tank.spent, perf_counter()
+        with limited(0) if stage.__name__ in off else nullcontext():
+            result = stage(plan)
+        seconds = perf_counter() - start
+        if after_each:
+            verify(result, stage.__name__)
+        report = StageReport(stage.__name__, tank.spent - rewrites, seconds, result)
+        plan = replace(result, reports=(*result.reports, report))
+    return plan

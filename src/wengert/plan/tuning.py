@@ -1,0 +1,99 @@
+"""Tuning: time the candidates for the groups of a program, and keep the winners.
+
+In: candidates, and how many seconds there are. Out: choices, kept on disk. The groups that compute most come first, of
+equals those that read most; what is left when the time is up goes on untimed. The first candidate is what runs without
+tuning, and stays where no other is faster by more than a margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from wengert.kernels.convolution.form import convolution, is_convolution
+from wengert.ops.linalg import MATMUL
+from wengert.plan.groups import Group
+from wengert.plan.libraries import Timer
+from wengert.plan.steps import Choice, Step
+
+if TYPE_CHECKING:
+    from wengert.plan.candidates import Candidate, Candidates
+
+TOGETHER = 16  # groups whose candidates are compiled side by side
+MARGIN = 0.03  # the share of its time by which another must beat the first candidate
+
+
+class Tuned(NamedTuple):
+    """What tuning a program came to."""
+
+    seconds: float
+    choices: dict[str, Choice]  # new ones
+    known: int  # timed before
+    left: int  # for which there was no time
+
+    def __str__(self) -> str:
+        left = f", {self.left} left for want of time" if self.left else ""
+        return f"tuning took {self.seconds:.1f} s: {len(self.choices)} timed, {self.known} known before{left}"
+
+
+def tune(candidates: Candidates, groups: Iterable[Group], timer: Timer, seconds: float) -> Tuned:
+    """Time the candidates for groups that have several and no choice yet, for about so many seconds."""
+    start = perf_counter()
+    wanted = {key: group for group in groups if (key := candidates.key(group)) is not None}
+    new = [key for key in wanted if candidates.choices.get(key) is None]
+    new.sort(key=lambda key: _weight(wanted[key]), reverse=True)
+    found: dict[str, Choice] = {}
+    left = len(new)
+    for chunk in (new[i : i + TOGETHER] for i in range(0, len(new), TOGETHER)):
+        if perf_counter() - start > seconds:
+            break
+        for key, steps in _ready(candidates, {key: wanted[key] for key in chunk}, timer).items():
+            if perf_counter() - start > seconds:
+                break
+            left -= 1
+            steps.update(_steps(candidate for candidate in candidates.of(wanted[key]) if candidate.is_late))
+            choice = _winner(timer.times(steps), steps) if len(steps) > 1 else None
+            if choice is not None:
+                found[key] = choice
+                candidates.choices.keep({key: choice})
+    return Tuned(perf_counter() - start, found, len(wanted) - len(new), left)
+
+
+def _ready(candidates: Candidates, groups: dict[str, Group], timer: Timer) -> dict[str, dict[str, Step]]:
+    """The steps of the candidates for some groups, by key and name, their kernels compiled side by side."""
+    found = {
+        key: _steps(candidate for candidate in candidates.of(group) if not candidate.is_late)
+        for key, group in groups.items()
+    }
+    timer.prepare(launch for steps in found.values() for step in steps.values() for launch in step.launches)
+    return found
+
+
+def _steps(candidates: Iterable[Candidate]) -> dict[str, Step]:
+    """The steps of the candidates that work, by name."""
+    made = {candidate.name: candidate.make() for candidate in candidates}
+    return {name: step for name, step in made.items() if step is not None}
+
+
+def _weight(group: Group) -> tuple[int, int]:
+    """About how many products of numbers a group adds up, and how many numbers it reads."""
+    node = group.roots[0]
+    first, second, *_ = node.sources
+    found = convolution(node) if is_convolution(node) else None
+    if found is not None:
+        products = found.form.flops // 2
+    else:
+        products = node.size * first.shape[-1] if node.op is MATMUL else first.size * second.shape[-2]
+    return products, sum(read.leaf.size for read in group.reads)
+
+
+def _winner(times: Mapping[str, float], steps: Mapping[str, Step]) -> Choice | None:
+    """Who wins; None where there is no memory to time them in, or the first does not run."""
+    first = next(iter(steps))
+    if first not in times:
+        return None
+    winner = min(times, key=lambda name: times[name])
+    if times[winner] > (1 - MARGIN) * times[first]:
+        winner = first
+    return Choice(winner, times[winner], first, times[first], len(times))

@@ -1,0 +1,296 @@
+"""Verify: a plan computes what its graph says, as far as that can be told without running it.
+
+In: a plan after some of its stages. Out: the plan, or a CompilerError that names the stage, the step and the user's
+line. What is checked: every value has one group, and groups come after what they read; what a group leaves to others is
+stored; every step reads values that are there, by following what each place in memory holds from step to step; nothing
+that may fail comes after an input was overwritten; steps that touch the same memory wait for each other; a region's
+steps touch nothing of each other; launches name buffers that they are given; outputs are in their places at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+
+from wengert.compiler.storage import storage
+from wengert.core.errors import CompilerError
+from wengert.core.graph import Node, describe_type
+from wengert.kernels.launch import ERROR_FLAG
+from wengert.plan.plan import Plan
+from wengert.plan.steps import HostOp, LibraryCall, Start, Step, Wait
+from wengert.plan.waits import Place, touched
+
+
+def verify(plan: Plan, name: str) -> Plan:
+    """The plan, if nothing is wrong with it. `name` is the stage that it comes from."""
+    _verify_outputs(plan, name)
+    _verify_groups(plan, name)
+    _verify_names(plan, name)
+    _verify_failures(plan, name)
+    _Memory(plan, name).follow()
+    if plan.regions:
+        _verify_regions(plan, name)
+    if plan.waits:
+        _verify_waits(plan, name)
+    return plan
+
+
+def _fail(stage: str, node: Node | None, problem: str) -> NoReturn:
+    if node is None:
+        raise CompilerError(f"after {stage}: {problem}")
+    raise CompilerError(f"after {stage}: {node.op.name} {describe_type(node)} {problem}", node.location)
+
+
+def _first(step: Step) -> Node | None:
+    return next(iter(step.writes), None)
+
+
+def _verify_outputs(plan: Plan, stage: str) -> None:
+    """The device and the host compute all outputs between them."""
+    if plan.target.launches and plan.host.numbers and len(plan.host.numbers) != len(plan.graph.outputs):
+        _fail(stage, None, f"{len(plan.graph.outputs)} outputs are planned, and not {len(plan.host.numbers)}")
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def _verify_groups(plan: Plan, stage: str) -> None:
+    """Every root has one group; a group reads what is given or what groups before it store."""
+    groups = plan.grouping.groups
+    if not groups:
+        return
+    known = {storage(node) for node in (*plan.graph.inputs, *plan.graph.captured())}
+    home: set[Node] = set()
+    for group in groups:
+        own = set(group.roots)
+        for root in group.roots:
+            if root in home:
+                _fail(stage, root, "belongs to two groups")
+            home.add(root)
+        for read in group.reads:
+            leaf = storage(read.leaf)
+            is_known = leaf in own or leaf in known or read.leaf in own or read.leaf in known
+            if not is_known and not _is_constant(read.leaf):
+                _fail(stage, read.leaf, f"is read by {group} and no group before it stores it")
+        known.update(group.stored)
+    for node in plan.graph.outputs:
+        if storage(node) not in known and not _is_constant(node):
+            _fail(stage, node, "is an output that no group stores")
+
+
+def _is_constant(node: Node) -> bool:
+    return not node.sources
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------
+
+
+def _verify_names(plan: Plan, stage: str) -> None:
+    """Launches and calls take buffers that their step knows, or temporaries of it."""
+    over = {source: result for result, source in plan.donated.items()}
+    for step in plan.steps:
+        known = {*step.buffers, *step.workspace, ERROR_FLAG}
+        used = [name for launch in step.launches for name in launch.buffers]
+        used += [name for part in step.parts if isinstance(part, LibraryCall) for name in part.operands]
+        touched = {storage(node) for node in (*step.reads, *step.writes)}
+        touched |= {plan.donated[node] for node in touched if node in plan.donated}
+        touched |= {over[node] for node in touched if node in over}
+        for name in used:
+            if name not in known:
+                _fail(stage, _first(step), f"uses a buffer {name!r} that its step does not have")
+            node = step.buffers.get(name)
+            if node is not None and storage(node) not in touched:
+                _fail(stage, node, "is used by a step that does not say that it reads or writes it")
+
+
+def _verify_failures(plan: Plan, stage: str) -> None:
+    """A failed call must leave every input as it was: nothing that may fail comes after one was overwritten."""
+    last = max(plan.codegen.fallible(plan.grouping), default=-1) if plan.donated else -1
+    for step in _steps(plan)[: last + 1]:
+        for node in step.writes:
+            if node in plan.donated:
+                _fail(stage, node, "is written over an input before something that may fail")
+
+
+def _steps(plan: Plan) -> Sequence[Step]:
+    """The steps, or where there are none yet what the groups read and store."""
+    if plan.steps or not plan.buffers.slots:
+        return plan.steps
+    found = []
+    for group in plan.grouping.groups:
+        own = set(group.roots)
+        reads = dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own)
+        found.append(Step((HostOp(group.roots[0]),), list(reads), group.stored))
+    return found
+
+
+class _Memory:
+    """What each place in memory holds, followed from step to step.
+
+    Before there is an arena a value's place is its own. A value that was overwritten is there no more.
+    """
+
+    def __init__(self, plan: Plan, stage: str) -> None:
+        self.plan, self.stage = plan, stage
+        self.places: dict[Any, Place] = {}
+        self.held: dict[int, dict[Node, Place]] = {}  # by memory: the values that are there
+        self.in_flight: dict[str, Step] = {}
+        given = [*plan.buffers.external, *plan.buffers.constants]
+        for node in given:
+            self._hold(node)
+        self.given = {self._place(node).memory for node in given}
+
+    def follow(self) -> None:
+        """Go through all steps, then look for the outputs."""
+        steps = _steps(self.plan)
+        for number, step in enumerate(steps):
+            if step.does_nothing:  # as a kernel over no elements does
+                for node in step.writes:
+                    if not node.size:
+                        self._hold(node)
+                continue
+            self._check_flights(step)
+            for node in step.reads:
+                self._require(node, f"is read by step {number}")
+            self._work(number, step)
+            for node in step.writes:
+                self._check_write(node, step)
+            for node in step.writes:
+                self._hold(node)
+            self._note_flights(step)
+        for token, step in self.in_flight.items():
+            _fail(self.stage, _first(step), f"is started as {token!r} and never waited for")
+        for node in self.plan.graph.outputs if steps else ():
+            self._require(storage(node), "is an output")
+
+    def _check_write(self, node: Node, step: Step) -> None:
+        """A result lies over an operand only if its kernel is written for that, over an input only if it is donated."""
+        place, over = self._place(node), self.plan.aliases.get(node, self.plan.donated.get(node))
+        if place.memory in self.given and node not in self.plan.donated and not isinstance(node.dtype, tuple):
+            _fail(self.stage, node, "is written over an input or a constant that is not donated")
+        for other in step.reads:
+            owner = self.plan.aliases.get(other, self.plan.donated.get(other, other))
+            if other is node or owner is over or isinstance(other.dtype, tuple):
+                continue
+            if _overlap([place], [self._place(other)]):
+                _fail(self.stage, node, f"lies over {other.op.name} {describe_type(other)}, which the same step reads")
+
+    def _place(self, value: Any) -> Place:
+        if value not in self.places:
+            found = self.plan.place(value)
+            self.places[value] = Place(*found) if found is not None else Place(-2 - len(self.places), 0, 1)
+        return self.places[value]
+
+    def touched(self, step: Step) -> tuple[list[Place], list[Place]]:
+        """The places that a step reads and writes."""
+        return [self._place(node) for node in step.reads], [self._place(node) for node in step.writes]
+
+    def _hold(self, node: Node) -> None:
+        """A value is written: what lay there is gone."""
+        place = self._place(node)
+        held = self.held.setdefault(place.memory, {})
+        gone = [other for other, at in held.items() if at.start < place.end and place.start < at.end]
+        for other in gone:
+            del held[other]
+        held[node] = place
+
+    def _work(self, number: int, step: Step) -> None:
+        """Temporaries are written while the step still reads its operands: they must not lie over these."""
+        for name in step.workspace:
+            place = self.plan.place((number, name))
+            if place is None:
+                continue
+            _, start, end = place
+            for node in step.reads:
+                at = self._place(node)
+                if at.memory == place[0] and at.start < end and start < at.end:
+                    _fail(self.stage, node, f"is read by step {number}, whose workspace {name!r} lies over it")
+            held = self.held.get(place[0], {})
+            for other in [other for other, at in held.items() if at.start < end and start < at.end]:
+                del held[other]
+
+    def _require(self, node: Node, who: str) -> None:
+        if isinstance(node.dtype, tuple) or (_is_constant(node) and node not in self.plan.buffers.slots):
+            return
+        if node not in self.held.get(self._place(node).memory, ()):
+            _fail(self.stage, node, f"{who} and is not in its place: it was not computed, or was overwritten")
+
+    def _check_flights(self, step: Step) -> None:
+        """What was started has its memory to itself until it is waited for."""
+        tokens = {part.token for part in step.parts if isinstance(part, Wait)}
+        for token in tokens - self.in_flight.keys():
+            _fail(self.stage, _first(step), f"waits for {token!r}, which was not started")
+        for token, other in self.in_flight.items():
+            if token in tokens:
+                continue
+            clash = _overlap(map(self._place, step.writes), map(self._place, (*other.reads, *other.writes)))
+            if clash or _overlap(map(self._place, step.reads), map(self._place, other.writes)):
+                _fail(self.stage, _first(step), f"touches what {token!r} is still working on")
+
+    def _note_flights(self, step: Step) -> None:
+        for part in step.parts:
+            if isinstance(part, Start):
+                self.in_flight[part.token] = step
+            elif isinstance(part, Wait):
+                del self.in_flight[part.token]
+
+
+def _overlap(some: Iterable[Place], others: Iterable[Place]) -> bool:
+    others = list(others)
+    return any(a.memory == b.memory and a.start < b.end and b.start < a.end for a in some for b in others)
+
+
+# --- order ----------------------------------------------------------------------------------------------------------
+
+
+def _verify_regions(plan: Plan, stage: str) -> None:
+    """Every step is in one region, in order; those of a region touch nothing that another of them writes."""
+    if [number for region in plan.regions for number in region] != list(range(len(plan.steps))):
+        _fail(stage, None, "the parallel regions are not the steps in their order")
+    memory = _Memory(plan, stage)
+    for region in plan.regions:
+        for k, number in enumerate(region):
+            reads, writes = memory.touched(plan.steps[number])
+            for other in region[:k]:
+                others = memory.touched(plan.steps[other])
+                if _overlap(writes, [*others[0], *others[1]]) or _overlap(reads, others[1]):
+                    node = _first(plan.steps[number])
+                    _fail(stage, node, f"runs beside step {other}, which touches the same memory")
+
+
+def _verify_waits(plan: Plan, stage: str) -> None:
+    """Of two steps that touch the same memory, one of them writing, the later one waits for the earlier."""
+    ancestors = _ancestors(plan.waits, stage)
+    accesses = [
+        (number, is_write, *place)
+        for number, both in enumerate(touched(plan))
+        for is_write, places in enumerate(both)
+        for place in places
+    ]
+    table = np.array(accesses, np.int64).reshape(-1, 5)
+    steps, writes, memories, starts, ends = table.T
+    firsts = np.searchsorted(steps, np.arange(len(plan.steps) + 1))
+    for number, (first, last) in enumerate(pairwise(firsts)):
+        own, before = slice(first, last), slice(0, first)
+        clash = (memories[before, None] == memories[own]) & (writes[before, None] | writes[own]).astype(bool)
+        clash &= (starts[before, None] < ends[own]) & (starts[own] < ends[before, None])
+        for other in np.unique(steps[before][clash.any(axis=1)]).tolist():
+            if not ancestors[number] >> other & 1:
+                node = _first(plan.steps[number])
+                _fail(stage, node, f"does not wait for step {other}, which touches the same memory")
+
+
+def _ancestors(waits: Sequence[Sequence[int]], stage: str) -> list[int]:
+    """By step the steps that it waits for, directly or not, as bits."""
+    found: list[int] = []
+    for number, direct in enumerate(waits):
+        bits = 0
+        for other in direct:
+            if not 0 <= other < number:
+                _fail(stage, None, f"step {number} waits for step {other}, which does not come before it")
+            bits |= found[other] | 1 << other
+        found.append(bits)
+    return found

@@ -1,0 +1,1 @@
+"""Tests of the plan: its stages, its pipeline, its verification."""
