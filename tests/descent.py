@@ -43,7 +43,7 @@ class Descent:
     @property
     def repeats(self) -> bool:
         """Whether the next call may be a repeat."""
-        return self.step._newest("a test").repetition is not None
+        return self.step._newest("a test").fast_path is not None
 
 
 HOLDS: dict[str, Callable[[Descent], wg.Tensor]] = {

@@ -17,6 +17,7 @@ from wengert.ops.core import placeholder, to_device
 from wengert.ops.elementwise import where
 
 pytestmark = [
+    pytest.mark.counted,
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
     pytest.mark.usefixtures("gpu"),
 ]
@@ -24,7 +25,7 @@ pytestmark = [
 
 def repeats(compiled: wg.Compiled) -> bool:
     """Whether the next call may be a repeat."""
-    return compiled._newest("a test").repetition is not None
+    return compiled._newest("a test").fast_path is not None
 
 
 class Draws:
@@ -81,7 +82,7 @@ def test_a_counter_that_another_thread_replaces_is_no_place_to_count() -> None:
     draws = Draws("cuda", compiles=True)
     for _ in range(5):
         draws()
-    repeat = draws.call._newest("a test").repetition.repeat
+    repeat = draws.call._newest("a test").fast_path.replay
     draws.generator.seed(3)
     assert not repeat.run([draws.x.node.buffer], [make() for make in repeat.makers])
 
@@ -131,7 +132,7 @@ def test_a_program_takes_numbers_that_are_no_arrays(chosen: Any) -> None:
             assert download(found).tolist() == [one] * 3
             assert counted == 7
             count = np.uint64(5)
-    assert program.repeat([1], [0]) is None  # its counter is nowhere
+    assert program.replay([1], [0]) is None  # its counter is nowhere
 
 
 @pytest.mark.parametrize("size", [(), (40,)])

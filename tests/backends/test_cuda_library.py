@@ -101,7 +101,7 @@ def test_arguments_and_results_may_move_at_every_call() -> None:
     for seed in range(9):
         step(data(seed))
     assert step.program.fixed
-    assert step.step._newest("a test").repetition is not None
+    assert step.step._newest("a test").fast_path is not None
 
 
 class WorkingLibrary(FakeLibrary):

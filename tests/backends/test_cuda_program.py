@@ -646,7 +646,7 @@ def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
     others = [upload(np.full((size, 2), 1 / size, np.float32), "cuda:0") for _ in range(4)]
     for other in others[:3]:
         assert (download(program([ones, other])[0]) == 1).all()
-    repeat = program.repeat([0, 1], [0])
+    repeat = program.replay([0, 1], [0])
     assert repeat is not None
 
     def call(arrays: list[DeviceArray]) -> list[DeviceArray]:

@@ -11,7 +11,7 @@ import pytest
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver, EmulatedGraph
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda.replay import MANY_LARGE, SMALL
+from wengert.backends.cuda.recycle import MANY_LARGE, SMALL
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -35,12 +35,12 @@ def call(k: int) -> wg.Tensor:
 @pytest.fixture
 def repeating(gpu: EmulatedDriver) -> None:
     """Have the function repeat, with nothing of its results kept."""
-    added._replays.clear()
+    added._specializations.clear()
     for k in range(8):  # at the 8th and the 16th call it is recorded again
         call(k)
-    repetition = added._newest("a test").repetition
+    repetition = added._newest("a test").fast_path
     assert repetition is not None
-    for keeper in (repetition.results, *repetition.repeat.program.kept.values()):
+    for keeper in (repetition.results, *repetition.replay.program.kept.values()):
         keeper.let_go()
 
 
@@ -49,6 +49,7 @@ def address(tensor: wg.Tensor) -> int:
 
 
 @pytest.mark.usefixtures("repeating")
+@pytest.mark.counted
 def test_a_result_that_nobody_holds_is_written_over() -> None:
     assert len({address(call(k)) for k in range(3)}) == 1
     places, last = set(), None
@@ -91,7 +92,7 @@ def test_addresses_that_do_not_come_back_change_the_graph_that_there_is() -> Non
     results = [added(tensor) for tensor in given]
     for k, result in enumerate(results):
         np.testing.assert_array_equal(result.numpy(), np.arange(SIZE, dtype=np.float32) + k)
-    assert len(added._newest("a test").repetition.repeat.graphs) == 1
+    assert len(added._newest("a test").fast_path.replay.graphs) == 1
 
 
 HOLDS: dict[str, Callable[[wg.Tensor], Any]] = {

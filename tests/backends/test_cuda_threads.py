@@ -74,7 +74,7 @@ def test_programs_of_several_threads_do_not_mix() -> None:
     def work(k: int) -> None:
         for i in range(8):
             if i % 4 == 0:
-                functions[k]._replays.clear()  # so that launches one by one, captures and replays meet
+                functions[k]._specializations.clear()  # so that launches one by one, captures and replays meet
             np.testing.assert_array_equal(functions[k](given).numpy(), expected[k])
 
     in_threads(*[lambda k=k: work(k) for k in range(3)])

@@ -38,8 +38,8 @@ def chain(function: Callable[[wg.Tensor], wg.Tensor], rows: int = ROWS) -> tuple
     compiled, x = wg.compile(function), start(rows)
     for _ in range(STEPS):
         x = compiled(x)
-    recordings = [r for graphs in compiled._newest("a test").repetition.repeat.graphs.values() for r in graphs]
-    return x.numpy(), all(isinstance(r, DependentLaunch) for r in recordings)
+    graphs = [r for found in compiled._newest("a test").fast_path.replay.graphs.values() for r in found]
+    return x.numpy(), all(isinstance(r, DependentLaunch) for r in graphs)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)

@@ -32,7 +32,7 @@ def test_launches_captures_and_copies_of_threads_do_not_mix() -> None:
     def compiled(k: int) -> None:
         for i in range(40):
             if i % 8 == 0:
-                functions[k]._replays.clear()  # so that it is launched one by one, captured and replayed again
+                functions[k]._specializations.clear()  # so that it is launched one by one, captured and replayed again
             np.testing.assert_array_equal(functions[k](given).numpy(), expected[k])
 
     def dynamic() -> None:

@@ -567,7 +567,7 @@ def test_the_cache_is_bounded_and_keeps_what_was_used_last():
         f(np.ones(n))
         f(np.ones(1))
         f(np.ones(1))
-    assert sum(map(len, f._replays.values())) <= 3
+    assert sum(map(len, f._specializations.values())) <= 3
     before = recorded.times
     f(np.ones(11))
     assert recorded.times <= before + 1
@@ -619,6 +619,7 @@ def test_old_parameter_values_are_not_kept():
     assert first() is None and held.tolist() == [1.0] * 4
 
 
+@pytest.mark.counted
 def test_a_value_that_nobody_else_holds_is_overwritten_in_its_node():
     weight = wg.tensor(np.ones(4), requires_grad=True)
 

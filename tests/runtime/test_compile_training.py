@@ -121,7 +121,7 @@ def test_eval_and_train_of_a_model():
             model.eval()
             np.testing.assert_allclose(fast(x).numpy(), model(x).numpy(), rtol=1e-5, atol=1e-6)
             assert fast(x).tolist() == fast(x).tolist()
-    assert sum(map(len, fast._replays.values())) == 2
+    assert sum(map(len, fast._specializations.values())) == 2
 
 
 def test_dropout_differs_between_calls_and_reproduces_from_a_seed():

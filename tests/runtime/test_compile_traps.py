@@ -243,7 +243,7 @@ def test_a_setting_of_a_module_is_noticed():
         assert f(ONE).tolist() == [2.0]
         model.training = False
         assert f(ONE).tolist() == [1.0]
-    assert sum(map(len, f._replays.values())) == 2
+    assert sum(map(len, f._specializations.values())) == 2
 
 
 # --- tensors that change ----------------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ def test_grad_used_outside_after_compiled_micro_steps():
         micro_step(np.array([9.0, 9.0], np.float32))
         np.testing.assert_allclose(held.numpy(), expected)
         weight.grad = None
-    assert sum(map(len, micro_step._replays.values())) == 2  # from None, and from a gradient
+    assert sum(map(len, micro_step._specializations.values())) == 2  # from None, and from a gradient
 
 
 def test_grad_zeroed_inside_before_or_after():

@@ -31,6 +31,7 @@ def address(tensor: wg.Tensor) -> int:
     return tensor.node.buffer.ctypes.data
 
 
+@pytest.mark.counted
 def test_a_parameter_is_updated_in_place():
     w, m, step = stepper()
     x = wg.tensor(np.arange(100.0))
@@ -56,6 +57,7 @@ def embedder():
     return table, step
 
 
+@pytest.mark.counted
 def test_an_embedding_is_updated_in_place():
     table, step = embedder()
     index = wg.tensor(np.array([3, 7, 3]))
@@ -78,6 +80,7 @@ def test_an_embedding_is_as_it_was_after_an_index_out_of_range():
     np.testing.assert_array_equal(table.grad.numpy(), gradient)
 
 
+@pytest.mark.counted
 def test_a_gradient_takes_the_place_of_the_one_before():
     table, step = embedder()
     places = set()
@@ -87,6 +90,7 @@ def test_a_gradient_takes_the_place_of_the_one_before():
     assert len(places) == 1
 
 
+@pytest.mark.counted
 def test_a_gradient_that_is_added_to_is_added_to_in_place():
     w = wg.tensor(np.ones(100), requires_grad=True)
 

@@ -82,6 +82,7 @@ def test_what_waits_is_let_go_after_the_request_in_which_the_garbage_collector_a
     assert (own.lent, own.kept) == (LARGE, 0)
 
 
+@pytest.mark.counted
 def test_a_slot_on_recycled_memory_is_still_updated_in_place():
     w = wg.tensor(np.ones((SIDE, SIDE), np.float32))
     replace = wg.compile(lambda: w.assign(wg.full((SIDE, SIDE), 2.0)))

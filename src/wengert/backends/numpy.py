@@ -6,7 +6,6 @@ It is the meaning of a program; everything else is checked against it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from wengert.core.dtypes import HALF
 from wengert.core.evaluation import apply, watch
 from wengert.core.graph import Node
+from wengert.core.ownership import ownership
 
 _REUSE_FROM = 1 << 14  # elements: below, an allocation is cheaper than asking whether one can be saved
 
@@ -57,6 +57,10 @@ def _apply(node: Node, arrays: list[Any], uses: dict[Node, int], keep: set[Node]
 
 def _is_ours(arrays: list[Any], i: int, node: Node) -> bool:
     """Whether nothing but the node's buffer and the list of arguments refers to an array, not even a view of it."""
-    array = arrays[i]
-    fits = array.shape == node.shape and array.dtype is node.dtype and array.flags.owndata and array.flags.writeable
-    return fits and getrefcount(array) == 4  # the buffer, the list, the name here, and getrefcount's own
+    return _fits(arrays[i], node) and ownership.others(arrays)[i] == 1
+
+
+def _fits(array: Any, node: Node) -> bool:
+    """Whether a node's value can be written to an array."""
+    flags = array.flags
+    return array.shape == node.shape and array.dtype is node.dtype and flags.owndata and flags.writeable

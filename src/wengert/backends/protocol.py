@@ -26,7 +26,7 @@ NOTHING: Mapping[int, Any] = {}
 # --- programs ---------------------------------------------------------------------------------------------------------
 
 
-class Repeat(Protocol):
+class Replay(Protocol):
     """A program on the memory of its last call, but for some inputs and outputs."""
 
     @property
@@ -63,7 +63,7 @@ class Runnable(Protocol):
         """
         ...
 
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
+    def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> Replay | None:
         """The program on the memory of its last call, in which only these inputs and outputs may move, if it can."""
         ...
 

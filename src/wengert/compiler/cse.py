@@ -11,12 +11,12 @@ What is computed again on purpose (by `checkpoint`, `remat`) is computed from `a
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import numpy as np
 
 from wengert.compiler.rewrite import rewrite, with_sources
 from wengert.compiler.target import HOST_TARGET, Target
+from wengert.core.canonical import frozen_attributes
 from wengert.core.graph import Graph, Node
 from wengert.ops import elementwise as e
 from wengert.ops.core import DATA
@@ -42,37 +42,6 @@ BYTES_LIMIT = 1 << 20
 """Bytes up to which two constant arrays are compared."""
 
 
-def frozen(value: Any) -> Hashable:
-    """A key that is equal for two attributes if and only if they are the same value of the same type.
-
-    >>> frozen(1) == frozen(1.0), frozen((1, 2)) == frozen((True, 2)), frozen(0.0) == frozen(-0.0)
-    (False, False, False)
-    """
-    kind = type(value)
-    if kind is int or kind is str:
-        return value  # the only ones that stand for themselves: every other key is a tuple that begins with a type
-    if kind is tuple or kind is list:
-        return (kind, *[frozen(item) for item in value])
-    if kind is float or kind is complex:
-        return kind, repr(value)  # NaN is NaN, and 0.0 is not -0.0
-    if kind is bool or value is None or isinstance(value, np.dtype):
-        return kind, value
-    if isinstance(value, np.generic):
-        return kind, value.dtype, value.tobytes()
-    if isinstance(value, np.ndarray):
-        return kind, value.dtype, value.shape, value.tobytes()
-    if kind is dict:
-        return (kind, *[(frozen(k), frozen(value[k])) for k in value])
-    return kind, id(value)  # graphs, rules, slots: themselves only. The node keeps them alive, so ids do not recur
-
-
-def _attributes(attrs: dict[str, Any]) -> Hashable:
-    if len(attrs) == 1:
-        for key, value in attrs.items():
-            return key, frozen(value)
-    return tuple([(key, frozen(attrs[key])) for key in sorted(attrs)])
-
-
 def _in_order(sources: tuple[Node, ...]) -> tuple[Node, ...]:
     a, b = sources
     return sources if a.serial <= b.serial else (b, a)
@@ -94,14 +63,14 @@ class _Seen:
             sources = _in_order(sources)
         if "keepdims" in node.attrs:
             return self._reduction(node)
-        key = (node.op, sources, node.shape, node.dtype, _attributes(node.attrs) if node.attrs else None)
+        key = (node.op, sources, node.shape, node.dtype, frozen_attributes(node.attrs) if node.attrs else None)
         found = self.nodes.setdefault(key, node)
         return None if found is node or found.device != node.device else found
 
     def _reduction(self, node: Node) -> Node | None:
         """An equal reduction seen before, in this one's shape: whether it keeps its axes is all they may differ in."""
         attrs = {key: value for key, value in node.attrs.items() if key != "keepdims"}
-        found = self.nodes.setdefault((node.op, node.sources, node.dtype, _attributes(attrs)), node)
+        found = self.nodes.setdefault((node.op, node.sources, node.dtype, frozen_attributes(attrs)), node)
         if found is node or found.device != node.device:
             return None
         return found if found.shape == node.shape else reshape(found, node.shape)

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
+from wengert.core import generated
 from wengert.core.errors import ArgumentError
 
 
@@ -113,7 +114,7 @@ def builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:
     (1, [2, None, 3])
     """
     text = _expression(structure, count())
-    return partial(unflatten, structure) if text is None else eval(f"lambda leaves: {text}")
+    return partial(unflatten, structure) if text is None else generated.function(["leaves"], text, {})
 
 
 def _expression(structure: Structure, places: Iterator[int]) -> str | None:
@@ -142,10 +143,8 @@ def taker(structure: Structure) -> Callable[[Any], list[Any] | None]:
     leaves = _taken(structure, "tree", keys, conditions)
     if leaves is None:
         return lambda tree: None
-    found: Callable[[Any], list[Any] | None] = eval(
-        f"lambda tree: [{leaves}] if {' and '.join(conditions) or True} else None", {"keys": keys}
-    )
-    return found
+    text = f"[{leaves}] if {' and '.join(conditions) or True} else None"
+    return generated.function(["tree"], text, {"keys": keys})
 
 
 def _taken(structure: Structure, place: str, keys: list[list[Any]], conditions: list[str]) -> str | None:

@@ -38,11 +38,11 @@ def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = N
     """
     recorded = record(subject, args, kwargs)
     data = model.as_data(recorded)
-    if recorded.replay is not None:
-        program = build(recorded.replay.graph, recorded.replay.pairs)
+    if recorded.specialization is not None:
+        program = build(recorded.specialization.graph, recorded.specialization.binding.pairs)
         if is_compiled(program):
             times = profile.times_of(program) if profile is not None else {}
-            data["compiler"] = passes.as_data(recorded.replay.graph, program, recorded.observed, times)
+            data["compiler"] = passes.as_data(recorded.specialization.graph, program, recorded.observed, times)
     target = Path(path)
     target.write_text(document(data), encoding="utf-8")
     return target

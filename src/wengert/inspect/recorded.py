@@ -28,11 +28,11 @@ from wengert.nn.hooks import calls
 from wengert.nn.module import Module
 from wengert.ops.core import LITERAL, VARIABLE, literal, variable
 from wengert.ops.movement import broadcast_to
+from wengert.runtime.capture import Captured
 from wengert.runtime.dynamic.realize import flush
 from wengert.runtime.static.arguments import take_apart
-from wengert.runtime.static.capture import Captured
 from wengert.runtime.static.compile import Compiled
-from wengert.runtime.static.replay import Replay
+from wengert.runtime.static.specialization import Specialization
 from wengert.tensor import Tensor, engine
 
 Value = Any  # an array, or a tuple of them
@@ -49,7 +49,7 @@ class Recorded:
     observed: Observed
     values: dict[Node, Value]
     names: dict[Node, str] = field(default_factory=dict)  # of what was given: arguments and parameters
-    replay: Replay | None = None  # of a compiled function: what its passes began with
+    specialization: Specialization | None = None  # of a compiled function: what its passes began with
 
     @property
     def differentiated(self) -> bool:
@@ -199,8 +199,8 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
         raise ArgumentError("inspect.page: an argument is tracked and computed; pass its detach()")
     observed = Observed()
     with observed.watching():
-        replay = compiled._capture(call, None)
-    captured, graph = replay.captured, replay.graph
+        specialization = compiled._capture(call, None)
+    captured, graph = specialization.captured, specialization.graph
     values: dict[Node, Value] = dict(zip(graph.inputs, _inputs(captured, call.leaves)))
     values.update((node, on_host(node.buffer)) for node in graph.captured())
     evaluate(graph.nodes, values)
@@ -213,7 +213,7 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
     backward = [node for node in graph.nodes if node in after]
     title = f"compiled {_title(compiled._function)}"
     recorded = Recorded(title, _shown(forward), _shown(backward), list(graph.outputs), observed, values)
-    recorded.replay = replay
+    recorded.specialization = specialization
     names = _argument_names(compiled._function, args, kwargs)
     recorded.names.update(zip(graph.inputs, [names[i] for i in captured.arguments]))
     slots = {id(slot()): node for slot, node in zip(captured.slots, graph.inputs[_first_slot(captured) :])}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable
 
-from wengert.compiler.cse import frozen
 from wengert.compiler.storage import storage
+from wengert.core.canonical import frozen_attributes
 from wengert.core.graph import Node
 from wengert.kernels.ir.loops import Kernel
 from wengert.kernels.ir.transforms import with_buffers
@@ -54,7 +54,7 @@ def _content(group: Group, inlined: Container[Node], called: Callable[[Node], st
                 nodes.append(source)
         sources = tuple([numbers[source] for source in node.sources])
         place = called(node) if node in stored else None
-        attributes = tuple([(key, frozen(value)) for key, value in node.attrs.items()]) if node.attrs else None
+        attributes = frozen_attributes(node.attrs) if node.attrs else None
         entries.append((*kind, node.op, attributes, sources, place))
     order = tuple([numbers[root] for root in group.roots]), tuple([numbers[root] for root in group.stored])
     return group.space, group.axes, order, tuple(entries)

@@ -135,5 +135,5 @@ class Interpreter:
                     values[end] = None
         return [values[place] if device == HOST else moved(values[place], device) for place, device in self.outputs]
 
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Nothing stays in its place."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from wengert.backends.cpu.blas import blas, single_threaded
 from wengert.backends.cpu.recycle import recycler
-from wengert.backends.cpu.replay import HEAD, ITEMS, Repeat
+from wengert.backends.cpu.replay import HEAD, ITEMS, CpuReplay
 from wengert.backends.cpu.toolchain import close_with, load
 from wengert.compiler.storage import storage
 from wengert.compiler.target import HOST_TARGET
@@ -222,9 +222,9 @@ class Program:
         self.copied = {i for i, array in enumerate(arrays) if array is not given[i]}
         return self._results(table)
 
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
+    def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> CpuReplay | None:
         """The program on the memory of its last call, but for these inputs and outputs, if that is all it needs."""
-        return Repeat.of(self, inputs, outputs)
+        return CpuReplay.of(self, inputs, outputs)
 
     def _made(self, node: Node, k: int, spare: Mapping[int, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         """Memory for output k: a spare array if nothing can fail any more when it is written."""

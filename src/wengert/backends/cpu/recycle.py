@@ -16,13 +16,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import finalize
 
 import numpy as np
 
 from wengert.core.graph import Shape
+from wengert.core.ownership import ownership
 
 LARGE = 1 << 17  # bytes: from here on the C library maps fresh memory for an array, and unmaps it at its end
 HUGE = 1 << 21  # bytes: from here on the system may map so much at once instead of 4 KiB
@@ -31,12 +31,12 @@ FORGOTTEN_AFTER = 256  # requests
 Array = np.ndarray[Any, Any]
 
 
-class Memory(mmap.mmap):
+class MappedMemory(mmap.mmap):
     """What one array at a time lies on. Views of that array refer to the array: its base is no array."""
 
 
 class _Waiting(NamedTuple):
-    memory: Memory
+    memory: MappedMemory
     since: int  # the number of the request before which it came back
 
 
@@ -59,7 +59,7 @@ class Recycler:
         self.most = 0  # bytes that were in use at once
         self.kept = 0  # bytes that wait
         self._waiting: list[_Waiting] = []  # those that wait for longest first
-        self._returned: deque[Memory] = deque()  # finalizers run at any time, in any thread: they only append here
+        self._returned: deque[MappedMemory] = deque()  # finalizers run at any time, in any thread
         self._requests = 0
         self._is_stale = False  # whether what waits is to be let go
         self._lock = threading.Lock()
@@ -103,7 +103,7 @@ class Recycler:
         self.kept = 0
         self.most = self.lent
 
-    def _take(self, size: int) -> Memory:
+    def _take(self, size: int) -> MappedMemory:
         with self._lock:
             if self._is_stale:
                 self._renew()
@@ -134,8 +134,8 @@ class Recycler:
             self.kept -= len(self._waiting.pop(0).memory)
 
 
-def _mapped(size: int) -> Memory:
-    memory = Memory(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def _mapped(size: int) -> MappedMemory:
+    memory = MappedMemory(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
@@ -158,6 +158,6 @@ def is_sole_base(array: Array) -> bool:
     A view of a view refers to the array below both, so that must be this one, or one that only this one refers to.
     """
     base: Any = array.base
-    if type(base) is np.ndarray and getrefcount(base) == 3:  # this array's, the name's, and that of asking
+    if type(base) is np.ndarray and ownership.others([base]) == [2]:  # this array's, and that of the name
         base = base.base
-    return base is None or type(base) is Memory
+    return base is None or type(base) is MappedMemory

@@ -1,4 +1,5 @@
-"""Repeats on the CPU: a program called again on the memory of its last call, but for some inputs and outputs.
+"""The CPU's part of the fast path: a program called again on the memory of its last call, but for some inputs and
+outputs.
 
 Nothing is looked up but where these lie: their addresses are put into the table that the last call left, and the
 program's C runs, all in one call of `wg_again` (`kernels/table.h`).
@@ -38,8 +39,8 @@ class _Again(ctypes.Structure):
     )
 
 
-class Repeat:
-    """A call of a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
+class CpuReplay:
+    """Replays a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
 
     Whoever calls this sees to it that everything else is where the last call of the program left it.
     """
@@ -58,13 +59,12 @@ class Repeat:
         self.address = ctypes.addressof(self.again)
 
     @staticmethod
-    def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
-        """The repeat, or None for a program in which more happens than C at these addresses."""
-        if program.apart or not all(isinstance(piece, str) for piece in program.pieces):
+    def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> CpuReplay | None:
+        """The replay, or None for a program in which more happens than C at these addresses."""
+        is_all_c = not program.apart and all(isinstance(piece, str) for piece in program.pieces)
+        if not is_all_c or not program.copied.issubset(inputs) or not set(program.made_as).issuperset(outputs):
             return None
-        if not program.copied.issubset(inputs):
-            return None
-        return Repeat(program, inputs, outputs) if set(program.made_as).issuperset(outputs) else None
+        return CpuReplay(program, inputs, outputs)
 
     def refresh(self) -> None:
         """The program reads everything where it lies."""

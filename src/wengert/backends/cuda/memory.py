@@ -21,6 +21,7 @@ from wengert.core.devices import keepers
 from wengert.core.errors import OutOfMemoryError, OutOfRangeError
 from wengert.core.graph import Shape
 from wengert.core.location import describe, here
+from wengert.core.ownership import ownership
 
 _LARGE = 1 << 30  # bytes: from here on it is worth a look whether there is so much at all
 ALIGNMENT = 16  # bytes: what the widest load of a kernel asks for
@@ -155,7 +156,7 @@ class DeviceArray:
 
         An owner that only this view refers to (and who asks) is let go: the view is the owner then.
         """
-        if type(self.owner) is DeviceArray and sys.getrefcount(self.owner) == 2:
+        if type(self.owner) is DeviceArray and ownership.others([self.owner]) == [1]:
             self.owner = None
         return self.owner is None
 

@@ -22,7 +22,8 @@ from wengert.backends.cuda.choices import choices_of
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.libraries import CudaLibraries
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
-from wengert.backends.cuda.replay import Fresh, Repeat
+from wengert.backends.cuda.recycle import OutputArrays
+from wengert.backends.cuda.replay import CudaReplay
 from wengert.backends.cuda.segment import GraphSegment, KernelCall, LibraryCall
 from wengert.backends.cuda.timing import CandidateTimer
 from wengert.compiler.storage import storage
@@ -97,7 +98,7 @@ class Program:
         self.last = [0] * sum(map(len, self.plan.buffers[:3]))
         self.staging: dict[int, tuple[DeviceArray, bytes]] = {}
         self.from_host: dict[int, ref[Any]] = {}  # by input: the array on the host that is staged
-        self.kept: dict[int, Fresh] = {}  # by output: of those that a repeat gives
+        self.kept: dict[int, OutputArrays] = {}  # by output: of those that a replay gives
         self.moved: Counter[int] = Counter()  # how often what a library uses was elsewhere, by slot
         self.fixed: dict[int, DeviceArray] = {}  # by slot: where a library finds what lies elsewhere at every call
 
@@ -236,9 +237,9 @@ class Program:
         kept = self.kept.get(k)
         return DeviceArray(shape, dtype, self.device) if kept is None else kept.take()
 
-    def repeat(self, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
+    def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> CudaReplay | None:
         """This program on the memory of its last call, in which only these inputs and outputs may move."""
-        return Repeat.of(self, inputs, outputs)
+        return CudaReplay.of(self, inputs, outputs)
 
     def _point_slot(self, slot: int, array: DeviceArray, is_first: bool) -> None:
         """Give all that use a slot its address.

@@ -1,36 +1,30 @@
-"""Repeats: a program called again on the memory of its last call, but for some inputs and with some outputs afresh."""
+"""The GPU's part of the fast path: a program called again on the memory of its last call, but for what may move."""
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Sequence
-from functools import partial
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 
 from wengert.backends.cuda.memory import DeviceArray, unchecked
+from wengert.backends.cuda.recycle import SMALL, OutputArrays
 from wengert.backends.cuda.segment import GraphSegment
 from wengert.backends.cuda.stream import current
-from wengert.core.devices import keepers
-from wengert.core.graph import Shape
+from wengert.core.ownership import ownership
 
 if TYPE_CHECKING:
     from wengert.backends.cuda.program import Program
 
-
-SMALL = 1 << 12  # bytes
-MANY, MANY_LARGE = 4, 2  # small and large arrays that are kept for an output: the last result, and the next
 LEFT, ASIDE = 4, 3  # addresses that are remembered, graphs that are kept besides the program's
 Pointers = tuple[int, ...]
 Staged = list[tuple[int, ref[Any]]]  # inputs by number, with their arrays on the host
 
 
-class Repeat:
-    """A call of a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
+class CudaReplay:
+    """Replays a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
 
     Addresses that come back, as those of results do that are held until the next call, get a graph each. Whoever calls
     this sees to it that nobody else has called the program since.
@@ -40,7 +34,7 @@ class Repeat:
         self.program, self.inputs, self.outputs = program, inputs, outputs
         first = len(program.plan.buffers.external) + len(program.plan.buffers.constants)
         made = {k: (first + i, shape, dtype) for i, (k, shape, dtype) in enumerate(program.fresh)}
-        program.kept |= {k: Fresh(*made[k][1:], program.device) for k in outputs if k not in program.kept}
+        program.kept |= {k: OutputArrays(*made[k][1:], program.device) for k in outputs if k not in program.kept}
         self.makers = [program.kept[k].take for k in outputs]
         self.slots = [*(program.slots[program.graph.inputs[i]] for i in inputs), *(made[k][0] for k in outputs)]
         self.pointers = tuple([program.last[slot] for slot in self.slots])  # those that the program has
@@ -52,8 +46,8 @@ class Repeat:
         self.noted: dict[str, None] = {}  # where the checks of this program were noted last
 
     @staticmethod
-    def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Repeat | None:
-        """The repeat, or None for a program in which more happens than launches at these addresses."""
+    def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> CudaReplay | None:
+        """The replay, or None for a program in which more happens than launches at these addresses."""
         if not program.captures or not all(isinstance(piece, GraphSegment) for piece in program.pieces):
             return None
         if len(program.counts) < len(program.plan.host.hosted) or not program.counts.keys() <= program.from_host.keys():
@@ -63,7 +57,7 @@ class Repeat:
         changed = {program.plan.host.numbers[k] for k, *_ in program.changed}
         if not {k for k, *_ in program.fresh}.issuperset(outputs) or changed & {*outputs}:
             return None
-        return Repeat(program, inputs, outputs)
+        return CudaReplay(program, inputs, outputs)
 
     def refresh(self) -> None:
         """Bring up what lies on the host and was overwritten there since."""
@@ -104,7 +98,9 @@ class Repeat:
                 table = [*map(program.staged, self.inputs, arrays), *made]
                 pointers = tuple([array.pointer for array in table])
             if program.checks and self.noted is not unchecked.get(program.device):
-                self._note_checks()
+                # Note the ops with indices: somebody has looked for errors since they were noted last.
+                self.noted = unchecked.setdefault(program.device, {})
+                self.noted.update(program.checks)
             graphs = self.graphs.get(pointers)
             if graphs is None:
                 self._run(table, pointers)
@@ -116,11 +112,6 @@ class Repeat:
         finally:
             driver.lock.release()
         return True
-
-    def _note_checks(self) -> None:
-        """Note the ops with indices: somebody has looked for errors since they were noted last."""
-        self.noted = unchecked.setdefault(self.program.device, {})
-        self.noted.update(self.program.checks)
 
     def _run(self, table: Sequence[DeviceArray], pointers: Pointers) -> None:
         """Run the program where there is no graph with these addresses, and keep the one that comes of it."""
@@ -154,30 +145,4 @@ class Repeat:
 def _is_shared(reference: ref[Any]) -> bool:
     """Whether others than the node whose value it is refer to an array: they may write to it unseen."""
     array: Any = reference()
-    return getrefcount(array) > 3 or array.base is not None  # the node's, the name's, and that of asking
-
-
-class Fresh:
-    """Arrays for an output. One that was given out before and that nobody refers to any more is given again: whoever
-    read it did so earlier in the stream. No more of them are kept than were in use at once.
-    """
-
-    def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str) -> None:
-        self.given: list[DeviceArray] = []
-        self.make = partial(DeviceArray, shape, dtype, device)
-        self.most = MANY if math.prod(shape) * dtype.itemsize <= SMALL else MANY_LARGE
-        keepers.add(self)
-
-    def take(self) -> DeviceArray:
-        """An array."""
-        for array in self.given:
-            if getrefcount(array) == 3:  # the list's, the name's, and that of asking
-                return array
-        array = self.make()
-        if len(self.given) < self.most:
-            self.given.append(array)
-        return array
-
-    def let_go(self) -> None:
-        """Keep nothing: memory is short."""
-        self.given.clear()
+    return ownership.others([array]) != [2] or array.base is not None  # the node's, and that of the name

@@ -64,9 +64,8 @@ def _seen(chain: Sequence[Node]) -> View | None:
     for node in reversed(chain[:-1]):
         if node.op is RESHAPE:
             try:
-                x = x.view()
-                x.shape = node.shape
-            except AttributeError:
+                x = x.reshape(node.shape, copy=False)
+            except ValueError:
                 return None
         else:
             x = node.op.numpy(x, **node.attrs)

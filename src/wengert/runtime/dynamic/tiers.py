@@ -9,25 +9,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 from wengert.backends.cpu.recycle import give_back
 from wengert.backends.protocol import Runnable
 from wengert.core import devices
+from wengert.core.canonical import entries
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, has_array, now, recorded_as, recording
-from wengert.ops.core import LITERAL, placeholder
+from wengert.ops.core import placeholder
 from wengert.ops.movement import RESHAPE, SLICE
 from wengert.runtime.config import config
 from wengert.runtime.program import Interpreter, build
-from wengert.runtime.static.signature import frozen
 
 STEP_AFTER = 2  # a training step (a flush by `backward`) is compiled when it comes for the third time
 LOOK_AFTER = 30  # what is only looked at is small, as a rule, and comes in many forms
 BOUND = 128  # structures remembered; the one not used for longest goes first
 
 
-class Structure:
+class SeenStructure:
     """A structure that was seen: how often, and its program once it has one."""
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class Structure:
         self.program: Runnable | None = None
 
 
-structures: OrderedDict[Hashable, Structure] = OrderedDict()
+structures: OrderedDict[Hashable, SeenStructure] = OrderedDict()
 
 
 def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
@@ -48,7 +47,7 @@ def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
         return False  # one that failed, or several results in one
     structure = structures.get(key)
     if structure is None:
-        structure = structures[key] = Structure()
+        structure = structures[key] = SeenStructure()
         if len(structures) > BOUND:
             structures.popitem(last=False)
     structures.move_to_end(key)
@@ -95,26 +94,17 @@ def _with_slices_taken(order: Sequence[Node]) -> list[Node]:
 
 def _structure(order: Sequence[Node], keep: set[Node]) -> tuple[Hashable, list[Node], list[Node]]:
     """The structure of a flush as a key, its leaves, and what is kept, in order."""
-    places: dict[Node, int] = {}
-    leaves: dict[Node, int] = {}
-    entries: list[Any] = []
-    kept: list[Node] = []
-    for number, node in enumerate(order):
-        sources = []
-        for source in node.sources:
-            place = places.get(source)
-            if place is None:
-                place = leaves.get(source)
-                if place is None:
-                    place = leaves[source] = -1 - len(leaves)
-            sources.append(place)
-        places[node] = number
-        is_kept = node in keep
-        if is_kept:
-            kept.append(node)
-        entries.append((node.op, _attributes(node), tuple(sources), node.shape, node.dtype, node.device, is_kept))
+    leaves: list[Node] = []
+
+    def place(leaf: Node) -> int:
+        leaves.append(leaf)
+        return -len(leaves)
+
+    nodes = entries(order, {}, place)
+    are_kept = [node in keep for node in order]
+    kept = [node for node, is_kept in zip(order, are_kept) if is_kept]
     types = tuple([(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves])
-    return (tuple(entries), types, config.version), list(leaves), kept
+    return (tuple(nodes), tuple(are_kept), types, config.version), leaves, kept
 
 
 def _apart(graph: Graph) -> Graph:
@@ -123,18 +113,3 @@ def _apart(graph: Graph) -> Graph:
     with recorded_as(recording.location, False):
         inputs = [placeholder(leaf.shape, leaf.dtype, leaf.device) for leaf in graph.inputs]
         return Graph(inputs, graph.inline(*inputs), since)
-
-
-def _attributes(node: Node) -> Hashable:
-    """Attributes as something to compare: 0.0 and -0.0 differ, as do 1 and True where it matters."""
-    attrs = node.attrs
-    if not attrs:
-        return ()
-    if node.op is LITERAL:
-        return repr(attrs["value"])
-    items = tuple([(name, value) for name, value in attrs.items() if name != "slot"])
-    try:
-        hash(items)
-    except TypeError:
-        return frozen(dict(items))
-    return items

@@ -19,8 +19,9 @@ from weakref import ref
 
 import numpy as np
 
+from wengert.core import generated
+from wengert.core.bytecode import ATTRIBUTE, CELL, GLOBAL, ITEM, LOCAL, Path, paths
 from wengert.core.location import PACKAGE
-from wengert.runtime.static.names import ATTRIBUTE, CELL, GLOBAL, ITEM, LOCAL, Path, paths
 from wengert.tensor import Tensor
 
 _LIBRARIES = tuple({PACKAGE, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))})
@@ -73,9 +74,7 @@ def _hold(value: Any, forget: Callable[[], None]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    if type(value) in _VALUES:
-        return repr(value)
-    return "another" if value is None else f"another {type(value).__name__}"
+    return repr(value) if type(value) in _VALUES else f"another {type(value).__name__}"
 
 
 class Guards:
@@ -105,18 +104,13 @@ class Guards:
         """Make watches of what was found."""
         for mapping, labels in self._mappings.values():
             name = self._name(mapping)
-            places = [
-                f"{name}[{self._name(key)}]" if key in mapping else f"{name}.get({self._name(key)})" for key in labels
-            ]
+            names = {key: self._name(key) for key in labels}
+            places = [f"{name}[{k}]" if key in mapping else f"{name}.get({k})" for key, k in names.items()]
             self._watch(partial(map, mapping.get, labels), list(labels.values()), places)
-        cells = [cell for cell, _ in self._cells.values()]
-        cell_labels = [label for _, label in self._cells.values()]
-        self._watch_attributes("cell_contents", cells, cell_labels)
+        self._watch_attributes("cell_contents", list(self._cells.values()))
         for attribute, what in (("__code__", "the code"), ("__defaults__", "a default argument")):
-            names = [f"{what} of {function.__name__}" for function in self._functions]
-            self._watch_attributes(attribute, self._functions, names)
-        # At every call all are read, by code written for them: that takes half the time of a loop in C.
-        self._stands = eval(f"lambda: {' and '.join(self._conditions)}", self._named)
+            self._watch_attributes(attribute, [(f, f"{what} of {f.__name__}") for f in self._functions])
+        self._stands = generated.function([], " and ".join(self._conditions), self._named)
         self._learn()
         self._conditions, self._mappings, self._cells, self._seen, self._alive = [], {}, {}, set(), []
 
@@ -127,10 +121,11 @@ class Guards:
             self._conditions.append(f"{place} is held_{len(self._watches)}_{i}{'()' if type(held) is ref else ''}")
         self._watches.append(watch)
 
-    def _watch_attributes(self, attribute: str, things: Sequence[Any], labels: list[str]) -> None:
-        """Watch an attribute of some things."""
+    def _watch_attributes(self, attribute: str, labelled: Sequence[tuple[Any, str]]) -> None:
+        """Watch an attribute of some things, which are labelled."""
+        things = [thing for thing, _ in labelled]
         places = [f"{self._name(thing)}.{attribute}" for thing in things]
-        self._watch(partial(map, attrgetter(attribute), things), labels, places)
+        self._watch(partial(map, attrgetter(attribute), things), [label for _, label in labelled], places)
 
     def _watch_items(self, label: str, *containers: Iterable[Any]) -> None:
         """Watch all items of containers."""
@@ -157,12 +152,8 @@ class Guards:
                 return None
         except (KeyError, ValueError):
             pass
-        return self._look()
-
-    def _look(self) -> str | None:
-        """As `changed`, one by one."""
         try:
-            for watch in self._watches:
+            for watch in self._watches:  # one by one
                 reason = watch.changed()
                 if reason is not None:
                     return reason

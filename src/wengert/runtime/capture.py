@@ -1,7 +1,8 @@
-"""Recording a function for `compile`: from a call's arguments to a closed graph and what its inputs and outputs are.
+"""Recording a function: from a call's arguments to a closed graph and what its inputs and outputs are.
 
 The function runs once on Tensors that stand for the arguments. What it reads of the world outside becomes inputs by
 slot, what it leaves changed there (slots assigned, gradients) becomes outputs; the world itself is left as it was.
+`compile`, `bisect` and `inspect.page` record so.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from wengert.core.errors import AbstractValueError, AssignmentError
 from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, tracing
 from wengert.ops.core import PLACEHOLDER, data, placeholder
 from wengert.runtime.dynamic.realize import flush, value
-from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, Call, float_dtype
+from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, float_dtype
 from wengert.tensor import Tensor
 
 VALUE, SLOT, ARGUMENT, CONSTANT = "value", "slot", "argument", "constant"
@@ -62,18 +63,18 @@ class Captured:
         return list(dict.fromkeys([*self.slots, *self.grads, *others, *returned]))
 
 
-def capture(function: Callable[..., Any], call: Call) -> Captured:
+def capture(function: Callable[..., Any], arguments: CallArguments) -> Captured:
     """Record a function on the arguments of a call."""
     with recording_lock:
         flush()
-        return _capture(function, call)
+        return _capture(function, arguments)
 
 
-def _capture(function: Callable[..., Any], call: Call) -> Captured:
+def _capture(function: Callable[..., Any], arguments: CallArguments) -> Captured:
     kept: set[int] = set()
-    own = {id(leaf) for leaf, s in zip(call.leaves, call.specifications) if s[0] == TENSOR}
+    own = {id(leaf) for leaf, s in zip(arguments.leaves, arguments.specifications) if s[0] == TENSOR}
     while True:  # again, with the arguments that the function turns out to reach from outside too as they are
-        attempt = _Attempt(call, kept)
+        attempt = _Attempt(arguments, kept)
         try:
             captured = attempt.record(function)
         except Exception:
@@ -90,10 +91,10 @@ def _capture(function: Callable[..., Any], call: Call) -> Captured:
 class _Attempt:
     """One run of the function on stand-ins for the arguments; those in `kept` are passed as they are."""
 
-    def __init__(self, call: Call, kept: set[int]) -> None:
-        self.call = call
+    def __init__(self, arguments: CallArguments, kept: set[int]) -> None:
+        self.given = arguments
         self.captured = Captured()
-        self.captured.float_dtype = float_dtype(call.specifications)
+        self.captured.float_dtype = float_dtype(arguments.specifications)
         self.kept = kept
         self.inputs: list[Node] = []
         self.grad_inputs: list[Node] = []
@@ -110,7 +111,7 @@ class _Attempt:
         how = recorded_as(None, recording.grad, recording.autocast)
         with _own_pending(), how, tracing("compile", static=True) as trace:
             self.trace = trace
-            args, kwargs = tree.unflatten(self.call.key[0], self._stand_ins())
+            args, kwargs = tree.unflatten(self.given.key[0], self._stand_ins())
             result = function(*args, **kwargs)
             self._collect(result, trace)
         with _own_pending():  # what was made inside is not computed with the slots that closing looks at
@@ -122,7 +123,7 @@ class _Attempt:
 
     def _stand_ins(self) -> list[Any]:
         seen: list[Any] = []
-        for i, (leaf, specification) in enumerate(zip(self.call.leaves, self.call.specifications)):
+        for i, (leaf, specification) in enumerate(zip(self.given.leaves, self.given.specifications)):
             kind = specification[0]
             if kind in (STATIC, OBJECT) or (kind == TENSOR and id(leaf) in self.kept):
                 seen.append(leaf)
@@ -188,7 +189,7 @@ class _Attempt:
     def _returned(self, leaf: Any, places: dict[int, int], trace: Trace) -> tuple[str, Any]:
         if not isinstance(leaf, Tensor):
             return CONSTANT, leaf
-        if id(leaf) in places and self.call.specifications[places[id(leaf)]][0] == TENSOR:
+        if id(leaf) in places and self.given.specifications[places[id(leaf)]][0] == TENSOR:
             return ARGUMENT, places[id(leaf)]
         if trace.is_outside(leaf):
             return SLOT, ref(leaf)
@@ -197,7 +198,7 @@ class _Attempt:
     def _collect_arguments(self) -> None:
         for i, (twin, before, grad) in self.twins.items():
             if twin.node is not before:
-                if self.call.specifications[i][0] != TENSOR:
+                if self.given.specifications[i][0] != TENSOR:
                     raise AssignmentError(
                         "compile: the function assigns an argument that is a NumPy array or a number; pass a tensor, "
                         "or compute a new value instead of assigning",

@@ -11,9 +11,10 @@ import wengert as wg
 from tests.backends.emulated import EmulatedDriver
 from tests.descent import HOLDS, Descent
 from tests.kernels.emulator import compiler
-from wengert.runtime.static.steady import Steady
+from wengert.runtime.static.fast_path import FastPath
 
 pytestmark = [
+    pytest.mark.counted,
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
     pytest.mark.usefixtures("gpu"),
 ]
@@ -90,7 +91,7 @@ def test_indices_are_checked_in_every_repeat() -> None:
             continue
         with pytest.raises(wg.errors.OutOfRangeError, match="out of range"):
             taken(index).item()
-    assert taken._newest("a test").repetition is not None
+    assert taken._newest("a test").fast_path is not None
 
 
 def test_a_slot_that_was_assigned_is_read_afresh(descent: Descent) -> None:
@@ -134,7 +135,7 @@ def test_calls_with_other_arguments_are_no_repeats() -> None:
 
     for _ in range(5):
         assert scaled([x]).tolist() == [1.0, 2.0]
-    assert scaled._newest("a test").repetition is not None
+    assert scaled._newest("a test").fast_path is not None
     assert scaled().tolist() == [5.0, 20.0]
 
 
@@ -176,13 +177,13 @@ def test_a_cache_is_written_where_it_is(write: Callable[[wg.Tensor, wg.Tensor, w
         assert held is None or (held.numpy() == before).all()
     replay = compiled._newest("a test")
     assert len(replay.program.plan.donated) == 2
-    assert replay.repetition is not None
+    assert replay.fast_path is not None
 
 
 def test_slots_are_looked_at_only_after_something_happened(descent: Descent, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bool] = []
-    look = Steady._look
-    monkeypatch.setattr(Steady, "_look", lambda steady: looks.append(look(steady)) or looks[-1])
+    look = FastPath._keeps_slots
+    monkeypatch.setattr(FastPath, "_keeps_slots", lambda path: looks.append(look(path)) or looks[-1])
     x = wg.tensor(np.full(3, 0.25, np.float32), device="cuda")
     x.numpy()
     descent.step(x)
@@ -203,7 +204,7 @@ def test_what_another_thread_takes_while_a_step_runs_is_not_overwritten(descent:
     x = wg.tensor(np.full(3, 0.25, np.float32), device="cuda")
     x.numpy()
     descent.step(x)
-    repeat, held = replay.repetition.repeat, []
+    repeat, held = replay.fast_path.replay, []
     run = repeat.run
 
     def interrupted(*arrays: list[object]) -> bool:
@@ -236,7 +237,7 @@ def test_parameters_with_one_gradient_are_steady_and_have_one_each() -> None:
     x = wg.tensor([0.5, 0.25], device="cuda")
     for _ in range(8):
         step(x)
-    assert step._newest("a test").repetition is not None
+    assert step._newest("a test").fast_path is not None
     a.grad.assign(wg.zeros(2, device="cuda"))
     assert b.grad.tolist() == [0.25, 0.0625] and a.tolist() == [-1.0, 1.5] and b.tolist() == [-3.0, 1.0]
 
@@ -254,6 +255,6 @@ def test_what_comes_before_a_pooling_is_updated_in_place() -> None:
     for _ in range(6):
         step(x)
     replay = step._newest("a test")
-    assert replay.repetition is not None and len(replay.program.plan.donated) == len(replay.pairs)
+    assert replay.fast_path is not None and len(replay.program.plan.donated) == len(replay.binding.pairs)
     expected = (1 - 0.9**6) * np.array([7.5, 23.5])
     np.testing.assert_allclose(mean.numpy(), expected, rtol=1e-5)

@@ -1,7 +1,7 @@
 """Which names a Python function reads from outside, found in its bytecode.
 
 In: a code object. Out: paths such as (global `config`, attribute `rate`) or (cell `weights`, item 0): where a value
-begins and how the code goes on from it. `guards` follows them to the objects they lead to.
+begins and how the code goes on from it. `runtime/static/guards` follows them to the objects they lead to.
 """
 
 from __future__ import annotations
