@@ -197,7 +197,7 @@ def test_the_recipe_of_a_kernel(imported: Import, monkeypatch: pytest.MonkeyPatc
     a, b = placeholder((6,), wg.float32), placeholder((7,), wg.float32)
     product = module.OUTER(a + 1.0, b)
     program: Any = build(Graph([a, b], [product * 3.0]))
-    assert [step.node for step in program.steps] == [None] * len(program.steps)  # nothing runs by its reference
+    assert [step.host_op for step in program.steps] == [None] * len(program.steps)  # nothing runs by its reference
     assert "i * 7L + j" in program.source
     assert flops(product) == 42
 
@@ -223,12 +223,12 @@ def _square_of_copysign(node):
     return square(node.sources[0].sources[0]) if found else None
 
 
-def drop_signs(graph):
+def drop_signs(graph, target):
     """The graph without signs that a square drops."""
     return rewrite(graph, _square_of_copysign)
 
 
-def widen(graph):
+def widen(graph, target):
     """A fault: the square has another dtype."""
     return rewrite(graph, lambda node: cast(node, float64) if made_by(node, square) else None)
 '''

@@ -13,19 +13,17 @@ from tests.backends.emulated import EmulatedDriver
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda.kernel import Arguments
 from wengert.backends.cuda.memset_kernels import (
-    ALL_OWN,
     MEMSET_KERNEL,
     MEMSETS_KERNEL,
     MOST,
-    OWN,
     TABLE,
     Memset,
     OwnMemory,
     memsets_as_kernels,
-    with_own_places,
 )
 from wengert.core.errors import CudaError
 from wengert.kernels.launch import Struct
+from wengert.plan.arena import ALL_PRIVATE, PRIVATE, with_own_places
 
 KERNEL, MEMSET = 0, 2
 
@@ -204,8 +202,8 @@ def test_where_the_driver_refuses_nothing_is_cleared_early(refused: str) -> None
 
 
 def test_small_workspaces_have_places_of_their_own() -> None:
-    assert with_own_places({1: OWN, 2: 512, 3: OWN + 256, 4: 256}) == [4, 2, 1]
-    assert len(with_own_places(dict.fromkeys(range(1000), OWN))) == ALL_OWN // OWN
+    assert with_own_places({1: PRIVATE, 2: 512, 3: PRIVATE + 256, 4: 256}) == [4, 2, 1]
+    assert len(with_own_places(dict.fromkeys(range(1000), PRIVATE))) == ALL_PRIVATE // PRIVATE
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,14 @@ from wengert.backends.checked import CheckedCpuProgram, difference, references_o
 from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler import simplify
 from wengert.compiler.passes import optimize
+from wengert.compiler.target import HOST_TARGET
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, now
 from wengert.kernels import c
 from wengert.ops import elementwise as e
 from wengert.ops.core import placeholder
+from wengert.plan.c_codegen import CCodegen
+from wengert.plan.pipeline import planned
 from wengert.runtime.debug import bisect
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
@@ -36,8 +39,9 @@ def checking() -> Iterator[None]:
 @pytest.mark.parametrize("block", range(4))
 def test_right_kernels_are_not_accused(block: int) -> None:
     whole = joined([wide_graph(seed) for seed in range(5000 + 10 * block, 5010 + 10 * block)])
-    graph, reports = optimize(whole.graph)
-    results = CheckedCpuProgram(graph, reports)(whole.arrays)
+    graph, _ = optimize(whole.graph)
+    plan = planned(graph, HOST_TARGET, CCodegen, off={"parallel_regions"})
+    results = CheckedCpuProgram(plan)(whole.arrays)
     assert len(results) == len(whole.expected)
 
 

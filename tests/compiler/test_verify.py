@@ -165,7 +165,7 @@ def a_graph() -> Graph:
 
 
 def test_a_pass_that_drops_an_output_is_named():
-    def forgets(graph):
+    def forgets(graph, target):
         return Graph(graph.inputs, graph.outputs[:1], nodes=graph.nodes)
 
     with pytest.raises(CompilerError, match="after forgets: there are 1 outputs, before 2"):
@@ -173,7 +173,7 @@ def test_a_pass_that_drops_an_output_is_named():
 
 
 def test_a_pass_is_named_though_another_comes_after_it_and_fails_for_it():
-    def forgets(graph):
+    def forgets(graph, target):
         return Graph(graph.inputs, graph.outputs[:1], nodes=graph.nodes)
 
     def looks(graph):
@@ -185,7 +185,7 @@ def test_a_pass_is_named_though_another_comes_after_it_and_fails_for_it():
 
 
 def test_an_error_of_a_pass_stays_what_it_is():
-    def divides(graph):
+    def divides(graph, target):
         return graph if 1 / 0 else None
 
     with pytest.raises(ZeroDivisionError):
@@ -196,7 +196,7 @@ def test_a_pass_that_exchanges_outputs_of_other_types_is_named():
     x = placeholder((4, 3), F32)
     graph = Graph([x], [e.exp(x), r.sum(x)])
 
-    def exchanges(graph):
+    def exchanges(graph, target):
         return Graph(graph.inputs, graph.outputs[::-1], nodes=graph.nodes)
 
     with pytest.raises(CompilerError, match=r"after exchanges: .* is output 0, which was float32"):
@@ -204,7 +204,7 @@ def test_a_pass_that_exchanges_outputs_of_other_types_is_named():
 
 
 def test_a_pass_that_changes_the_inputs_is_named():
-    def swaps(graph):
+    def swaps(graph, target):
         return Graph(graph.inputs[::-1], graph.outputs, nodes=graph.nodes)
 
     with pytest.raises(CompilerError, match="inputs are not those"):

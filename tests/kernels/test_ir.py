@@ -89,7 +89,7 @@ def test_templates_name_functions_by_fields() -> None:
 # --- transforms match ops ---------------------------------------------------------------------------------------------
 
 
-def kernel_of(function: Callable[[Any], Any], dtype: Any = wg.float32) -> Kernel:
+def kernel_of(function: Callable[[Any], Any], dtype: Any = wg.float32, columns: int = COLUMNS) -> Kernel:
     """The kernel of a function of rows."""
     kernels: list[Kernel] = []
 
@@ -97,14 +97,14 @@ def kernel_of(function: Callable[[Any], Any], dtype: Any = wg.float32) -> Kernel
         kernels.append(kernel)
         return cuda.write(kernel, H200)
 
-    CudaGraph(graph_of(function, dtype), noted)
+    CudaGraph(graph_of(function, dtype, columns), noted)
     return kernels[0]
 
 
-def graph_of(function: Callable[[Any], Any], dtype: Any = wg.float32) -> Graph:
+def graph_of(function: Callable[[Any], Any], dtype: Any = wg.float32, columns: int = COLUMNS) -> Graph:
     """A function of rows."""
     since = now()
-    x = placeholder((ROWS, COLUMNS), dtype)
+    x = placeholder((ROWS, columns), dtype)
     return optimize(Graph([x], [function(wg.Tensor(x)).node], since))[0]
 
 
@@ -131,6 +131,13 @@ def test_transforms_do_not_depend_on_the_spelling_of_templates(blanks: bool, mon
     assert DIVIDE_BY_RECIPROCAL in ops_of(found) and e.divide not in ops_of(found)
     half = with_fast_exponentials(kernel_of(lambda x: wg.softmax(x, axis=1), wg.bfloat16))
     assert any(s.fast for s in statements_of(half) if isinstance(s, Let) and s.op is registry["exp"])
+
+
+@pytest.mark.skipif(cpp_compiler() is None, reason="graphs for the emulator need g++")
+def test_a_mean_of_nothing_is_left_as_it_is() -> None:
+    """Loops over no elements: there is no number of them to divide by."""
+    kernel = kernel_of(layernorm, columns=0)
+    assert one_pass_variance(kernel).stages == kernel.stages
 
 
 @pytest.mark.skipif(cpp_compiler() is None, reason="graphs for the emulator need g++")

@@ -151,6 +151,7 @@ def _tensor_attribute(self: Tensor, name: str) -> Any:
 
 def module_attribute(name: str, known: list[str], module: str = "wengert") -> Any:
     """Raise for a name the module does not have, with the spelling here or the nearest name."""
+    module = module.replace("wengert.api", "wengert")  # as users write it
     spelling = MODULE_SPELLINGS.get(f"{module}.{name}".removeprefix("wengert."))
     if spelling is not None:
         raise AttributeError(f"{module} has no {name!r}: write {spelling}")

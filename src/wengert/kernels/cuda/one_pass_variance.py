@@ -61,7 +61,7 @@ def _is_sum(reduction: Accumulate) -> bool:
 
 def _is_mean(statement: Statement, reduction: str, count: int) -> bool:
     """Whether a number is a reduction divided by how many elements it is of."""
-    if not is_op(statement, divide, multiply) or statement.operands[0] != reduction:
+    if not count or not is_op(statement, divide, multiply) or statement.operands[0] != reduction:
         return False
     by = statement.operands[1]
     return by == literal(count if statement.op is divide else 1 / count, float32)
