@@ -492,7 +492,8 @@ FAULTS = [
     Fault("simplify: a sum takes one operand", rule(e.add, lambda n: n.sources[0]), negated, "check"),
     Fault("simplify: constants are not multiplied", rule(e.multiply, lambda n: n.sources[0]), constants, "check"),
     Fault("simplify: a transpose is dropped", rule(m.PERMUTE, lambda n: n.sources[0]), turned, "check"),
-    Fault("cse: attributes do not count", attribute(cse, "frozen_attributes", lambda attrs: None), several_sums, "check"),
+    Fault("cse: attributes do not count", attribute(cse, "frozen_attributes", lambda attrs: None), several_sums,
+          "check"),
     Fault("cse: x - y is y - x", attribute(cse, "COMMUTATIVE", {e.subtract}), differences, "check"),
     Fault("batch_matmul: products in another order", attribute(batch_matmul, "_joined", _fewer), products, "check"),
     Fault("transpose_matmul: operands stay in their order", around(transpose_matmul, "_turned", lambda nodes, _: [
