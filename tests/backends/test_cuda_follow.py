@@ -17,7 +17,7 @@ import wengert as wg
 from tests.backends.emulated import EmulatedDriver, IdleDriver, install
 from tests.kernels.emulator import compiler
 from wengert.kernels.launch import H200, DeviceProperties
-from wengert.plan import dependent_launch
+from wengert.plan import launches
 
 NAMES: dict[str, Callable[[wg.Tensor], wg.Tensor]] = {
     "elements": lambda x: wg.gelu(x) * wg.sigmoid(x),
@@ -31,7 +31,7 @@ NAMES: dict[str, Callable[[wg.Tensor], wg.Tensor]] = {
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kernel is a long one."""
-    monkeypatch.setattr(dependent_launch, "LONG", 1)
+    monkeypatch.setattr(launches, "LONG", 1)
 
 
 def source_of(

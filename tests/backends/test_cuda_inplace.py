@@ -12,7 +12,7 @@ from tests.backends.emulated import EmulatedDriver
 from tests.gpu import test_over_operands
 from tests.kernels.emulator import compiler
 from tests.plan.stages import with_stage
-from wengert.plan import arena
+from wengert.plan import memory
 from wengert.runtime.debug.explain import bytes_text
 
 pytestmark = [
@@ -24,7 +24,7 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small programs share places, too."""
-    monkeypatch.setattr(arena, "APART", -1)
+    monkeypatch.setattr(memory, "APART", -1)
 
 
 def loss_step(check: bool = False) -> tuple[list[np.ndarray], Any]:

@@ -19,12 +19,11 @@ from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.ops.activation import gelu
 from wengert.ops.contract import matmul
 from wengert.ops.core import placeholder
-from wengert.plan import arena
-from wengert.plan.arena import PRIVATE
-from wengert.plan.candidates import Candidate, Candidates
-from wengert.plan.cuda_codegen import CudaCodegen
-from wengert.plan.library_epilogue import ARGUMENT, BIAS, GELU, SLOPE, matmul_epilogues, with_operands_first
+from wengert.plan import memory
+from wengert.plan.cuda_codegen import Candidate, Candidates, CudaCodegen
+from wengert.plan.epilogues import ARGUMENT, BIAS, GELU, SLOPE, matmul_epilogues, with_operands_first
 from wengert.plan.lowering import inlines
+from wengert.plan.memory import PRIVATE
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -121,9 +120,9 @@ class WorkingLibrary(FakeLibrary):
         ctypes.memset(workspace, 0xFF, self.workspace)
 
 
-@pytest.mark.parametrize("apart", [-1, arena.APART])
+@pytest.mark.parametrize("apart", [-1, memory.APART])
 def test_nothing_else_ever_lies_in_a_small_workspace(monkeypatch: pytest.MonkeyPatch, apart: int) -> None:
-    monkeypatch.setattr(arena, "APART", apart)
+    monkeypatch.setattr(memory, "APART", apart)
     monkeypatch.setattr(blas, "candidates", lambda s, device: [WorkingLibrary((s.m, s.n, s.k))])
 
     def chain(x: wg.Tensor, narrow: wg.Tensor, wide: wg.Tensor) -> wg.Tensor:

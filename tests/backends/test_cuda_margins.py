@@ -9,14 +9,14 @@ import pytest
 
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver
-from wengert.plan import column_partials
+from wengert.plan import partials
 
 SHAPES = [(2048, 96), (4, 600, 100), (16, 2500), (2049, 96)]  # of the last, rows are left over
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_partials, "LARGE", 1)
+    monkeypatch.setattr(partials, "LARGE", 1)
 
 
 def norm_step(shape: tuple[int, ...], dtype: Any, device: str) -> tuple[np.ndarray, list[np.ndarray], str]:

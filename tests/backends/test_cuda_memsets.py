@@ -23,7 +23,7 @@ from wengert.backends.cuda.memset_kernels import (
 )
 from wengert.core.errors import CudaError
 from wengert.kernels.launch import Struct
-from wengert.plan.arena import ALL_PRIVATE, PRIVATE, with_own_places
+from wengert.plan.memory import ALL_PRIVATE, PRIVATE, with_own_places
 
 KERNEL, MEMSET = 0, 2
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from wengert.plan.waits import Place, waits_of
+from wengert.plan.memory import Place, waits_of
 
 Step = tuple[list[Place], list[Place]]
 

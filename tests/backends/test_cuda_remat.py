@@ -11,7 +11,7 @@ import pytest
 import wengert as wg
 from tests.kernels.emulator import compiler
 from wengert.compiler import materialize, remat
-from wengert.plan import arena
+from wengert.plan import memory
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -23,7 +23,7 @@ LAYERS, TOKENS, WIDTH = 3, 64, 32
 def save(monkeypatch: pytest.MonkeyPatch, share: int, budget: int | None = None) -> None:
     """Save memory as in large programs, one of so many parts."""
     monkeypatch.setattr(wg.config, "memory_budget", budget)
-    monkeypatch.setattr(arena, "APART", -1)  # small programs share places, too
+    monkeypatch.setattr(memory, "APART", -1)  # small programs share places, too
     monkeypatch.setattr(remat, "PLENTY", 0)
     monkeypatch.setattr(remat, "SMALL", 0)
     monkeypatch.setattr(materialize, "LARGE", 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from wengert.core.dtypes import float32
 from wengert.core.graph import Node
 from wengert.ops.core import placeholder
-from wengert.plan.horizontal_fusion import Order
-from wengert.plan.steps import Step
+from wengert.plan.launches import Order
+from wengert.plan.plan import Step
 
 
 def step(reads: list[Node], writes: list[Node]) -> Step:

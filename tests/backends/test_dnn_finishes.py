@@ -20,9 +20,9 @@ from wengert.ops.convolve import CONVOLVE
 from wengert.ops.core import cast, placeholder
 from wengert.ops.movement import reshape
 from wengert.ops.reduce import sum as total
-from wengert.plan.codegen import LibraryEpilogue
-from wengert.plan.convolution_epilogue import PointwiseOps, convolution_epilogues
+from wengert.plan.epilogues import PointwiseOps, convolution_epilogues
 from wengert.plan.lowering import inlines
+from wengert.plan.plan import LibraryEpilogue
 
 COMMON = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
 OPS: dict[str, Callable[..., Any]] = {

@@ -17,7 +17,7 @@ from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas, choices, dnn, timing
 from wengert.cli import main
 from wengert.kernels.matmul import cuda as matmul_cuda
-from wengert.plan import candidates, tuning
+from wengert.plan import cuda_codegen, tuning
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -39,8 +39,8 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(choices, "_loaded", {})
     monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
-    monkeypatch.setattr(candidates, "OWN", 1)
-    monkeypatch.setattr(candidates, "BESIDE", 1)
+    monkeypatch.setattr(cuda_codegen, "OWN", 1)
+    monkeypatch.setattr(cuda_codegen, "BESIDE", 1)
     names = ("lib #0", "lib #1", "lib #2")
     monkeypatch.setattr(blas, "candidates", lambda s, device: [Named((s.m, s.n, s.k), name) for name in names])
     return

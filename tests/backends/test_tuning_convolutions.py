@@ -19,7 +19,7 @@ from tests.kernels.emulator import compiler
 from wengert.backends.cuda import choices, dnn
 from wengert.kernels import cuda_ops
 from wengert.ops.convolve import CONVOLVE
-from wengert.plan import candidates
+from wengert.plan import cuda_codegen
 
 __all__ = ["clock"]
 
@@ -75,7 +75,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
 
     monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(choices, "_loaded", {})
-    monkeypatch.setattr(candidates, "BESIDE", 1)
+    monkeypatch.setattr(cuda_codegen, "BESIDE", 1)
     monkeypatch.setattr(cuda_ops, "absorbs", lambda node, device: False)
     monkeypatch.setattr(dnn, "candidates", suggested)
     monkeypatch.setattr(wg.config, "tf32", True)  # by tensor cores channels come last

@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.compiler import rewrite
-from wengert.compiler.liveness import lives, place
+from wengert.compiler.liveness import best_fit, lives
 from wengert.compiler.passes import optimize
 from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, now
@@ -73,7 +73,7 @@ def test_work_grows_in_step_with_the_graph(monkeypatch: pytest.MonkeyPatch, caps
         groups = grouped(optimized, inlines, c_ops.operands).groups
         times.append(perf_counter())
         alive = lives([([storage(read.leaf) for read in group.reads], group.stored) for group in groups])
-        place(alive, {node: max(node.size * 4, 1) for node in alive})
+        best_fit(alive, {node: max(node.size * 4, 1) for node in alive})
         times.append(perf_counter())
         seconds = [after - before for before, after in pairwise(times)]
         rows.append((len(graph.nodes), len(groups), dict(counts), seconds))

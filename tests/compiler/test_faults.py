@@ -54,7 +54,7 @@ from wengert.ops.core import cast, data, literal, placeholder
 from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
 from wengert.ops.reduce import MAX
-from wengert.plan import arena, donation, fuse, lower, schedule
+from wengert.plan import fuse, lower, memory, outputs, schedule
 from wengert.plan.c_codegen import CCodegen
 from wengert.plan.pipeline import planned
 from wengert.runtime.debug.checking import CheckedProgram
@@ -149,9 +149,7 @@ def relus_everywhere(patch: Patch) -> None:
 def donated_too_early(patch: Patch) -> None:
     """Outputs are written over inputs that others still read."""
     patch.setattr(schedule, "ordered", lambda graph, groups, pairs, fallible: list(groups))
-    patch.setattr(
-        donation, "donations", lambda graph, grouping, pairs, *_: {output: source for source, output in pairs}
-    )
+    patch.setattr(outputs, "donations", lambda graph, grouping, pairs, *_: {output: source for source, output in pairs})
 
 
 def moved(name: str) -> Callable[[Patch], None]:
@@ -525,8 +523,8 @@ FAULTS = [
           found), lambda x, y, row: wg.exp(wg.sum(x, axis=1)) @ y, "check"),
     Fault("schedule: the last comes first", around(schedule, "ordered", lambda order, *a: order[::-1]), chain, "check"),
     # memory
-    Fault("memory: values lie over each other", attribute(arena, "place", overlapping), chain, "check"),
-    Fault("memory: lives end too early", around(arena, "lives", lambda found, _: {
+    Fault("memory: values lie over each other", attribute(memory, "best_fit", overlapping), chain, "check"),
+    Fault("memory: lives end too early", around(memory, "lives", lambda found, _: {
           v: Life(life.first, life.first) for v, life in found.items()}), chain, "check"),
     Fault("memory: an input is written over too early", donated_too_early,
           lambda x, y, row: (wg.cumsum(y, axis=0), wg.cumsum(x, axis=1) + y),

@@ -24,9 +24,9 @@ from wengert.ops.core import cast, placeholder
 from wengert.ops.reduce import SUM
 from wengert.plan.fuse import grouped
 from wengert.plan.groups import Group
+from wengert.plan.launches import regions
 from wengert.plan.lowering import inlines
-from wengert.plan.parallel_regions import regions
-from wengert.plan.steps import CCode, Step
+from wengert.plan.plan import CCode, Step
 
 ROWS = (64, 256)
 IMAGES = (8, 16, 10, 10)

@@ -18,7 +18,7 @@ from wengert.backends.cuda.libraries import FUSED
 from wengert.core.dtypes import bfloat16, float16, float32
 from wengert.core.graph import Graph, Node
 from wengert.ops.activation import relu
-from wengert.plan.codegen import LibraryEpilogue
+from wengert.plan.plan import LibraryEpilogue
 
 pytestmark = pytest.mark.skipif(dnn.library() is None, reason="cuDNN is not installed")
 

@@ -12,7 +12,7 @@ import wengert as wg
 from tests.gpu.harness import gpu, placed
 from wengert.backends.cuda import blas
 from wengert.core.dtypes import bfloat16, float16
-from wengert.plan.library_epilogue import ARGUMENT, BIAS, GELU, SLOPE
+from wengert.plan.epilogues import ARGUMENT, BIAS, GELU, SLOPE
 
 SIZES = [(256, 192, 128), (100, 72, 40), (1024, 1536, 256)]
 FINISHES = [

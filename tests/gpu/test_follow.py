@@ -9,7 +9,7 @@ import pytest
 
 import wengert as wg
 from wengert.backends.cuda.kernel import DependentLaunch
-from wengert.plan import dependent_launch
+from wengert.plan import launches
 
 ROWS, COLUMNS = 2048, 8192  # 64 MB: more than a cache holds
 STEPS = 200
@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, Callable[[wg.Tensor], wg.Tensor]] = {
 @pytest.fixture
 def long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kernel that is all of a program follows."""
-    monkeypatch.setattr(dependent_launch, "LONG", 1)
+    monkeypatch.setattr(launches, "LONG", 1)
 
 
 def start(rows: int = ROWS) -> wg.Tensor:
@@ -49,7 +49,7 @@ def test_a_chain_gives_what_graphs_give(
     function: Callable[[wg.Tensor], wg.Tensor], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, followed = chain(function, rows)
-    monkeypatch.setattr(dependent_launch, "LONG", 1 << 62)
+    monkeypatch.setattr(launches, "LONG", 1 << 62)
     expected, not_so = chain(function, rows)
     assert followed and not not_so
     np.testing.assert_array_equal(found, expected)

@@ -14,7 +14,7 @@ from wengert.backends.cuda.program import build
 from wengert.compiler.passes import optimize
 from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder
-from wengert.plan import arena, in_place
+from wengert.plan import memory
 from wengert.plan.plan import Plan
 
 FUNCTIONS = {
@@ -45,9 +45,9 @@ def chain_of(seed: int, side: int, length: int = 12) -> Graph:
 def everywhere(plan: Plan) -> Plan:
     """All steps write over operands that can, not only where most memory is needed."""
     assert plan.target.properties is not None
-    found = in_place.InPlace(list(plan.steps), dict(plan.lives), {})
+    found = memory.InPlace(list(plan.steps), dict(plan.lives), {})
     for number in range(len(plan.steps)):
-        while in_place._improve(found, number, plan.target.properties):
+        while memory._improve(found, number, plan.target.properties):
             pass
     return replace(plan, steps=tuple(found.steps), lives=found.alive, aliases=found.aliases)
 
@@ -59,7 +59,7 @@ def nowhere(plan: Plan) -> Plan:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_over_operands_the_bits_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int, side: int = 96) -> None:
-    monkeypatch.setattr(arena, "APART", -1)
+    monkeypatch.setattr(memory, "APART", -1)
     graph, _ = optimize(chain_of(seed, side))
     arrays = [np.random.default_rng(0).standard_normal((side, side)).astype(np.float32) for _ in range(2)]
     programs = []

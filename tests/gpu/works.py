@@ -41,8 +41,8 @@ from wengert.kernels.launch import ERROR_FLAG, DeviceProperties, Work
 from wengert.kernels.matmul import gemm
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.op import picks
-from wengert.plan import column_partials, dependent_launch
-from wengert.plan.host_outputs import device_of
+from wengert.plan import launches, partials
+from wengert.plan.outputs import device_of
 from wengert.plan.pipeline import planned
 
 UNIT = 60  # cases of the op suite to a program
@@ -119,7 +119,7 @@ def of_norms() -> Iterator[Item]:
             given += [*inputs, cotangent]
             results += wg.vjp(forward, *inputs)[1](cotangent)
         graph, _ = optimize(Graph([x.node for x in given], [x.node for x in results], since))
-        with patch.object(column_partials, "LARGE", 1):
+        with patch.object(partials, "LARGE", 1):
             yield from of_program(Planned(graph))
 
 
@@ -140,7 +140,7 @@ def of_following() -> Iterator[Item]:
         since = now()
         x = wg.Tensor(placeholder((70, 1024), float32, "cuda:0"))
         graph, _ = optimize(Graph([x.node], [function(x).node], since))
-        with patch.object(dependent_launch, "LONG", 1):
+        with patch.object(launches, "LONG", 1):
             yield from of_program(Planned(graph))
 
 

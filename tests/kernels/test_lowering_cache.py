@@ -13,7 +13,7 @@ from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node, now
 from wengert.kernels.ir.loops import Kernel
 from wengert.ops.core import placeholder
-from wengert.plan import lowering_cache
+from wengert.plan import lowering
 from wengert.plan.fuse import grouped
 from wengert.plan.groups import Grouping
 from wengert.plan.lower import lower
@@ -38,7 +38,7 @@ def test_equal_layers_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
         lowered.append(args)
         return lower(*args)
 
-    monkeypatch.setattr(lowering_cache, "lower", counted)
+    monkeypatch.setattr(lowering, "lower", counted)
 
     def layers(x: Any, *weights: Any) -> list[Any]:
         for weight in weights:
@@ -47,7 +47,7 @@ def test_equal_layers_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     plan, named = planned(layers, 5)
     loops = [group for group in plan.groups if group.reduces]
-    together = lowering_cache.LoweringCache()
+    together = lowering.LoweringCache()
     kernels = [together.lower(group, "kernel", plan.inlined, named) for group in loops]
     assert len(loops) == 4 and len(lowered) == 1
     assert kernels == [lower(group, "kernel", plan.inlined, named) for group in loops]
@@ -61,7 +61,7 @@ def test_names_of_one_buffer_are_one() -> None:
     def over(node: Node) -> str:
         return named(group.reads[0].leaf if node in group.stored else node)
 
-    together = lowering_cache.LoweringCache()
+    together = lowering.LoweringCache()
     apart, joined = (together.lower(group, "kernel", plan.inlined, names) for names in (named, over))
     assert (len(apart.buffers), len(joined.buffers)) == (3, 2)
     assert joined == lower(group, "kernel", plan.inlined, over)
@@ -79,7 +79,7 @@ def test_names_of_one_buffer_are_one() -> None:
     ],
 )
 def test_what_differs_in_more_than_buffers_is_lowered_by_itself(functions: tuple[Any, Any]) -> None:
-    together = lowering_cache.LoweringCache()
+    together = lowering.LoweringCache()
     for function in functions:
         plan, named = planned(lambda x, f=function: [f(x)], 1)
         (group,) = plan.groups
@@ -90,7 +90,7 @@ def test_what_differs_in_more_than_buffers_is_lowered_by_itself(functions: tuple
 
 def test_groups_of_random_graphs_are_lowered_as_by_themselves() -> None:
     """One memory for all of them: what is not alike must not be taken for it."""
-    together, count = lowering_cache.LoweringCache(), 0
+    together, count = lowering.LoweringCache(), 0
     for seed in range(60):
         graph, _ = random_graph(seed, 25)
         plan = grouped(graph, inlines, lambda node: node.sources)

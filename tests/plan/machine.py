@@ -17,8 +17,7 @@ from wengert.core.graph import Graph, Node
 from wengert.kernels.launch import H200
 from wengert.plan.groups import Grouping
 from wengert.plan.pipeline import planned
-from wengert.plan.plan import Plan
-from wengert.plan.steps import Body, HostOp, Start, Step, Wait
+from wengert.plan.plan import Body, HostOp, Plan, Start, Step, Wait
 
 TOY = Target("toy", H200)  # kernels would be launched: temporaries have places, steps wait for each other
 

@@ -23,12 +23,11 @@ from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, now
 from wengert.kernels.launch import H200
 from wengert.ops.core import placeholder
-from wengert.plan import arena as memory
-from wengert.plan import column_partials, dependent_launch, pipeline
+from wengert.plan import launches, partials, pipeline
+from wengert.plan import memory as memory
 from wengert.plan.c_codegen import CCodegen
 from wengert.plan.pipeline import planned
-from wengert.plan.plan import Plan
-from wengert.plan.steps import NOTHING
+from wengert.plan.plan import NOTHING, Plan
 
 N = 64
 Change = Callable[[Plan], Plan]
@@ -264,8 +263,8 @@ def device(monkeypatch: pytest.MonkeyPatch, gpu: Any) -> Iterator[None]:
     """A GPU that no kernel is compiled for, on which even small programs share memory and join steps."""
     monkeypatch.setattr(EMULATED, "properties", H200)
     monkeypatch.setattr(memory, "APART", -1)
-    monkeypatch.setattr(column_partials, "LARGE", 1)
-    monkeypatch.setattr(dependent_launch, "LONG", 1)
+    monkeypatch.setattr(partials, "LARGE", 1)
+    monkeypatch.setattr(launches, "LONG", 1)
     yield
 
 

@@ -13,13 +13,11 @@ from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
 from wengert.ops import elementwise as e
 from wengert.ops.core import placeholder
-from wengert.plan import arena as memory
-from wengert.plan.arena import arena, liveness
+from wengert.plan import memory as memory
 from wengert.plan.describe import described
-from wengert.plan.plan import Buffers, Plan
-from wengert.plan.steps import Body, HostOp, Start, Step, Wait
+from wengert.plan.memory import arena, liveness, waits
+from wengert.plan.plan import Body, Buffers, HostOp, Plan, Start, Step, Wait
 from wengert.plan.verify import verify
-from wengert.plan.waits import waits
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from wengert.core.graph import Graph, Node, describe_type
 from wengert.ops.core import CAST
 from wengert.ops.op import PICK
 from wengert.ops.recorders import Elementwise
-from wengert.plan.steps import Step
+from wengert.plan.plan import Step
 
 Array = np.ndarray[Any, Any]
 

@@ -16,8 +16,7 @@ from wengert.kernels.launch import DeviceProperties, Launch, TensorMap
 
 if TYPE_CHECKING:
     from wengert.core.graph import Graph, Node
-    from wengert.plan.plan import Plan
-    from wengert.plan.steps import Step
+    from wengert.plan.plan import Plan, Step
 
 Array = np.ndarray[Any, Any]
 NOTHING: Mapping[int, Any] = {}

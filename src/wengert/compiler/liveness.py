@@ -43,7 +43,7 @@ def live(alive: Mapping[Value, Life], sizes: Mapping[Value, int]) -> list[int]:
     return list(accumulate(changes))[:-1]
 
 
-def place(alive: Mapping[Value, Life], sizes: Mapping[Value, int]) -> tuple[dict[Value, int], int]:
+def best_fit(alive: Mapping[Value, Life], sizes: Mapping[Value, int]) -> tuple[dict[Value, int], int]:
     """An offset for each value, and the size of the arena."""
     offsets: dict[Value, int] = {}
     placed = np.zeros((4, len(alive)), np.int64)  # of the values so far: first and last step, start and end in memory

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from wengert.backends.protocol import Program
     from wengert.compiler.target import Target
     from wengert.core.graph import Graph, Node, Shape
-    from wengert.plan.codegen import MakeCodegen
-    from wengert.plan.plan import Plan
+    from wengert.plan.plan import MakeCodegen, Plan
 
 HOST = "cpu"
 """The name of the host device."""

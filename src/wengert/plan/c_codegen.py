@@ -15,13 +15,10 @@ from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function, FunctionCall, write, write_rows
 from wengert.ops.op import PICK
-from wengert.plan.codegen import LibraryEpilogue
 from wengert.plan.fallible import fallible
 from wengert.plan.groups import Group, Grouping
-from wengert.plan.lowering import inlines, loops, lowered, picks
-from wengert.plan.lowering_cache import LoweringCache
-from wengert.plan.plan import Plan
-from wengert.plan.steps import NOTHING, CCode, HostOp, Step
+from wengert.plan.lowering import LoweringCache, inlines, loops, lowered, picks
+from wengert.plan.plan import NOTHING, CCode, HostOp, LibraryEpilogue, Plan, Step
 
 
 class CCodegen:

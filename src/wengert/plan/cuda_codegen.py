@@ -1,34 +1,280 @@
-"""CUDA C++ for a GPU: which ops have kernels, what they absorb, and the candidates that carry out a group.
+"""CUDA C++ for a GPU: which ops have kernels, what they absorb, and the candidates that carry out each group.
 
 In: a target with the properties of its device, the libraries there, and the choices that timing candidates left. Out:
-what the stages of a plan ask a code generator.
+what the stages of a plan ask a code generator, and a step for each group. Generated loops and most ops have one way.
+Matrix products, convolutions and attention have several: our kernels, a tile each, and what the libraries suggest, the
+one that is expected to be fastest first. A candidate makes its step only when it is asked to: texts take time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wengert.compiler.fuel import spend
+from wengert.compiler.storage import storage
 from wengert.compiler.target import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels import cuda_ops
+from wengert.kernels.attention import form as attention_form
 from wengert.kernels.convolution.form import is_convolution
-from wengert.kernels.launch import DeviceProperties
+from wengert.kernels.cuda import write
+from wengert.kernels.launch import DeviceProperties, Work, in_turn
+from wengert.kernels.matmul.c import product
+from wengert.kernels.matmul.epilogue import epilogue
+from wengert.kernels.matmul.product import Tile
+from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
+from wengert.ops.linalg import MATMUL
 from wengert.ops.op import PICK
-from wengert.plan.candidates import Candidates
-from wengert.plan.codegen import How, LibraryEpilogue
-from wengert.plan.convolution_epilogue import convolution_epilogues
-from wengert.plan.groups import Grouping
+from wengert.plan.epilogues import ARGUMENT, BIAS, SLOPE, convolution_epilogues, matmul_epilogues
+from wengert.plan.groups import Group, Grouping
 from wengert.plan.libraries import Choices, Libraries, Timer
-from wengert.plan.library_epilogue import ARGUMENT, SLOPE, matmul_epilogues
-from wengert.plan.lowering import inlines
-from wengert.plan.plan import Plan
-from wengert.plan.steps import Step
+from wengert.plan.lowering import LoweringCache, inlines, loops, lowered, naming, picks
+from wengert.plan.plan import NOTHING, Choice, HostOp, How, LibraryEpilogue, Plan, Step, called, launched
 from wengert.plan.tuning import Tuned, tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+OWN = 4  # tiles of ours that are worth a try
+BESIDE = 2  # of them where a library does it too: each takes a second to compile
+
+
+class Candidate(NamedTuple):
+    """One way to carry out a group; `make` gives the step, or None where it turns out not to work."""
+
+    name: str
+    make: Callable[[], Step | None]
+    is_late: bool = False  # made when its turn comes to be timed: that takes long
+
+
+class Candidates:
+    """The candidates for the groups of a program."""
+
+    def __init__(self, codegen: CudaCodegen, plan: Plan) -> None:
+        self.codegen, self.grouping, self.donated = codegen, plan.grouping, plan.donated
+        self.libraries, self.choices, self.properties = codegen.libraries, codegen.choices, codegen.properties
+        self.picks, self.epilogues = picks(plan.graph), plan.epilogues
+        self.alike = LoweringCache()
+        self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
+        self._pair_attentions()
+
+    def _pair_attentions(self) -> None:
+        """Have forwards keep what their backwards want, where libraries carry out both or our kernels do."""
+        for forward, backward in attention_form.pairs(group.roots[0] for group in self.grouping.groups if group.opaque):
+            ways = {self._by_library(node, forward) for node in (forward, backward)}
+            if len(ways) == 1 and cuda_ops.has_work(forward) and cuda_ops.has_work(backward):
+                (place,) = self.kept.setdefault(forward, (attention_form.place_for_logarithms(forward),))
+                self.kept[backward] = (forward, place)
+
+    def _by_library(self, node: Node, keeper: Node | None) -> bool:
+        if cuda_ops.outdoes_libraries(node, self.properties):
+            return False
+        vendors = self.libraries.candidates(node, keeper)
+        return bool(self._results(node)) and any(vendor.works for vendor in vendors)
+
+    def step(self, group: Group) -> Step:
+        """The step of a group: by the candidate that won when they were timed, or else the first that works."""
+        key = self.key(group) if self.choices else None
+        choice = self.choices.get(key) if key is not None else None
+        if (
+            key is not None
+            and choice is not None
+            and spend(group.roots[0], lambda: f"{choice.winner} carries out {key}")
+        ):
+            step = next((candidate.make() for candidate in self.of(group) if candidate.name == choice.winner), None)
+            if step is not None:
+                return replace(step, choice=choice)
+            self.choices.drop(key, choice)
+        steps = (candidate.make() for candidate in self.of(group))
+        return next(step for step in steps if step is not None)
+
+    def key(self, group: Group) -> str | None:
+        """What a group is, for the choice among its candidates; None where there is nothing to choose."""
+        node = group.roots[0]
+        is_chosen = node.op in (MATMUL, ATTENTION, ATTENTION_BACKWARD) or is_convolution(node)
+        if not group.opaque or not is_chosen or not node.sources[0].size:
+            return None
+        finish = self._epilogue(group) if is_convolution(node) else None
+        then = str(finish.how) if finish else ", ".join(dict.fromkeys(each.op.name for each in group.epilogue))
+        return f"{node.op.name} {self.libraries.about(node)}" + (f" then {then}" if then else "")
+
+    def of(self, group: Group) -> Iterator[Candidate]:
+        """The ways to carry out a group, the one that is expected to be fastest first."""
+        own = set(group.roots)
+        reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
+        node = group.roots[0]
+        if not group.opaque:
+            return iter([Candidate("loops", partial(self._loops, group, reads))])
+        if group.epilogue:
+            return self._products(group, reads)
+        if node.op is PICK and not self.codegen.is_hosted(node.sources[0]):
+            return iter([Candidate("pick", partial(self._pick, node))])
+        if self.codegen.is_hosted(node):
+            return iter([Candidate("host", partial(Step, (HostOp(node),), reads, [node]))])
+        return self._opaque(node, reads)
+
+    # --- one way --------------------------------------------------------------------------------------------------
+
+    def _loops(self, group: Group, reads: list[Node]) -> Step:
+        kernels, names = loops(group, self.grouping, self.donated, self.alike)
+        work = in_turn([write(kernel, self.properties) for kernel in kernels])
+        kernel = kernels[0] if len(kernels) == 1 else None
+        return launched(work, names, reads, list(group.stored), kernel=kernel)
+
+    def _pick(self, node: Node) -> Step:
+        """One result of several: it is in its place already, or is copied from the first that picked it."""
+        first = self.picks[node.sources[0]][node.attrs["index"]]
+        if first is node:
+            return NOTHING
+        names = {"from": first, "to": node}
+        return launched(cuda_ops.copy("from", "to", node, self.properties), names, [first], [node])
+
+    # --- several ways ---------------------------------------------------------------------------------------------
+
+    def _opaque(self, node: Node, reads: list[Node]) -> Iterator[Candidate]:
+        """An op by the libraries, then by our kernels; a small product, or what ours outdo theirs in, by ours first.
+
+        Of an attention that keeps something both ends go the same way.
+        """
+        results, kept = self._results(node), self.kept.get(node, ())
+        keeper = None if not kept else node if len(kept) == 1 else kept[0]
+        by_library = bool(kept) and self._by_library(node, keeper)
+        vendors = self.libraries.candidates(node, keeper) if results and (by_library or not kept) else ()
+        theirs = [Candidate(vendor.name, partial(self._called, vendor, node, reads, results)) for vendor in vendors]
+        ours = self._by_tiles(node, reads, BESIDE if vendors else OWN) if not by_library else ()
+        ours_first = cuda_ops.outdoes_libraries(node, self.properties)
+        return chain(ours, theirs) if ours_first else chain(theirs, ours)
+
+    def _by_tiles(self, node: Node, reads: list[Node], most: int) -> Iterator[Candidate]:
+        """An op by our kernels, if they can do it."""
+        for tile in cuda_ops.tiles(node, self.properties)[:most] if cuda_ops.has_work(node) else ():
+            yield Candidate(_named(tile), partial(self._ours, node, reads, tile))
+
+    def _results(self, node: Node) -> list[Node]:
+        """The values that an op makes, in order; none where nobody wants one of several."""
+        if not isinstance(node.dtype, tuple):
+            return [node]
+        picked = self.picks.get(node, {})
+        return [picked[i] for i in sorted(picked)] if len(picked) == len(node.dtype) else []
+
+    def _called(self, vendor: Any, node: Node, reads: list[Node], results: list[Node]) -> Step | None:
+        if not vendor.works:
+            return None
+        kept = self.kept.get(node, ())
+        values = [storage(x) for x in (*self.libraries.operands(node), *results, *kept)]
+        names = {f"value{i}": value for i, value in enumerate(values)}
+        return called(vendor, tuple(names), names, *self._with_kept(node, reads, results))
+
+    def _with_kept(self, node: Node, reads: list[Node], writes: list[Node]) -> tuple[list[Node], list[Node]]:
+        """What a step reads and writes: backward finds, too, what forward leaves."""
+        kept = self.kept.get(node, ())
+        return ([*reads, *kept], writes) if isinstance(node.dtype, tuple) else (reads, [*writes, *kept])
+
+    def _ours(self, node: Node, reads: list[Node], tile: Tile | None) -> Step:
+        names: dict[str, Node] = {}
+        results = self.picks.get(node, {})
+        kept = self.kept.get(node, ())
+        work = cuda_ops.work(node, naming(names, self.donated), self.properties, results, tile, kept)
+        assert work is not None
+        writes = list(results.values()) if isinstance(node.dtype, tuple) else [node]
+        return launched(work, names, *self._with_kept(node, reads, writes), kept=kept)
+
+    def _products(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
+        """A product or convolution with what takes its sums: in a library's call or our kernel, or after a call."""
+        node, properties = group.roots[0], self.properties
+        if not is_convolution(node):
+            yield from self._at_once(group, reads)
+        takes_sums = self._takes_sums(node)
+        then = "" if takes_sums else ", then loops"
+        ours = (
+            Candidate(_named(tile) + then, partial(self._product, group, reads, tile, None))
+            for tile in cuda_ops.tiles(node, properties)[: OWN if takes_sums else BESIDE]
+        )
+        theirs = (
+            Candidate(f"{vendor.name}, then loops", partial(self._product, group, reads, None, vendor))
+            for vendor in self.libraries.candidates(node)
+        )
+        ours_first = cuda_ops.absorbs(node, properties) or cuda_ops.outdoes_libraries(node, properties)
+        yield from chain(ours, theirs) if ours_first else chain(theirs, ours)
+        if is_convolution(node):
+            yield from self._at_once(group, reads)
+
+    def _at_once(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
+        """A product or convolution that a library finishes, or adds the bias to."""
+        node, finish = group.roots[0], self._epilogue(group)
+        if finish is None:
+            return
+        for vendor in self.libraries.candidates(node, epilogue=finish.how):
+            yield Candidate(
+                vendor.name, partial(self._with_epilogue, group, reads, finish, vendor), is_convolution(node)
+            )
+        for vendor in self.libraries.candidates(node, epilogue=(BIAS,)) if finish.kept and finish.operands else ():
+            yield Candidate(f"{vendor.name}, then loops", partial(self._biased, group, reads, finish, vendor))
+
+    def _epilogue(self, group: Group) -> LibraryEpilogue | None:
+        """How a library may finish what a group makes."""
+        finish = self.epilogues.get(group.roots[0])
+        return finish if finish is not None and {*group.stored} == {finish.result, *finish.kept} else None
+
+    def _takes_sums(self, node: Node) -> bool:
+        """Whether our kernel for a product or convolution does what follows with its sums."""
+        return not is_convolution(node) or cuda_ops.absorbs(node, self.properties)
+
+    def _with_epilogue(self, group: Group, reads: list[Node], finish: LibraryEpilogue, vendor: Any) -> Step | None:
+        values = (*self.libraries.operands(group.roots[0]), *finish.operands, *finish.kept, finish.result)
+        names = {f"value{i}": storage(value) for i, value in enumerate(values)}
+        return called(vendor, tuple(names), names, reads, list(group.stored)) if vendor.works else None
+
+    def _biased(self, group: Group, reads: list[Node], finish: LibraryEpilogue, vendor: Any) -> Step | None:
+        """A bias by a library, which leaves the argument of an activation, and that by loops."""
+        if not vendor.works:
+            return None
+        rest = replace(group, roots=[finish.result], opaque=False, epilogue=[], stored=[finish.result])
+        kernel, names = lowered(rest, self.grouping, self.donated, self.alike)
+        p, named = product(group.roots[0]), naming(names, self.donated)
+        operands = tuple(named(storage(value)) for value in (p.x, p.y, *finish.operands, *finish.kept))
+        work = write(kernel, self.properties)
+        return called(vendor, operands, names, reads, list(group.stored), work)
+
+    def _product(self, group: Group, reads: list[Node], tile: Tile | None, vendor: Any) -> Step | None:
+        if vendor is not None and not vendor.works:
+            return None
+        node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
+        rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
+        kernel, names = lowered(rest, self.grouping, self.donated, self.alike)
+        properties, named = self.properties, naming(names, self.donated)
+        made = named(node)
+        operands: tuple[str, ...] = ()
+        if vendor is None:
+            taken = None
+            if self._takes_sums(node):
+                taken = epilogue(kernel, made, node.dtype, *cuda_ops.sides(node), stored=node in group.stored)
+            works = [cuda_ops.sums(node, named, properties, taken, tile)]
+        else:
+            taken, works = None, []
+            operands = (*map(named, self.libraries.operands(node)), made)
+        works += [write(kernel, properties)] if taken is None else []
+        if taken is None and node not in group.stored:
+            works.append(Work((), {made: node.size * node.dtype.itemsize}))
+            del names[made]
+        if vendor is None:
+            return launched(in_turn(works), names, reads, list(group.stored))
+        return called(vendor, operands, names, reads, list(group.stored), in_turn(works))
+
+
+def _spends(group: Group, choice: Choice, key: str) -> bool:
+    return spend(group.roots[0], lambda: f"{choice.winner} carries out {key}")
+
+
+def _named(tile: Tile | None) -> str:
+    return f"ours, {tile}" if tile is not None else "ours"
+
+
+# --- cuda codegen ---------------------------------------------------------------------------------------------------
 
 
 class CudaCodegen:

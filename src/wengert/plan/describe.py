@@ -8,8 +8,7 @@ from wengert.core.graph import Node, describe_type
 from wengert.core.location import describe
 from wengert.kernels.launch import Launch
 from wengert.plan.groups import Group
-from wengert.plan.plan import ARENA, Plan
-from wengert.plan.steps import Body, CCode, HostOp, LibraryCall, Part, Start, Step
+from wengert.plan.plan import ARENA, Body, CCode, HostOp, LibraryCall, Part, Plan, Start, Step
 
 
 def described(plan: Plan) -> str:

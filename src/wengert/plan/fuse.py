@@ -23,9 +23,8 @@ from wengert.kernels.ir.index_map import Place, broadcast_place, everywhere, loo
 from wengert.ops.core import AGAIN
 from wengert.ops.random import RANDOM_BITS
 from wengert.ops.reduce import reduced, reduced_axes
-from wengert.plan.groups import Group, Grouping, Read, common_space, fits, root_place
+from wengert.plan.groups import Group, Grouping, Needs, Read, common_space, fits, root_place
 from wengert.plan.plan import Plan
-from wengert.plan.reachability import Needs
 
 
 class _Fusion:

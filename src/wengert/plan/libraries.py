@@ -7,8 +7,7 @@ from typing import Protocol
 
 from wengert.core.graph import Node
 from wengert.kernels.launch import Launch
-from wengert.plan.codegen import How
-from wengert.plan.steps import Choice, LibraryCandidate, Step
+from wengert.plan.plan import Choice, How, LibraryCandidate, Step
 
 
 class Libraries(Protocol):

@@ -18,23 +18,16 @@ from wengert.compiler.fuel import limited
 from wengert.compiler.passes import PASSES, Pass, Report, optimize
 from wengert.compiler.target import Target
 from wengert.core.graph import Graph
-from wengert.plan.arena import arena, liveness
-from wengert.plan.attention_partials import attention_partials
-from wengert.plan.codegen import MakeCodegen
-from wengert.plan.column_partials import column_partials
-from wengert.plan.dependent_launch import dependent_launch
-from wengert.plan.donation import donate
+from wengert.plan.epilogues import library_epilogues
 from wengert.plan.fuse import fuse
-from wengert.plan.horizontal_fusion import horizontal_fusion
-from wengert.plan.host_outputs import host_outputs
-from wengert.plan.in_place import in_place
-from wengert.plan.library_epilogue import library_epilogues
-from wengert.plan.parallel_regions import parallel_regions
-from wengert.plan.plan import Plan
+from wengert.plan.launches import dependent_launch, horizontal_fusion, parallel_regions
+from wengert.plan.memory import arena, in_place, liveness, waits
+from wengert.plan.outputs import donate, host_outputs
+from wengert.plan.partials import attention_partials, column_partials
+from wengert.plan.plan import MakeCodegen, Plan
 from wengert.plan.schedule import schedule
 from wengert.plan.select import select, tune
 from wengert.plan.verify import verify
-from wengert.plan.waits import waits
 
 Stage = Callable[[Plan], Plan]
 

@@ -15,10 +15,10 @@ from wengert.kernels.convolution.form import convolution, is_convolution
 from wengert.ops.linalg import MATMUL
 from wengert.plan.groups import Group
 from wengert.plan.libraries import Timer
-from wengert.plan.steps import Choice, Step
+from wengert.plan.plan import Choice, Step
 
 if TYPE_CHECKING:
-    from wengert.plan.candidates import Candidate, Candidates
+    from wengert.plan.cuda_codegen import Candidate, Candidates
 
 TOGETHER = 16  # groups whose candidates are compiled side by side
 MARGIN = 0.03  # the share of its time by which another must beat the first candidate

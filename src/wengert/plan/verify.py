@@ -19,9 +19,8 @@ from wengert.compiler.storage import storage
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Node, describe_type
 from wengert.kernels.launch import ERROR_FLAG
-from wengert.plan.plan import Plan
-from wengert.plan.steps import HostOp, LibraryCall, Start, Step, Wait
-from wengert.plan.waits import Place, touched
+from wengert.plan.memory import Place, touched
+from wengert.plan.plan import HostOp, LibraryCall, Plan, Start, Step, Wait
 
 
 def verify(plan: Plan, name: str) -> Plan:

@@ -21,8 +21,7 @@ from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, Shape
 from wengert.ops import random
 from wengert.plan.c_codegen import CCodegen
-from wengert.plan.codegen import MakeCodegen
-from wengert.plan.plan import Plan
+from wengert.plan.plan import MakeCodegen, Plan
 
 Array = np.ndarray[Any, Any]
 

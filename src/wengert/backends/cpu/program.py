@@ -31,10 +31,9 @@ from wengert.kernels.c import Function, shared_name
 from wengert.kernels.threads import thread_count
 from wengert.ops.op import PICK
 from wengert.plan.c_codegen import CCodegen
-from wengert.plan.parallel_regions import region_text
+from wengert.plan.launches import region_text
 from wengert.plan.pipeline import planned
-from wengert.plan.plan import Plan
-from wengert.plan.steps import Step
+from wengert.plan.plan import Plan, Step
 
 PRELUDE = """#include <math.h>
 #include <stdint.h>

@@ -19,7 +19,7 @@ import numpy as np
 from wengert.core.dtypes import bfloat16, float16, float32, float64
 from wengert.core.errors import CudaError
 from wengert.kernels.matmul.c import Product
-from wengert.plan.library_epilogue import ARGUMENT, BIAS, GELU, SLOPE
+from wengert.plan.epilogues import ARGUMENT, BIAS, GELU, SLOPE
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in
 SUGGESTED = 8  # algorithms that the heuristic is asked for

@@ -18,7 +18,7 @@ from wengert.backends.cuda.segment import KernelCall, LibraryCall, name_of
 from wengert.compiler.storage import storage
 from wengert.core.errors import CudaError
 from wengert.core.graph import Node, describe_type
-from wengert.plan.steps import Step
+from wengert.plan.plan import Step
 
 TF32 = 2.0**-9  # what rounding both operands of a product to 10 bits may make of it
 

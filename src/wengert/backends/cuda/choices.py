@@ -21,7 +21,7 @@ from wengert.backends.cpu.toolchain import cache_folder
 from wengert.backends.cuda import blas, dnn
 from wengert.backends.cuda.compile import headers
 from wengert.backends.protocol import Driver
-from wengert.plan.steps import Choice
+from wengert.plan.plan import Choice
 
 
 class Choices:

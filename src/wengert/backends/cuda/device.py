@@ -16,8 +16,7 @@ from wengert.backends.cuda.program import codegen_with, target_of
 from wengert.compiler.target import Target
 from wengert.core.graph import Node, Shape
 from wengert.ops.movement import RESHAPE
-from wengert.plan.codegen import MakeCodegen
-from wengert.plan.plan import Plan
+from wengert.plan.plan import MakeCodegen, Plan
 
 
 def open_device(name: str, index: int) -> CudaDevice:

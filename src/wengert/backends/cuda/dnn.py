@@ -27,7 +27,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.core.dtypes import HALF, bfloat16, float16, float32, float64
 from wengert.core.graph import Node
 from wengert.kernels.convolution.form import shapes_of
-from wengert.plan.convolution_epilogue import PointwiseOps
+from wengert.plan.epilogues import PointwiseOps
 
 RANKED = 8  # plans of the heuristic's that are looked at
 CHANNELS = 256  # as many as the large tile is wide

@@ -11,8 +11,7 @@ from wengert.core.graph import Node
 from wengert.kernels.convolution.form import is_convolution
 from wengert.kernels.matmul.c import is_even, product
 from wengert.ops.linalg import MATMUL
-from wengert.plan.codegen import How
-from wengert.plan.steps import LibraryCandidate
+from wengert.plan.plan import How, LibraryCandidate
 
 SUGGESTED = 8  # ways of a library that are worth a try
 FUSED = 4  # of cuDNN's with what follows a convolution: each takes it half a second to compile

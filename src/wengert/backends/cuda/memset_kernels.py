@@ -3,8 +3,8 @@
 Libraries have counters cleared before some of their kernels. In a graph each such memset takes 2 us of the host's time
 at every launch, a kernel a tenth of that: GPT-2's graph with 99 of them among 505 nodes took 205 us to launch on an
 H200, and its 223 kernels of ours alone 13 us. Between two long kernels each still takes 1 us of the device's time.
-Counters in memory that is one call's alone, which the plan chooses (`plan/arena.py`), can as well be cleared before all
-others.
+Counters in memory that is one call's alone, which the plan chooses (`plan/memory.py`), can as well be cleared before
+all others.
 """
 
 from __future__ import annotations

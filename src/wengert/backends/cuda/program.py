@@ -33,13 +33,11 @@ from wengert.core.graph import Graph, Node, Shape
 from wengert.core.location import describe
 from wengert.kernels.launch import ERROR_FLAG, TensorMap
 from wengert.ops.op import PICK
-from wengert.plan import steps as planning
-from wengert.plan.codegen import MakeCodegen
+from wengert.plan import plan as planning
 from wengert.plan.cuda_codegen import CudaCodegen
-from wengert.plan.host_outputs import counted_on, device_of
+from wengert.plan.outputs import counted_on, device_of
 from wengert.plan.pipeline import planned
-from wengert.plan.plan import Plan
-from wengert.plan.steps import Step
+from wengert.plan.plan import MakeCodegen, Plan, Step
 
 NOTHING: Mapping[int, Any] = {}
 CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place

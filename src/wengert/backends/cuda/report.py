@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from wengert.core.location import describe
-from wengert.plan.steps import Step
+from wengert.plan.plan import Step
 
 if TYPE_CHECKING:
     from wengert.backends.cuda.program import Program

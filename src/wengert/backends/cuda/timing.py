@@ -17,7 +17,7 @@ from wengert.backends.protocol import Driver, Replayable
 from wengert.core.errors import OutOfMemoryError
 from wengert.core.graph import Node
 from wengert.kernels.launch import ERROR_FLAG, Launch, TensorMap
-from wengert.plan.steps import Step
+from wengert.plan.plan import Step
 
 ROUNDS = 5  # times that each candidate is timed, in turn with the others
 SPAN = 1e-3  # seconds that one timing should take, by carrying a step out again and again

@@ -20,7 +20,7 @@ from wengert.core.evaluation import watch
 from wengert.core.location import describe
 from wengert.kernels.threads import thread_count
 from wengert.plan.groups import Group
-from wengert.plan.steps import Step
+from wengert.plan.plan import Step
 from wengert.runtime.debug.explain import compiled_program, flops, moved_by
 from wengert.runtime.static.compile import Compiled
 

@@ -1,21 +1,103 @@
-"""Donation: which outputs are written over the input they replace, so that a parameter's update needs no second copy.
+"""Outputs: which the host computes by itself, which are written over the input they replace, and where the rest lie.
 
-In: the groups in order, and pairs of an input and the output that takes its place (a slot before and after). Out: the
-pairs for which that is right: the kernel that writes the output is the last to read the input, reads it only at the
-element it writes, and nothing that can fail comes after it (a failed call must leave every slot as it was). An op that
-changes some elements of its first operand, such as a row of a cache, writes only those then.
+The host computes what is made from values that it has alone, such as a random counter's. Donation needs no second copy
+of a parameter for its update. It is right where the kernel that writes the output is the last to read the input, reads
+it only at the element it writes, and nothing that can fail comes after it (a failed call must leave every slot as it
+was). An op that changes some elements of its first operand, such as a row of a cache, writes only those then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
+
+from wengert.compiler import constants
 from wengert.compiler.fuel import spend
 from wengert.compiler.storage import storage
-from wengert.core.graph import Graph, Node
+from wengert.core.devices import HOST
+from wengert.core.dtypes import INTEGER
+from wengert.core.graph import Graph, Node, recorded_as
+from wengert.ops import elementwise as e
+from wengert.ops.core import CAST
 from wengert.plan.groups import Group, Grouping, root_place
-from wengert.plan.plan import Buffers, Plan
+from wengert.plan.plan import Buffers, HostOutputs, Plan
+
+
+def device_of(graph: Graph) -> str:
+    """The GPU that a graph's values are on."""
+    for node in (*graph.nodes, *graph.inputs, *graph.outputs):
+        if node.device != HOST:
+            return node.device
+    raise ValueError("no value of this graph is on a GPU")
+
+
+def with_own_outputs(graph: Graph) -> Graph:
+    """The graph with a copy for each output that lies where another does, as equal gradients do: none may alias."""
+    made, seen = set(graph.nodes), set[Node]()
+    outputs: list[Node] = []
+    for node in graph.outputs:
+        owner = storage(node)
+        if owner in seen and owner in made and node.device == owner.device:
+            with recorded_as(node.location, False):
+                node = CAST(node, dtype=node.dtype)
+        seen.add(owner)
+        outputs.append(node)
+    copies = [node for node in outputs if node not in made and node.op is CAST]
+    return Graph(graph.inputs, outputs, nodes=[*graph.nodes, *copies]) if copies else graph
+
+
+def on_host_alone(graph: Graph) -> set[Node]:
+    """What is on the host and made only from what is: the host can compute it while the device works."""
+    found = {node for node in (*graph.inputs, *graph.captured()) if node.device == HOST}
+    for node in graph.nodes:
+        if node.device == HOST and found.issuperset(node.sources):
+            found.add(node)
+    return found
+
+
+def counted_on(node: Node, counter: Node) -> np.integer[Any] | None:
+    """By how much a value is more than a counter, where nothing but numbers was added to that; else None."""
+    if node.dtype not in INTEGER or node.shape:
+        return None
+    total = 0
+    while node is not counter:
+        numbers = [constants.number(source) for source in node.sources] if node.op is e.add else []
+        known = [value for value in numbers if value is not None]
+        if len(known) != 1:
+            return None
+        total += known[0]
+        node = node.sources[numbers.index(None)]
+    found: np.integer[Any] = np.uint64(total % (1 << 64)).astype(node.dtype)
+    return found
+
+
+def host_outputs(plan: Plan) -> Plan:
+    """The plan without the outputs that the host can compute from what it has, such as a random counter's."""
+    if not plan.target.launches:
+        return plan
+    graph, pairs = with_own_outputs(plan.graph), plan.pairs
+    on_host = on_host_alone(graph)
+    hosted = [
+        k
+        for k, node in enumerate(graph.outputs)
+        if node in on_host and spend(node, lambda node=node: f"the host computes {node.op.name}")  # type: ignore[misc]
+    ]
+    numbers = [k for k in range(len(graph.outputs)) if k not in hosted]
+    host = HostOutputs(
+        numbers,
+        hosted,
+        Graph(graph.inputs, [graph.outputs[k] for k in hosted], 0) if hosted else None,
+        {k: i for i, k in pairs if k in hosted},
+    )
+    place = {k: i for i, k in enumerate(numbers)}
+    rest = Graph(graph.inputs, [graph.outputs[k] for k in numbers], 0) if hosted else graph
+    return replace(plan, graph=rest, host=host, pairs=tuple((i, place[k]) for i, k in pairs if k in place))
+
+
+# --- donation -------------------------------------------------------------------------------------------------------
 
 
 def donations(

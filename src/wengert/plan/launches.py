@@ -1,0 +1,232 @@
+"""Launches: steps that become one launch, one kernel that is launched early, and steps that share a parallel region.
+
+Horizontal fusion (multi-tensor): a kernel over a few million elements hardly gets going before it ends, so steps whose
+texts are the same but for their sizes are one launch: the updates of all parameters, the casts of weights, final
+reductions of equal layers. They are done at the place of the last, if nobody needs the others before, or at that of the
+first, if all that they read is there. A member that is done elsewhere keeps its step, which does nothing.
+
+Programmatic dependent launch: a graph begins a microsecond after all before it has ended, one part in a hundred of a
+kernel of 130 us. A program's only kernel, if it is long, is launched by itself: its blocks wait on the device
+(`wg_follow` in its text) until the kernel before it has ended. It costs the host a little more than a graph.
+
+Parallel regions on the CPU: loops that follow each other and do not depend on each other wake the threads once; large
+loops are shared among them, and each small one is left to a single thread while the others go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count, islice
+
+from wengert.compiler.fuel import spend
+from wengert.core.graph import Node
+from wengert.kernels.c import Function
+from wengert.kernels.cuda import (
+    final_reduction_signature,
+    multi_tensor_signature,
+    transpose_signature,
+    write_final_reductions,
+    write_multi_tensor,
+    write_multi_transpose,
+)
+from wengert.kernels.cuda.source import following
+from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.launch import DeviceProperties, Work
+from wengert.plan.plan import NOTHING, Plan, Step, launched
+
+Writer = Callable[[Sequence[Kernel], DeviceProperties], Work]
+
+LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
+_WAYS: tuple[tuple[Writer, Callable[[Kernel], Hashable | None]], ...] = (
+    (write_multi_tensor, multi_tensor_signature),
+    (write_multi_transpose, transpose_signature),
+    (write_final_reductions, final_reduction_signature),
+)
+
+
+def horizontal_fusion(plan: Plan) -> Plan:
+    """The plan with steps of one text as one where that may be."""
+    if plan.target.properties is None:
+        return plan
+    return replace(plan, steps=tuple(_fused(plan.steps, plan.donated, plan.target.properties)))
+
+
+def _fused(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceProperties) -> list[Step]:
+    found, alike = list(steps), dict[tuple[Writer, Hashable], list[int]]()
+    for number, step in enumerate(steps):
+        kind = _kind(step)
+        if kind is not None:
+            alike.setdefault(kind, []).append(number)
+    order = Order(steps, donated)
+    for (write, _), numbers in alike.items():
+        at = order.place(numbers)
+        if at is not None and _spends(steps[at], len(numbers)):
+            order.move(numbers, at)
+            for number in numbers:
+                found[number] = NOTHING
+            found[at] = _joined([steps[number] for number in numbers], write, device)
+    return found
+
+
+def _spends(step: Step, count: int) -> bool:
+    return spend(step.writes[0], lambda: f"{count} steps are one launch")
+
+
+def _kind(step: Step) -> tuple[Writer, Hashable] | None:
+    """Who writes steps as one, and what they must have in common for that; None for one that stays by itself."""
+    if step.kernel is None or not 0 < math.prod(loop.extent for loop in step.kernel.outer) <= LARGE:
+        return None
+    for write, in_common in _WAYS:
+        common = in_common(step.kernel)
+        if common is not None:
+            return write, common
+    return None
+
+
+def _joined(steps: Sequence[Step], write: Writer, device: DeviceProperties) -> Step:
+    kernels = [step.kernel for step in steps if step.kernel is not None]
+    buffers = {name: node for step in steps for name, node in step.buffers.items()}
+    reads = list(dict.fromkeys(node for step in steps for node in step.reads))
+    return launched(write(kernels, device), buffers, reads, [node for step in steps for node in step.writes])
+
+
+class Order:
+    """Who reads and writes what, by the numbers of the steps, and where these are done by now."""
+
+    def __init__(self, steps: Sequence[Step], donated: Mapping[Node, Node]) -> None:
+        self.steps, self.at = steps, list(range(len(steps)))
+        self.readers: dict[Node, list[int]] = {}
+        self.writers: dict[Node, list[int]] = {}  # of a value, or over it
+        for number, step in enumerate(steps):
+            for node in step.reads:
+                self.readers.setdefault(node, []).append(number)
+            for node in step.writes:
+                self.writers.setdefault(node, []).append(number)
+                if node in donated:
+                    self.writers.setdefault(donated[node], []).append(number)
+        self.donated = donated
+
+    def place(self, numbers: Sequence[int]) -> int | None:
+        """Where all of these steps can be done at once: at the last or at the first; None if nowhere."""
+        if len(numbers) < 2:
+            return None
+        for at in (numbers[-1], numbers[0]):
+            if all(self.can_move(number, at) for number in numbers):
+                return at
+        return None
+
+    def move(self, numbers: Sequence[int], to: int) -> None:
+        """Note that steps are done elsewhere."""
+        for number in numbers:
+            self.at[number] = to
+
+    def beside(self, number: int) -> set[int]:
+        """The steps that read or write something of what a step reads."""
+        read = self.steps[number].reads
+        return {k for node in read for k in (*self.readers.get(node, ()), *self.writers.get(node, ()))}
+
+    def can_move(self, number: int, to: int, after: int | None = None) -> bool:
+        """Whether no step on the way (those that move along are, too) reads what it writes or writes what it reads.
+
+        It may follow on one of them.
+        """
+        step = self.steps[number]
+        written = [*step.writes, *[self.donated[node] for node in step.writes if node in self.donated]]
+        others = [k for node in written for k in (*self.readers.get(node, ()), *self.writers.get(node, ()))]
+        others += [k for node in step.reads for k in self.writers.get(node, ())]
+        low, high = min(number, to), max(number, to)
+        return not any(low <= self.at[k] <= high for k in others if k not in (number, after))
+
+
+# --- dependent launch -----------------------------------------------------------------------------------------------
+
+
+LONG = 64 << 20  # bytes that a kernel moves: it takes longer than to ask for it
+
+
+def dependent_launch(plan: Plan) -> Plan:
+    """The plan with its kernel, if it is one long one, as a launch that depends on the one before it."""
+    busy = [step for step in plan.steps if not step.does_nothing]
+    properties = plan.target.properties
+    if properties is None or len(busy) != 1 or len(busy[0].parts) != 1 or len(busy[0].launches) != 1:
+        return plan
+    if int(properties.arch.rstrip("a")) < 90 or busy[0].moved_bytes < LONG:
+        return plan
+    launch = following(busy[0].launches[0])
+    if launch is None or not spend(busy[0].writes[0], lambda: "the kernel is launched ahead of the end of the last"):
+        return plan
+    changed = replace(busy[0], parts=(launch,))
+    return replace(plan, steps=tuple(changed if step is busy[0] else step for step in plan.steps))
+
+
+# --- parallel regions -----------------------------------------------------------------------------------------------
+
+
+def regions(steps: Sequence[Step], taken: Mapping[Node, Node], late: Container[Node]) -> list[list[Step]]:
+    """The steps, those together that can run at once.
+
+    `taken` says which outputs are written over which inputs, so that they are one place; `late` which are written after
+    all that may fail.
+    """
+    found: list[list[Step]] = []
+    reads: set[Node] = set()
+    writes: set[Node] = set()
+    overwriting = False
+    for step in steps:
+        own_reads, own_writes = ({taken.get(node, node) for node in nodes} for nodes in (step.reads, step.writes))
+        begins = not overwriting and any(node in late for node in step.writes)  # all that may fail came before
+        overwriting = overwriting or begins
+        free = own_writes.isdisjoint(reads) and own_writes.isdisjoint(writes) and writes.isdisjoint(own_reads)
+        if found and free and not begins and _is_loop(step) and _is_loop(found[-1][-1]):
+            found[-1].append(step)
+        else:
+            found.append([step])
+            reads, writes = set(), set()
+        reads |= own_reads
+        writes |= own_writes
+    return [part for region in found for part in _worth_a_region(region)]
+
+
+def _function(step: Step) -> Function | None:
+    return step.code.function if step.code is not None else None
+
+
+def _is_loop(step: Step) -> bool:
+    function = _function(step)
+    return function is not None and function.is_one_loop
+
+
+def _worth_a_region(region: list[Step]) -> list[list[Step]]:
+    """The region as it is if threads are of use in it, and otherwise its steps one by one."""
+    functions = [_function(step) for step in region]
+    useful = any(function is not None and function.is_parallel for function in functions)
+    return [region] if useful and _spends_region(region) else [[step] for step in region]
+
+
+def _spends_region(region: Sequence[Step]) -> bool:
+    return len(region) == 1 or spend(region[0].writes[0], lambda: f"{len(region)} steps share a parallel region")
+
+
+def parallel_regions(plan: Plan) -> Plan:
+    """The plan with its steps in parallel regions, on the CPU."""
+    if plan.target.launches:
+        return plan
+    numbers = count()
+    found = regions(plan.steps, plan.donated, plan.overwriting)
+    return replace(plan, regions=tuple(tuple(islice(numbers, len(region))) for region in found))
+
+
+def region_text(region: Sequence[Step]) -> str:
+    """The C statement that runs a region."""
+    if len(region) == 1:
+        return region[0].code.text if region[0].code is not None else ""
+    lines = ["#pragma omp parallel", "{"]
+    for step in region:
+        assert step.code is not None and step.code.function is not None and step.code.call is not None
+        if step.code.function.is_parallel:
+            lines.append("    " + step.code.call.text(in_region=True))
+        else:
+            lines += ["    #pragma omp single nowait", "    " + step.code.call.text()]
+    return "\n    ".join([*lines, "}"])

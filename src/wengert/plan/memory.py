@@ -1,0 +1,278 @@
+"""Memory: when the values of a program are needed, where they lie in one arena, and which steps wait for which.
+
+In: the steps, and the slots of what lies outside of the arena: given, constant, or returned. Out: the life of every
+other value and temporary (`liveness`); results in the place of operands, where a program needs most memory (`in_place`:
+elsewhere it would save nothing, and a kernel that is not that of a model's equal layers is one more to compile); an
+offset for each (`arena`), those that nobody needs at the same time over one another; and for each step those before it
+that touch the same memory, one of them writing (`waits`). Steps that do not wait for one another may run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from wengert.compiler.fuel import spend
+from wengert.compiler.liveness import Life, best_fit, live, lives
+from wengert.core.graph import Node
+from wengert.kernels.cuda import write_in_place
+from wengert.kernels.launch import DeviceProperties
+from wengert.plan.plan import Arena, Plan, Step
+
+APART = 64 << 20  # bytes: up to here every value on a GPU has a place of its own: no step waits for another's memory
+PRIVATE = 1 << 20  # bytes of a workspace with a place of its own: partial sums, which take more, share theirs
+ALL_PRIVATE = 64 << 20  # bytes of all those places together: little, beside what a program with many products needs
+
+Workspace = TypeVar("Workspace", bound=Hashable)
+
+
+def liveness(plan: Plan) -> Plan:
+    """The plan with the lives and sizes of what lies in the arena. Without fuel all is needed all the time."""
+    needed, sizes = _needed(plan)
+    alive = lives(needed)
+    sizes.update((n, max(n.size * n.dtype.itemsize, 1)) for n in alive if isinstance(n, Node))
+    if plan.target.launches:
+        sizes = {value: -(-sizes[value] // 256) * 256 for value in alive}
+    always = Life(0, len(needed))
+    few = plan.target.launches and sum(sizes.values()) <= APART
+    if few or not spend(None, lambda: "values that are not needed at the same time share memory"):
+        alive = dict.fromkeys(alive, always)
+    called = {(number, "workspace") for number, step in enumerate(plan.steps) if step.library is not None}
+    alive.update(dict.fromkeys(with_own_places({w: sizes[w] for w in alive if w in called}), always))
+    private = frozenset(workspace for workspace in called if alive.get(workspace) == always)
+    return replace(plan, lives=alive, sizes=sizes, private=private)
+
+
+def with_own_places(sizes: Mapping[Workspace, int]) -> list[Workspace]:
+    """The workspaces of libraries, of these bytes each, whose places nothing else is to use at any time: the smallest.
+
+    What a library clears there can be cleared at the beginning of a CUDA graph then (`backends/cuda/memset_kernels`).
+
+    >>> with_own_places({"partial sums": 32 << 20, "counters": 512})
+    ['counters']
+    """
+    found, total = [], 0
+    for workspace, size in sorted(sizes.items(), key=lambda item: item[1]):
+        total += size
+        if size > PRIVATE or total > ALL_PRIVATE:
+            break
+        found.append(workspace)
+    return found
+
+
+def arena(plan: Plan) -> Plan:
+    """The plan with an offset for each value of the arena. Without fuel no place is used twice."""
+    if spend(None, lambda: "values are placed into gaps of the arena"):
+        offsets, size = best_fit(plan.lives, plan.sizes)
+    else:
+        offsets, size = best_fit(dict.fromkeys(plan.lives, Life(0, 0)), plan.sizes)
+    offsets.update((result, offsets[owner]) for result, owner in plan.aliases.items())
+    scratch = max((step.workspace.get("scratch", 0) for step in plan.steps), default=0) if _has_scratch(plan) else 0
+    sizes = {value: plan.sizes[value] for value in offsets}
+    return replace(plan, arena=Arena(offsets, size + scratch, sizes, scratch=size))
+
+
+def _has_scratch(plan: Plan) -> bool:
+    """Whether steps work in memory at the end of the arena: on the CPU, where they run one after the other."""
+    return not plan.target.launches
+
+
+def _needed(plan: Plan) -> tuple[list[tuple[list[Any], list[Any]]], dict[Any, int]]:
+    """What each step or parallel region reads and writes in the arena, and the bytes of temporaries."""
+    slots, sizes = plan.buffers.slots, dict[Any, int]()
+
+    def inside(nodes: Sequence[Node]) -> list[Any]:
+        return [n for n in nodes if n not in slots and not isinstance(n.dtype, tuple)]
+
+    def touched(number: int, step: Step) -> tuple[list[Any], list[Any]]:
+        temporaries = [] if _has_scratch(plan) else [(number, name) for name in step.workspace]
+        sizes.update((temporary, step.workspace[temporary[1]]) for temporary in temporaries)
+        return inside(step.reads), [*inside(step.writes), *temporaries]
+
+    each = [touched(number, step) for number, step in enumerate(plan.steps)]
+    if not plan.regions:
+        return each, sizes
+    regions = [[each[number] for number in region] for region in plan.regions]
+    return [([n for reads, _ in r for n in reads], [n for _, writes in r for n in writes]) for r in regions], sizes
+
+
+# --- in place -------------------------------------------------------------------------------------------------------
+
+
+WORTH = 1 / 50  # of what is alive: what a result must be at least for a kernel of its own
+
+
+class InPlace(NamedTuple):
+    """The steps, the lives of what has a place of its own, and by result the value whose place it takes."""
+
+    steps: list[Step]
+    alive: dict[Any, Life]
+    aliases: dict[Node, Node]
+
+
+def in_place(plan: Plan) -> Plan:
+    """The plan with results in the place of operands, as long as that takes away from the peak of live bytes."""
+    if plan.target.properties is None:
+        return plan
+    found = InPlace(list(plan.steps), dict(plan.lives), {})
+    improves = True
+    while improves and found.alive:
+        bytes_alive = live(found.alive, plan.sizes)
+        most = max(bytes_alive)
+        improves = _improve(found, bytes_alive.index(most), plan.target.properties, WORTH * most)
+    return replace(plan, steps=tuple(found.steps), lives=found.alive, aliases=found.aliases)
+
+
+def _improve(found: InPlace, number: int, device: DeviceProperties, least: float = 0) -> bool:
+    """Have a step write a result of at least so many bytes over an operand; whether it can."""
+    steps, alive, aliases = found
+    step = steps[number]
+    if step.kernel is None:
+        return False
+    names = {node: name for name, node in step.buffers.items()}
+    for result, operand in _pairs(found, number, least):
+        written = write_in_place(step.kernel, names[result], names[operand], device)
+        if written is not None and spend(result, lambda result=result: f"{result.op.name} is written over an operand"):  # type: ignore[misc]
+            kernel, work = written
+            buffers = {name: node for name, node in step.buffers.items() if node is not result}
+            steps[number] = replace(step, kernel=kernel, parts=work.launches, workspace=work.workspace, buffers=buffers)
+            owner = aliases[result] = aliases.get(operand, operand)
+            alive[owner] = Life(alive[owner].first, alive.pop(result).last)
+            return True
+    return False
+
+
+def _pairs(found: InPlace, number: int, least: float) -> list[tuple[Node, Node]]:
+    """Results of a step, the largest first, each with the operands like it that nothing needs afterwards."""
+    steps, alive, aliases = found
+    used = set(steps[number].buffers.values())
+    operands = [node for node in steps[number].reads if node in used and aliases.get(node, node) in alive]
+    dying = [node for node in operands if alive[aliases.get(node, node)].last == number]
+    results = [node for node in steps[number].writes if node in alive and _bytes(node) >= least]
+    results.sort(key=_bytes, reverse=True)
+    return [(r, o) for r in results for o in dying if (r.size, r.dtype) == (o.size, o.dtype)]
+
+
+def _bytes(node: Node) -> int:
+    return int(node.size * node.dtype.itemsize)
+
+
+# --- waits ----------------------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Bytes from `start` to `end` of some memory: the arena, or an array of its own."""
+
+    memory: int
+    start: int
+    end: int
+
+
+class _Touched:
+    """A place that was read or written: the step that wrote it, those that read it since, and whom a reader waits for:
+    the one that wrote it, and others that wrote over a part of it.
+    """
+
+    __slots__ = ("readers", "writer", "writers")
+
+    def __init__(self, writer: int | None, writers: set[int]) -> None:
+        self.writer, self.writers, self.readers = writer, writers, list[int]()
+
+
+class _Memories:
+    """Who touched which place last. To read again what is known takes no search, and most accesses do that."""
+
+    def __init__(self) -> None:
+        self.touched: dict[int, dict[Place, _Touched]] = {}
+
+    def read(self, place: Place, step: int) -> set[int]:
+        """The steps that a reader must wait for."""
+        known = self.touched.setdefault(place.memory, {})
+        if place not in known:
+            writers = {x.writer for _, x in _overlapping(known, place) if x.writer is not None}
+            known[place] = _Touched(None, writers)
+        known[place].readers.append(step)
+        return known[place].writers
+
+    def write(self, place: Place, step: int) -> set[int]:
+        """The steps that a writer must wait for; whoever comes later waits for this one, and so for those."""
+        known = self.touched.setdefault(place.memory, {})
+        found: set[int] = set()
+        for other, touched in _overlapping(known, place):
+            found.update(touched.readers)
+            if touched.writer is not None:
+                found.add(touched.writer)
+            if place.start <= other.start and other.end <= place.end:
+                del known[other]
+            else:
+                touched.writers.add(step)
+        known[place] = _Touched(step, {step})
+        return found
+
+
+def _overlapping(known: dict[Place, _Touched], place: Place) -> list[tuple[Place, _Touched]]:
+    _, start, end = place
+    return [(other, touched) for other, touched in known.items() if other[1] < end and start < other[2]]
+
+
+def waits_of(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]], filling: Container[int] = ()) -> list[list[int]]:
+    """For each step, given as what it reads and writes, the steps it waits for; `filling` are those that fill a device.
+
+    >>> a, b, c, d = (Place(i, 0, 4) for i in range(4))
+    >>> waits_of([([a], [b]), ([a], [c]), ([b, c], [d]), ([d], [a])])
+    [[], [], [0, 1], [2]]
+    >>> waits_of([([a], [b]), ([a], [c]), ([a], [d])], filling={0, 2})
+    [[], [], [0]]
+    """
+    memories = _Memories()
+    last_filling: int | None = None
+    ancestors: list[int] = []  # as bits
+    found = []
+    for step, (reads, writes) in enumerate(steps):
+        before: set[int] = set()
+        for place in reads:
+            before |= memories.read(place, step)
+        for place in writes:
+            before |= memories.write(place, step)
+        if step in filling:
+            before.update(() if last_filling is None else (last_filling,))
+            last_filling = step
+        before.discard(step)
+        bits, direct = 0, []
+        for other in sorted(before, reverse=True):
+            if not bits >> other & 1:
+                direct.append(other)
+                bits |= ancestors[other] | 1 << other
+        ancestors.append(bits)
+        found.append(direct[::-1])
+    return found
+
+
+# --- the stage ------------------------------------------------------------------------------------------------------
+
+FILLING = 32 << 10  # bytes for each SM: a step that moves so many leaves nothing of the device to others
+
+
+def waits(plan: Plan) -> Plan:
+    """The plan with what each of its steps waits for, on a GPU. Without fuel each waits for the one before it."""
+    if plan.target.properties is None:
+        return plan
+    if not spend(None, lambda: "steps that need nothing of each other run side by side"):
+        return replace(plan, waits=tuple((k - 1,) if k else () for k in range(len(plan.steps))))
+    filling = {k for k, step in enumerate(plan.steps) if step.moved_bytes >= FILLING * plan.target.properties.sms}
+    return replace(plan, waits=tuple(map(tuple, waits_of(touched(plan), filling))))
+
+
+def touched(plan: Plan) -> Iterator[tuple[list[Place], list[Place]]]:
+    """The places that each step reads and writes; temporaries are written."""
+    for number, step in enumerate(plan.steps):
+        temporaries = [] if step.does_nothing else [(number, name) for name in step.workspace]
+        reads = [] if step.does_nothing else step.reads
+        writes = [] if step.does_nothing else step.writes
+        yield _places(plan, reads), _places(plan, [*writes, *temporaries])
+
+
+def _places(plan: Plan, values: Iterable[Any]) -> list[Place]:
+    found = (plan.place(value) for value in values)
+    return [Place(*place) for place in found if place is not None]
