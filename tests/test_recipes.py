@@ -15,15 +15,18 @@ import pytest
 import wengert as wg
 from tests.ops import suite
 from tests.ops.case import Case
+from wengert.backends.cpu.program import build
 from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler.passes import PASSES, optimize
+from wengert.core import devices
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph
 from wengert.ops import registry
-from wengert.ops.core import placeholder
+from wengert.ops.core import data, placeholder
 from wengert.ops.elementwise import copysign, square
+from wengert.plan import pipeline
 from wengert.runtime.debug.explain import flops, kernels_of
-from wengert.runtime.program import build
+from wengert.runtime.program import build as build_program
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
 Import = Callable[[str, str], ModuleType]
@@ -196,7 +199,7 @@ def test_the_recipe_of_a_kernel(imported: Import, monkeypatch: pytest.MonkeyPatc
     module = imported("outer", OPAQUE)
     a, b = placeholder((6,), wg.float32), placeholder((7,), wg.float32)
     product = module.OUTER(a + 1.0, b)
-    program: Any = build(Graph([a, b], [product * 3.0]))
+    program: Any = build_program(Graph([a, b], [product * 3.0]))
     assert [step.host_op for step in program.steps] == [None] * len(program.steps)  # nothing runs by its reference
     assert "i * 7L + j" in program.source
     assert flops(product) == 42
@@ -271,3 +274,132 @@ def test_the_compiler_asks_ops_and_not_their_names() -> None:
             lines = enumerate(path.read_text().splitlines(), 1)
             found += [f"{path.relative_to(package)}:{k}: {line.strip()}" for k, line in lines if ASKING.search(line)]
     assert found == []
+
+
+# --- a plan stage ---------------------------------------------------------------------------------------------------
+
+STAGE = '''
+from dataclasses import replace
+
+from wengert.compiler.fuel import spend
+
+
+def reverse_constants(plan):
+    """The plan with its constants in another order, which changes nothing."""
+    if not plan.buffers.constants or not spend(None, lambda: "constants are in another order"):
+        return plan
+    order = [*plan.buffers.external, *plan.buffers.constants[::-1], *plan.buffers.made]
+    slots = {**plan.buffers.slots, **{node: slot for slot, node in enumerate(order)}}
+    return replace(plan, buffers=plan.buffers._replace(constants=plan.buffers.constants[::-1], slots=slots))
+
+
+def forget_steps(plan):
+    """A fault: nothing is computed."""
+    return replace(plan, steps=plan.steps[:0] + tuple(replace(step, parts=()) for step in plan.steps))
+'''
+
+
+@needs_compiler
+def test_the_recipe_of_a_plan_stage(imported: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = imported("reverse_constants", STAGE)
+    x = placeholder((4,), wg.float32)
+    first, second = (data(np.arange(4, dtype=np.float32) + k) for k in (1, 2))
+    graph = Graph([x], [x * first + second])
+
+    def stages_with(stage: Any, after: str) -> tuple[Any, ...]:
+        number = [one.__name__ for one in pipeline.STAGES].index(after)
+        return (*pipeline.STAGES[: number + 1], stage, *pipeline.STAGES[number + 1 :])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "STAGES", stages_with(module.reverse_constants, after="donate"))
+        program: Any = build(graph)
+        report = next(report for report in program.plan.reports if report.name == "reverse_constants")
+        assert report.rewrites == 1
+        array = np.ones(4, np.float32)
+        np.testing.assert_array_equal(program([array])[0], graph(array)[0])
+        off = build(graph, off={"reverse_constants"})
+        assert next(report for report in off.plan.reports if report.name == "reverse_constants").rewrites == 0
+
+        function = wg.compile(lambda x: x * wg.Tensor(first) + wg.Tensor(second))
+        patch.setattr(wg.config, "tier", "compile")
+        function(wg.ones((4,)))
+        assert "reverse_constants" in function.explain()
+        assert "steps over" in function.explain("select")
+
+        patch.setattr(pipeline, "STAGES", stages_with(module.forget_steps, after="select"))
+        with pytest.raises(CompilerError, match="after forget_steps"):
+            build(graph)
+
+
+# --- a backend ------------------------------------------------------------------------------------------------------
+
+BACKEND = '''
+"""A device of one's own: values are NumPy arrays, and a plan is carried out by the small machine of the tests."""
+
+from tests.plan.machine import Machine, ToyCodegen
+from wengert.backends.cpu.device import HostDevice
+from wengert.compiler.target import Target
+from wengert.kernels.launch import H200
+
+
+class ToyProgram(Machine):
+    is_compiled, language, device, source, seconds = True, "NumPy", "toy:0", "", 0.0
+
+    def __init__(self, plan):
+        super().__init__(plan)
+        self.graph, self.steps, self.made = plan.graph, plan.steps, plan.buffers.made
+        self.calls = 0
+
+    def __call__(self, arrays, owned=(), spare={}):
+        self.calls += 1
+        return super().__call__(arrays)
+
+    def replay(self, inputs, outputs):
+        return None
+
+    def described(self):
+        return f"{len(self.steps)} ops by their references"
+
+    def text_of(self, number):
+        return ""
+
+    def tuning(self):
+        return None
+
+
+class ToyDevice(HostDevice):
+    name = "toy:0"
+
+    def target(self, *, tf32=False, budget=None):
+        return Target(self.name, H200, tf32, budget)
+
+    def codegen(self, tuning=0.0):
+        return ToyCodegen
+
+    def build(self, plan):
+        return ToyProgram(plan)
+'''
+
+
+def test_the_recipe_of_a_backend(imported: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = imported("toy_backend", BACKEND)
+    monkeypatch.setattr(wg.config, "tier", "compile")
+    monkeypatch.setattr(devices, "_kinds", dict(devices._kinds))
+    monkeypatch.setattr(devices, "_opened", dict(devices._opened))
+    devices.register("toy", lambda name, index: module.ToyDevice(), lambda: 1, 1)
+
+    w = wg.tensor(np.arange(12, dtype=np.float32).reshape(3, 4) / 10, device="toy:0", requires_grad=True)
+
+    @wg.compile
+    def step(x: wg.Tensor) -> wg.Tensor:
+        loss = (wg.tanh(x @ w) ** 2).sum()
+        loss.backward()
+        return loss
+
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    loss = step(wg.tensor(x, device="toy:0"))
+    assert isinstance(step._newest("a test").program, module.ToyProgram) and loss.device == "toy:0"
+    y = np.tanh(x @ w.numpy())
+    np.testing.assert_allclose(loss.item(), (y**2).sum(), rtol=1e-6)
+    np.testing.assert_allclose(w.grad.numpy(), x.T @ (2 * y * (1 - y**2)), rtol=1e-5)
+    assert "ops by their references" in step.explain()

@@ -26,7 +26,8 @@ from wengert.kernels import c
 from wengert.ops.core import placeholder
 
 UNIT = 10  # graphs to a C unit
-SWITCHES = ("simplify", "cse", "batch_matmul", "transpose_matmul", "dce")
+STAGES = ("fuse", "schedule", "parallel_regions", "liveness", "arena")  # of the plan, that change something on the CPU
+SWITCHES = ("simplify", "cse", "batch_matmul", "transpose_matmul", "dce", *STAGES)
 ATTEMPTS = 80  # programs built to make a failure small
 
 Make = Callable[[int], Sample]  # a graph of a seed
@@ -105,7 +106,7 @@ def _compiled(sample: Sample, off: Sequence[str]) -> Callable[[Sequence[np.ndarr
     with patch.object(
         c.source, "WORTH_THREADS", 2_000
     ):  # so that small graphs have parallel loops, regions and parts too
-        return build(graph)
+        return build(graph, off=off)
 
 
 def problem_of(sample: Sample, off: Sequence[str]) -> str | None:

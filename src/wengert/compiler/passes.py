@@ -81,13 +81,16 @@ def optimize(
     (['add'], ['inline', 'simplify', 'cse'])
     """
     passes = [one for one in passes if one.__name__ not in off]
-    try:
+    if fuel is not None:
         with limited(fuel):
-            return _through(graph, passes, target, BEFORE_AND_AFTER if check else NEVER)
+            return optimize(graph, passes, (), None, check, target)
+    left = tank.left  # of what whoever called this has
+    try:
+        return _through(graph, passes, target, BEFORE_AND_AFTER if check else NEVER)
     except Exception:
         if check:
-            with limited(fuel):
-                _through(graph, passes, target, AFTER_EACH)
+            tank.left = left
+            _through(graph, passes, target, AFTER_EACH)
         raise
 
 

@@ -222,12 +222,12 @@ def is_device(name: Any) -> bool:
     if not isinstance(name, str):
         return False
     kind, _, index = name.partition(":")
-    return not index if kind == HOST else kind == CUDA and (not index or index.isdigit())
+    return not index if kind == HOST else kind in (CUDA, *_kinds) and (not index or index.isdigit())
 
 
 def is_kind(name: str) -> bool:
     """Whether this begins like the name of a device."""
-    return kind_of(name) in (HOST, CUDA)
+    return kind_of(name) in (HOST, CUDA, *_kinds)
 
 
 def in_use() -> list[str]:

@@ -29,6 +29,7 @@ class CCodegen:
     def __init__(self, target: Target = HOST_TARGET) -> None:
         self.target = target
         self.functions: dict[Function, str] = {}
+        self._fallible: tuple[list[Group], list[int]] | None = None  # the groups that were asked about last
         self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
 
     def inlines(self, node: Node) -> bool:
@@ -48,8 +49,10 @@ class CCodegen:
         return {}
 
     def fallible(self, grouping: Grouping) -> Collection[int]:
-        """The groups that run by their references, or check indices."""
-        return fallible(grouping)
+        """The groups that run by their references, or check indices. Several stages ask for them."""
+        if self._fallible is None or self._fallible[0] is not grouping.groups:
+            self._fallible = grouping.groups, fallible(grouping)
+        return self._fallible[1]
 
     def tune(self, plan: Plan) -> None:
         """There is one way to carry out each group."""

@@ -71,7 +71,7 @@ def _fused(steps: Sequence[Step], donated: Mapping[Node, Node], device: DevicePr
 
 
 def _spends(step: Step, count: int) -> bool:
-    return spend(step.writes[0], lambda: f"{count} steps are one launch")
+    return spend(step.first_result, lambda: f"{count} steps are one launch")
 
 
 def _kind(step: Step) -> tuple[Writer, Hashable] | None:
@@ -155,7 +155,7 @@ def dependent_launch(plan: Plan) -> Plan:
     if int(properties.arch.rstrip("a")) < 90 or busy[0].moved_bytes < LONG:
         return plan
     launch = following(busy[0].launches[0])
-    if launch is None or not spend(busy[0].writes[0], lambda: "the kernel is launched ahead of the end of the last"):
+    if launch is None or not spend(busy[0].first_result, lambda: "the kernel is launched ahead of the end of the last"):
         return plan
     changed = replace(busy[0], parts=(launch,))
     return replace(plan, steps=tuple(changed if step is busy[0] else step for step in plan.steps))
@@ -206,7 +206,7 @@ def _worth_a_region(region: list[Step]) -> list[list[Step]]:
 
 
 def _spends_region(region: Sequence[Step]) -> bool:
-    return len(region) == 1 or spend(region[0].writes[0], lambda: f"{len(region)} steps share a parallel region")
+    return len(region) == 1 or spend(region[0].first_result, lambda: f"{len(region)} steps share a parallel region")
 
 
 def parallel_regions(plan: Plan) -> Plan:

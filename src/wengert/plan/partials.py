@@ -85,12 +85,16 @@ def _joined_steps(steps: Sequence[Step], donated: Mapping[Node, Node], device: D
             continue
         numbers = [at, *members.get(at, ()), number]
         joined = _joined([steps[k] for k in numbers], donated, device)
-        if joined is not None and spend(steps[at].writes[0], lambda: "a step over rows makes partial sums of columns"):
+        if joined is not None and _spends_columns(steps[at]):
             members[at] = numbers[1:]
             closed.add(number)
             for k, step in zip(numbers, joined):
                 found[k] = step
     return found
+
+
+def _spends_columns(step: Step) -> bool:
+    return spend(step.first_result, lambda: "a step over rows makes partial sums of columns")
 
 
 def _is_large(kernel: Kernel | None) -> bool:
@@ -150,7 +154,7 @@ def _with_cotangent_sums(steps: Sequence[Step], donated: Mapping[Node, Node], de
 
 
 def _spends(step: Step) -> bool:
-    return spend(step.writes[0], lambda: "attention makes partial sums of its cotangents")
+    return spend(step.first_result, lambda: "attention makes partial sums of its cotangents")
 
 
 def _is_backward(step: Step) -> bool:

@@ -65,7 +65,7 @@ def compiled_plan(
     `check` verifies the graph and the plan.
     """
     with limited(fuel):
-        optimized, reports = optimize(graph, passes, off, tank.left, check, target)
+        optimized, reports = optimize(graph, passes, off, check=check, target=target)
         return planned(optimized, target, codegen, pairs, off, check, reports)
 
 

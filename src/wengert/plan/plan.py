@@ -153,6 +153,11 @@ class Step:
         return next((part for part in self.parts if isinstance(part, CCode)), None)
 
     @property
+    def first_result(self) -> Node | None:
+        """What it writes first: the value to name it by. A step whose results nobody reads writes none."""
+        return next(iter(self.writes), None)
+
+    @property
     def does_nothing(self) -> bool:
         """Whether its value is in its place already."""
         return not self.parts

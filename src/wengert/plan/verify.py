@@ -43,10 +43,6 @@ def _fail(stage: str, node: Node | None, problem: str) -> NoReturn:
     raise CompilerError(f"after {stage}: {node.op.name} {describe_type(node)} {problem}", node.location)
 
 
-def _first(step: Step) -> Node | None:
-    return next(iter(step.writes), None)
-
-
 def _verify_outputs(plan: Plan, stage: str) -> None:
     """The device and the host compute all outputs between them."""
     if plan.target.launches and plan.host.numbers and len(plan.host.numbers) != len(plan.graph.outputs):
@@ -99,7 +95,7 @@ def _verify_names(plan: Plan, stage: str) -> None:
         touched |= {over[node] for node in touched if node in over}
         for name in used:
             if name not in known:
-                _fail(stage, _first(step), f"uses a buffer {name!r} that its step does not have")
+                _fail(stage, step.first_result, f"uses a buffer {name!r} that its step does not have")
             node = step.buffers.get(name)
             if node is not None and storage(node) not in touched:
                 _fail(stage, node, "is used by a step that does not say that it reads or writes it")
@@ -161,7 +157,7 @@ class _Memory:
                 self._hold(node)
             self._note_flights(step)
         for token, step in self.in_flight.items():
-            _fail(self.stage, _first(step), f"is started as {token!r} and never waited for")
+            _fail(self.stage, step.first_result, f"is started as {token!r} and never waited for")
         for node in self.plan.graph.outputs if steps else ():
             self._require(storage(node), "is an output")
 
@@ -221,13 +217,13 @@ class _Memory:
         """What was started has its memory to itself until it is waited for."""
         tokens = {part.token for part in step.parts if isinstance(part, Wait)}
         for token in tokens - self.in_flight.keys():
-            _fail(self.stage, _first(step), f"waits for {token!r}, which was not started")
+            _fail(self.stage, step.first_result, f"waits for {token!r}, which was not started")
         for token, other in self.in_flight.items():
             if token in tokens:
                 continue
             clash = _overlap(map(self._place, step.writes), map(self._place, (*other.reads, *other.writes)))
             if clash or _overlap(map(self._place, step.reads), map(self._place, other.writes)):
-                _fail(self.stage, _first(step), f"touches what {token!r} is still working on")
+                _fail(self.stage, step.first_result, f"touches what {token!r} is still working on")
 
     def _note_flights(self, step: Step) -> None:
         for part in step.parts:
@@ -256,7 +252,7 @@ def _verify_regions(plan: Plan, stage: str) -> None:
             for other in region[:k]:
                 others = memory.touched(plan.steps[other])
                 if _overlap(writes, [*others[0], *others[1]]) or _overlap(reads, others[1]):
-                    node = _first(plan.steps[number])
+                    node = plan.steps[number].first_result
                     _fail(stage, node, f"runs beside step {other}, which touches the same memory")
 
 
@@ -278,7 +274,7 @@ def _verify_waits(plan: Plan, stage: str) -> None:
         clash &= (starts[before, None] < ends[own]) & (starts[own] < ends[before, None])
         for other in np.unique(steps[before][clash.any(axis=1)]).tolist():
             if not ancestors[number] >> other & 1:
-                node = _first(plan.steps[number])
+                node = plan.steps[number].first_result
                 _fail(stage, node, f"does not wait for step {other}, which touches the same memory")
 
 
