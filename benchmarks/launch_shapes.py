@@ -28,7 +28,7 @@ from wengert.kernels import c_ops
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, kept_words, vector_width
 from wengert.kernels.cuda.write import launch_shape
-from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.ir.transforms import merge_loops, statements_of
 from wengert.kernels.launch import DeviceProperties, Launch, Work
 from wengert.ops.core import placeholder
@@ -101,7 +101,7 @@ def graph_of(case: Case) -> Graph:
     return optimize(Graph(inputs, [r.node for r in results], since))[0]
 
 
-def kernels_of(graph: Graph) -> list[tuple[Kernel, dict[str, Node]]]:
+def kernels_of(graph: Graph) -> list[tuple[LoopKernel, dict[str, Node]]]:
     """The loop kernels of a graph, and what their buffers are."""
     plan = grouped(graph, inlines, c_ops.operands)
     found = []
@@ -119,7 +119,7 @@ def kernels_of(graph: Graph) -> list[tuple[Kernel, dict[str, Node]]]:
 # --- the sweep ------------------------------------------------------------------------------------------------------
 
 
-def sweep(kernel: Kernel, device: DeviceProperties) -> list[Shape]:
+def sweep(kernel: LoopKernel, device: DeviceProperties) -> list[Shape]:
     """The launch shapes to try, around and far from the computed one."""
     kernel = merge_loops(kernel)
     chosen, _ = launch_shape(kernel, device)
@@ -140,7 +140,7 @@ def sweep(kernel: Kernel, device: DeviceProperties) -> list[Shape]:
     return [shapes[0], *random.Random(0).sample(shapes[1:], min(MOST, len(shapes) - 1))]
 
 
-def _row_shapes(kernel: Kernel, vector: int, device: DeviceProperties) -> Iterator[Rows]:
+def _row_shapes(kernel: LoopKernel, vector: int, device: DeviceProperties) -> Iterator[Rows]:
     rows = math.prod(loop.extent for loop in kernel.outer)
     length = math.prod(loop.extent for loop in kernel.inner)
     words = max(kept_words(kernel), 0.5)
@@ -164,7 +164,7 @@ def _row_shapes(kernel: Kernel, vector: int, device: DeviceProperties) -> Iterat
                     yield Rows(width, lanes, 1, 0, per_row)
 
 
-def _column_shapes(kernel: Kernel, vector: int, device: DeviceProperties) -> Iterator[Columns]:
+def _column_shapes(kernel: LoopKernel, vector: int, device: DeviceProperties) -> Iterator[Columns]:
     loop = kernel.outer[-1]
     steps = math.prod(inner.extent for inner in kernel.inner)
     for width in {w for w in (vector // 2, vector, vector * 2) if 0 < w <= 8 and loop.extent % w == 0}:
@@ -245,7 +245,7 @@ def registers(launch: Launch) -> tuple[int, int]:
     return first, second
 
 
-def _report(case: Case, kernel: Kernel, by_name: dict[str, Node], works: Any, device: DeviceProperties) -> float:
+def _report(case: Case, kernel: LoopKernel, by_name: dict[str, Node], works: Any, device: DeviceProperties) -> float:
     sets = buffers(by_name, device)
     space = {name: size for work in works.values() for name, size in work.workspace.items()}
     space = {name: max(work.workspace.get(name, 0) for work in works.values()) for name in space}

@@ -140,7 +140,7 @@ OPAQUE = """
 import numpy as np
 from wengert.api.lift import lift
 from wengert.core.dtypes import float32, float64
-from wengert.kernels.c_call import Call
+from wengert.kernels.c_call import CCall
 from wengert.kernels.expressions import stored_type
 from wengert.kernels.registry import CKernel, register
 from wengert.ops.movement import expand_dims
@@ -178,7 +178,7 @@ def call(node, pointer):
         return None
     kind, (n, m), (a, b) = stored_type(node.dtype), node.shape, map(pointer, node.sources)
     element = f"(({kind} *){pointer(node)})[i * {m}L + j] = (({kind} *){a})[i] * (({kind} *){b})[j];"
-    return Call(f"for (long i = 0; i < {n}; i++) for (long j = 0; j < {m}; j++) {element}")
+    return CCall(f"for (long i = 0; i < {n}; i++) for (long j = 0; j < {m}; j++) {element}")
 
 
 register(OUTER, c=CKernel(call))

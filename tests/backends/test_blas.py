@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wengert.backends.cuda.blas import Shape, preferred
+from wengert.backends.cuda.blas import ProductShape, preferred
 from wengert.core.dtypes import bfloat16, float32
 
 WAVES = [11.6, 10.4, 15.5, 46.5, 18.7, 15.6]
@@ -22,6 +22,6 @@ WAVES = [11.6, 10.4, 15.5, 46.5, 18.7, 15.6]
     ],
 )
 def test_short_sums_take_smaller_tiles(m: int, n: int, k: int, dtype: np.dtype, first: int) -> None:
-    shape = Shape(1, m, n, k, False, False, 0, 0, dtype, dtype)
+    shape = ProductShape(1, m, n, k, False, False, 0, 0, dtype, dtype)
     assert preferred(shape, WAVES) == first
     assert preferred(shape, WAVES[:1]) == preferred(shape, []) == 0

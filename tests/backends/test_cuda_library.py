@@ -153,7 +153,7 @@ def test_nothing_else_ever_lies_in_a_small_workspace(monkeypatch: pytest.MonkeyP
 class HalfLibrary(FakeLibrary):
     """One for bfloat16 that finishes products."""
 
-    def __init__(self, shape: blas.Shape) -> None:
+    def __init__(self, shape: blas.ProductShape) -> None:
         super().__init__((shape.m, shape.n, shape.k))
         self.name = ", ".join(["fake", *shape.finish])
         self.finish, self.beside, self.is_turned = shape.finish, shape.beside, (shape.turned_x, shape.turned_y)

@@ -11,13 +11,13 @@ import wengert as wg
 from tests.backends.emulated import EmulatedDriver, EmulatedEvent, EmulatedGraph, IdleDriver
 from wengert.backends import protocol
 from wengert.backends.cpu.device import HostDevice
-from wengert.backends.cpu.program import Program as CpuProgram
+from wengert.backends.cpu.program import CpuProgram
 from wengert.backends.cuda.device import CudaDevice
 from wengert.backends.cuda.driver import CudaDriver
 from wengert.backends.cuda.event import CudaEvent
 from wengert.backends.cuda.graph import CudaGraph
 from wengert.backends.cuda.kernel import DependentLaunch
-from wengert.backends.cuda.program import Program as CudaProgram
+from wengert.backends.cuda.program import CudaProgram
 from wengert.core import devices
 from wengert.runtime.program import Interpreter
 

@@ -276,6 +276,6 @@ def test_of_wide_convolutions_in_half_precision_the_large_tile_in_pairs_comes_fi
 ) -> None:
     monkeypatch.setattr(dnn, "handle", lambda device: None)
     x, weight = (512, channels, 4, 4), (channels, channels, 3, 3)
-    shape = dnn.Shape("convolve_input", x, weight, x, (1, 1), ((1, 1), (1, 1)), (1, 1), dtype, dtype, True)
-    plans = [dnn.Convolution(_Plans(), index, "cuda:0") for index in range(3)]
+    shape = dnn.ConvolutionShape("convolve_input", x, weight, x, (1, 1), ((1, 1), (1, 1)), (1, 1), dtype, dtype, True)
+    plans = [dnn.CudnnConvolution(_Plans(), index, "cuda:0") for index in range(3)]
     assert [plan.index for plan in dnn.ranked(shape, plans)] == order

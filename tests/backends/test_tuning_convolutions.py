@@ -13,7 +13,7 @@ import pytest
 
 import wengert as wg
 from tests.backends.emulated import EMULATED
-from tests.backends.test_dnn_finishes import evaluated
+from tests.backends.test_convolution_epilogues import evaluated
 from tests.backends.test_tuning import clock, explained
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import choices, dnn
@@ -34,7 +34,7 @@ class Plan:
 
     workspace, works = 0, True
 
-    def __init__(self, shape: dnn.Shape, index: int) -> None:
+    def __init__(self, shape: dnn.ConvolutionShape, index: int) -> None:
         self.shape = shape
         self.name = f"lib #{index}" + (", fused" if shape.then else "")
 
@@ -68,7 +68,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
     """A library with two ways for a convolution; the fused ones that were asked for."""
     asked: list[str] = []
 
-    def suggested(shape: dnn.Shape, device: str) -> list[Plan]:
+    def suggested(shape: dnn.ConvolutionShape, device: str) -> list[Plan]:
         if shape.then is not None:
             asked.append(str(shape.then))
         return [Plan(shape, index) for index in range(2)]

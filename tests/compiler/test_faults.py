@@ -41,9 +41,9 @@ from wengert.core.dtypes import HALF
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
 from wengert.kernels import c
-from wengert.kernels.c_call import Call
+from wengert.kernels.c_call import CCall
 from wengert.kernels.ir import index, index_map, loops, transforms
-from wengert.kernels.ir.index_map import Guard, Place
+from wengert.kernels.ir.index_map import Guard, IndexMap
 from wengert.kernels.ir.loops import Let
 from wengert.kernels.matmul import c as matmul_c
 from wengert.kernels.registry import c_kernels
@@ -155,12 +155,12 @@ def donated_too_early(patch: Patch) -> None:
 def moved(name: str) -> Callable[[Patch], None]:
     """A movement op reads the element that the loops are at."""
 
-    def wrong(node: Node, place: Place) -> Place:
+    def wrong(node: Node, place: IndexMap) -> IndexMap:
         if node.op.name != name:
             return original(node, place)
         rank = len(node.sources[0].shape)
         indices = place.along(node.shape)[-rank:] if rank else ()
-        return Place(tuple(indices), None, place.guards)
+        return IndexMap(tuple(indices), None, place.guards)
 
     original = index_map.moved_place
 
@@ -174,10 +174,10 @@ def moved(name: str) -> Callable[[Patch], None]:
 def call_is_zeros(name: str) -> Callable[[Patch], None]:
     """An op that is a kernel of its own gives zeros."""
 
-    def zeros(node: Node, pointer: Any, results: Any = ()) -> Call:
+    def zeros(node: Node, pointer: Any, results: Any = ()) -> CCall:
         several = isinstance(node.dtype, tuple)
         made = [one for one in results if one is not None] if several else [node]
-        return Call(" ".join(f"memset({pointer(n)}, 0, {n.size * n.dtype.itemsize});" for n in made))
+        return CCall(" ".join(f"memset({pointer(n)}, 0, {n.size * n.dtype.itemsize});" for n in made))
 
     op = registry[name]
     return lambda patch: patch.setitem(c_kernels(), op, replace(c_kernels()[op], call=zeros))
@@ -199,8 +199,8 @@ def swapped(value: Let, *parts: Any) -> Let:
 random_number = lower._Lowering._random
 
 
-def one_number(self: Any, name: str, node: Node, place: Place, once: bool) -> str:
-    return random_number(self, name, node, Place((index.ZERO,) * node.ndim), once)
+def one_number(self: Any, name: str, node: Node, place: IndexMap, once: bool) -> str:
+    return random_number(self, name, node, IndexMap((index.ZERO,) * node.ndim), once)
 
 
 def guards(change: Callable[[Guard], Guard]) -> Callable[[Patch], None]:
@@ -234,9 +234,9 @@ def reversed_broadcast(patch: Patch) -> None:
     """A value of another shape is read along the wrong axes."""
     original = index_map.broadcast_place
 
-    def wrong(place: Place, shape: Any, source: Any) -> Place:
+    def wrong(place: IndexMap, shape: Any, source: Any) -> IndexMap:
         found = original(place, shape, source)
-        return found if source == shape else Place(tuple(reversed(found.indices or ())), None, found.guards)
+        return found if source == shape else IndexMap(tuple(reversed(found.indices or ())), None, found.guards)
 
     for module in (fuse, lower):
         patch.setattr(module, "broadcast_place", wrong)

@@ -19,7 +19,7 @@ from wengert.core.graph import Graph, now
 from wengert.kernels import c_ops
 from wengert.kernels.c import write
 from wengert.kernels.ir.index import ZERO, Loop
-from wengert.kernels.ir.loops import Kernel, Position, Stage
+from wengert.kernels.ir.loops import LoopKernel, Position, Stage
 from wengert.ops.core import cast, placeholder
 from wengert.ops.reduce import SUM
 from wengert.plan.fuse import grouped
@@ -109,7 +109,7 @@ def test_cross_entropy_with_gradient_is_two_kernels(settings: dict[str, Any]) ->
     """How many rows count; then row by row both ways, and the sum over the rows."""
     count, rows = groups(partial(cross_entropy, **settings), ROWS, [64])
     assert (count.space, rows.space) == ((64,), ROWS)
-    assert rows.closing is not None and rows.closing.space == (64,)
+    assert rows.final_reduction is not None and rows.final_reduction.space == (64,)
 
 
 @pytest.mark.parametrize("settings", [{"ignore_index": None}, {"reduction": "sum"}])
@@ -174,7 +174,7 @@ def test_adam_over_sixty_parameters_is_one_parallel_region() -> None:
 
 
 def test_loops_that_depend_on_each_other_are_no_region() -> None:
-    loops = write(Kernel("", [Loop("i", 1 << 20)], [], [Stage([], [Position("v", wg.int64, ZERO)])], [], {}))
+    loops = write(LoopKernel("", [Loop("i", 1 << 20)], [], [Stage([], [Position("v", wg.int64, ZERO)])], [], {}))
     a, b, c, d = (placeholder((2,), wg.float32) for _ in range(4))
 
     def step(reads: list[Any], writes: list[Any]) -> Step:

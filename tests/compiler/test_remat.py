@@ -27,7 +27,7 @@ def graph_of(function: Callable[..., Any], count: int) -> Graph:
     return Graph(inputs, [function(*map(wg.Tensor, inputs)).node], since)
 
 
-def programs(graph: Graph, **options: Any) -> list[cpu.Program]:
+def programs(graph: Graph, **options: Any) -> list[cpu.CpuProgram]:
     """Without and with rematerialisation."""
     target = Target(**options)
     return [cpu.build(optimize(graph, off=off, target=target)[0]) for off in ({"remat"}, ())]

@@ -10,7 +10,7 @@ import pytest
 import wengert as wg
 from wengert.backends.cpu.toolchain import compiler
 from wengert.core.graph import Graph, Node
-from wengert.kernels.ir.index_map import Place
+from wengert.kernels.ir.index_map import IndexMap
 from wengert.ops.core import placeholder
 from wengert.plan.groups import Group, Read
 from wengert.plan.schedule import LARGE, ordered
@@ -23,7 +23,7 @@ def value(shape: Any) -> Node:
 
 
 def group(number: int, reads: list[Node], root: Node) -> Group:
-    return Group(number, [root], root.shape, (), reads=[Read(leaf, Place(None)) for leaf in reads], stored=[root])
+    return Group(number, [root], root.shape, (), reads=[Read(leaf, IndexMap(None)) for leaf in reads], stored=[root])
 
 
 def numbers(groups: list[Group], outputs: list[Node], *others: Any) -> list[int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.test_cuda_totals import trained
+from tests.backends.test_cuda_attention_partials import trained
 from tests.gpu.harness import run, this_device
 from tests.kernels.test_attention_cuda import CASES, exact, names_of, node_of
 from wengert.backends.cuda import dnn

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.backends.test_dnn_finishes import FITTING, Made, computed, silu
+from tests.backends.test_convolution_epilogues import FITTING, Made, computed, silu
 from tests.gpu.harness import gpu, placed
 from wengert.backends.cuda import choices, dnn
 from wengert.backends.cuda.libraries import FUSED

@@ -29,7 +29,7 @@ from tests.kernels.test_multi_transpose import channels_last as weights_transpos
 from tests.kernels.test_prebuilt import FAMILIES, value
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.libraries import CudaLibraries
-from wengert.backends.cuda.program import Program, codegen_with, target_of
+from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
 from wengert.compiler.passes import optimize
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, int64
@@ -49,7 +49,7 @@ UNIT = 60  # cases of the op suite to a program
 GRAPHS = 10  # random graphs to a program
 
 
-class Planned(Program):
+class Planned(CudaProgram):
     """A program with no library in it, planned and not compiled."""
 
     def __init__(self, graph: Graph) -> None:
@@ -150,7 +150,7 @@ def of_turned_weights() -> Iterator[Item]:
         yield from of_program(Planned(weights_transposed(SHAPES, stored, bfloat16, "cuda:0")))
 
 
-def of_program(program: Program) -> Iterator[Item]:
+def of_program(program: CudaProgram) -> Iterator[Item]:
     """The works of a program's steps, on random numbers."""
     for step in program.steps:
         if not step.launches:

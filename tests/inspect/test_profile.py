@@ -192,7 +192,7 @@ def test_the_command_says_what_is_wrong(script, capsys, arguments, message):
 
 def test_a_gpu_has_a_ceiling_of_its_own_where_float32_may_be_rounded(monkeypatch):
     monkeypatch.setattr(table, "_on_gpu", lambda device: table.Ceiling(1e12, 4e14 if wg.config.tf32 else 5e13, 8e14))
-    product = table.Row(1, 1e-3, 0, int(2e11), device="cuda:7")
+    product = table.ProfileRow(1, 1e-3, 0, int(2e11), device="cuda:7")
     assert table.ceiling("cuda:7").share(product) == 4.0
     monkeypatch.setattr(wg.config, "tf32", True)
     assert table.ceiling("cuda:7").share(product) == 0.5

@@ -13,7 +13,7 @@ from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.source import ERROR
-from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import H200, Work, in_turn
 from wengert.plan.fuse import grouped
 from wengert.plan.groups import Group
@@ -21,7 +21,7 @@ from wengert.plan.lower import lower
 from wengert.plan.lowering import inlines
 
 Array = np.ndarray[Any, Any]
-Writer = Callable[[Kernel], Work]
+Writer = Callable[[LoopKernel], Work]
 
 
 class CudaGraph:
@@ -31,7 +31,7 @@ class CudaGraph:
         self.graph = graph
         self.plan = grouped(graph, inlines, c_ops.operands)
         self.works: dict[int, tuple[Work, dict[str, Node]]] = {}
-        self.kernels: list[Kernel] = []
+        self.kernels: list[LoopKernel] = []
         for group in self.plan.groups:
             if not group.opaque:
                 lowered = [self._lowered(part) for part in group.parts()]
@@ -39,7 +39,7 @@ class CudaGraph:
                 names = {name: node for _, by_name in lowered for name, node in by_name.items()}
                 self.works[group.number] = in_turn([writer(kernel) for kernel, _ in lowered]), names
 
-    def _lowered(self, group: Group) -> tuple[Kernel, dict[str, Node]]:
+    def _lowered(self, group: Group) -> tuple[LoopKernel, dict[str, Node]]:
         by_name: dict[str, Node] = {}
 
         def buffer_of(node: Node) -> str:

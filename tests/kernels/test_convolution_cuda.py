@@ -17,7 +17,7 @@ from wengert.kernels.convolution.cuda import convolution, outdoes_libraries, til
 from wengert.kernels.convolution.cuda import work as carried_out
 from wengert.kernels.launch import H200, RTX_2080, Work
 from wengert.kernels.matmul.product import Epilogue
-from wengert.kernels.pool.cuda import Windows, add_along, max_pool, max_pool_back, sum_pool
+from wengert.kernels.pool.cuda import PoolWindows, add_along, max_pool, max_pool_back, sum_pool
 from wengert.ops.channels_last import CONVOLVE_INPUT_LAST, CONVOLVE_LAST, CONVOLVE_WEIGHT_LAST
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, extent
 from wengert.ops.core import as_node, placeholder
@@ -145,8 +145,8 @@ def test_pooling_equals_its_reference() -> None:
         np.add.at(plane, at, cotangent)
     for inner, place in ((1, int64), (6, uint16)):
         move = channels_last if inner > 1 else np.array
-        w = Windows(12 // inner, (7, 8), values.shape[2:], (3, 2), (2, 2), (1, 0), (1, 2), inner)
-        w_sum = Windows(12 // inner, (7, 8), sums.shape[2:], (3, 2), (2, 1), inner=inner)
+        w = PoolWindows(12 // inner, (7, 8), values.shape[2:], (3, 2), (2, 2), (1, 0), (1, 2), inner)
+        w_sum = PoolWindows(12 // inner, (7, 8), sums.shape[2:], (3, 2), (2, 1), inner=inner)
         made = [
             pasted(max_pool(w, np.dtype(float32), place, "x", "values", "places")),
             pasted(max_pool(w, np.dtype(float32), place, "x", "values", None)),

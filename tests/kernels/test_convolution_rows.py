@@ -12,7 +12,7 @@ from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.test_convolution_cuda import nodes, reference, turned
 from wengert.core.dtypes import float32
-from wengert.kernels.convolution.cuda import Convolution, Form, convolution, outdoes_libraries, tiles, work
+from wengert.kernels.convolution.cuda import ConvolutionForm, Form, convolution, outdoes_libraries, tiles, work
 from wengert.kernels.launch import H200
 from wengert.ops import registry
 
@@ -85,7 +85,7 @@ def test_our_kernels_go_first_where_they_are_faster(
 ) -> None:
     sizes = (1, size, size)
     form = Form(batch, 1, channels, channels, sizes, (1, 3, 3), sizes, (1, 1, 1), (0, 1, 1), (1, 1, 1))
-    found = Convolution(registry[name], form, float32, float32, last=True, tf32=True)
+    found = ConvolutionForm(registry[name], form, float32, float32, last=True, tf32=True)
     first = tiles(found, H200)[0]
     assert outdoes_libraries(found, H200) is (ours is not None)
     assert ours is None or (first is not None and first.rung == ours)

@@ -21,7 +21,7 @@ from wengert.core.graph import Graph, now
 from wengert.kernels.cuda import multi_tensor_signature, write, write_multi_tensor
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, transposed, vector_width
 from wengert.kernels.cuda.write import launch_shape
-from wengert.kernels.ir.loops import Kernel, Load
+from wengert.kernels.ir.loops import Load, LoopKernel
 from wengert.kernels.ir.transforms import merge_loops, statements_of
 from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
 from wengert.ops.core import placeholder
@@ -65,7 +65,7 @@ def test_every_op_as_cuda_equals_its_reference(start: int) -> None:
 # --- shapes ---------------------------------------------------------------------------------------------------------
 
 
-def shapes_of(kernel: Kernel) -> list[Shape]:
+def shapes_of(kernel: LoopKernel) -> list[Shape]:
     """Launch shapes of every kind that can carry a kernel out, small and odd ones among them."""
     kernel = merge_loops(kernel)
     chosen, _ = launch_shape(kernel, H200)
@@ -209,7 +209,7 @@ def test_elements_of_much_arithmetic_are_computed_more_at_once(function: Any, dt
     assert launch_shape(merge_loops(kernel), H200)[0] == expected
 
 
-def _written(kernel: Kernel, choice: int) -> Any:
+def _written(kernel: LoopKernel, choice: int) -> Any:
     """A kernel in one of its shapes; -1: the one that is worked out."""
     shapes = shapes_of(kernel)
     return write(kernel, H200, shapes[choice % len(shapes)] if choice >= 0 else None)

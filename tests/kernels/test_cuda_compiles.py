@@ -17,10 +17,10 @@ from wengert.backends.cuda.compile import cubin
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, uint16
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
-from wengert.kernels.convolution.cuda import Convolution, Form, works
+from wengert.kernels.convolution.cuda import ConvolutionForm, Form, works
 from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
 from wengert.kernels.matmul.gemm import candidates, write
-from wengert.kernels.pool.cuda import Windows, max_pool, max_pool_back, sum_pool
+from wengert.kernels.pool.cuda import PoolWindows, max_pool, max_pool_back, sum_pool
 from wengert.ops import registry
 from wengert.ops.convolve import CONVOLVE
 from wengert.ops.op import picks
@@ -50,10 +50,12 @@ def every_work(device: DeviceProperties) -> Iterator[Work]:
     for form in (STEM, DEPTHWISE):
         for name in ("convolve", "convolve_input", "convolve_weight"):
             for dtype in (float32, bfloat16):
-                yield works(Convolution(registry[name], form, dtype, dtype), "a", "b", "c", device)[0]
+                yield works(ConvolutionForm(registry[name], form, dtype, dtype), "a", "b", "c", device)[0]
     for form, name in itertools.product((FOLDED, SQUARE), ("convolve", "convolve_input", "convolve_weight")):
-        yield works(Convolution(registry[name], form, float32, float32, last=True, tf32=True), "a", "b", "c", device)[0]
-    one_image = Convolution(CONVOLVE, replace(SQUARE, batch=1), float16, float16, last=True)
+        yield works(
+            ConvolutionForm(registry[name], form, float32, float32, last=True, tf32=True), "a", "b", "c", device
+        )[0]
+    one_image = ConvolutionForm(CONVOLVE, replace(SQUARE, batch=1), float16, float16, last=True)
     yield works(one_image, "a", "b", "c", device)[0]
     for dtype in (float32, bfloat16, float16):
         for case in (*CASES, (((2, 64, 128),) * 3, None, {"causal": True, "scale": 0.1})):
@@ -62,7 +64,7 @@ def every_work(device: DeviceProperties) -> Iterator[Work]:
         found = prebuilt.work(node, device)
         assert found is not None
         yield found
-    windows = Windows(4, (8, 8), (4, 4), (3, 3), (2, 2), (1, 1), inner=8)
+    windows = PoolWindows(4, (8, 8), (4, 4), (3, 3), (2, 2), (1, 1), inner=8)
     for kind in (float32, bfloat16, int32):
         yield max_pool(windows, kind, uint16, "x", "values", "places")
     yield max_pool_back(windows, np.dtype(float32), uint16, "g", "places", "to")

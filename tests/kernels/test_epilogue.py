@@ -12,7 +12,7 @@ from tests.kernels.headers import pasted
 from tests.kernels.test_gemm import product, values
 from wengert.core.dtypes import float32
 from wengert.kernels.ir.index import Index, Loop, variable
-from wengert.kernels.ir.loops import Accumulate, Kernel, Load, Stage, Store, let, literal
+from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Stage, Store, let, literal
 from wengert.kernels.launch import RTX_2080
 from wengert.kernels.matmul.epilogue import epilogue
 from wengert.kernels.matmul.gemm import Tile, write
@@ -22,9 +22,9 @@ ROWS, COLUMNS = Loop("i0", 6), Loop("i1", 8)
 HERE = Index(((ROWS, 8), (COLUMNS, 1)))
 
 
-def kernel(*inside: Any, outer: Any = (ROWS, COLUMNS)) -> Kernel:
+def kernel(*inside: Any, outer: Any = (ROWS, COLUMNS)) -> LoopKernel:
     buffers = {"c": (float32, False), "bias": (float32, False), "out": (float32, True)}
-    return Kernel("kernel", list(outer), [], [Stage([], list(inside))], [], buffers)
+    return LoopKernel("kernel", list(outer), [], [Stage([], list(inside))], [], buffers)
 
 
 BIASED = (

@@ -26,7 +26,7 @@ from wengert.kernels.cuda.shapes import Rows
 from wengert.kernels.expressions import C, functions
 from wengert.kernels.ir.index import Index, Loop, Symbol, constant, variable
 from wengert.kernels.ir.intrinsics import COPY, DIVIDE_BY_RECIPROCAL, SHIFTED_MEAN
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Store, let, literal
+from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Stage, Store, let, literal
 from wengert.kernels.ir.match import Fresh, renamed, uses, written_out
 from wengert.kernels.ir.transforms import statements_of
 from wengert.kernels.launch import H200, RTX_2080, Number
@@ -89,11 +89,11 @@ def test_templates_name_functions_by_fields() -> None:
 # --- transforms match ops ---------------------------------------------------------------------------------------------
 
 
-def kernel_of(function: Callable[[Any], Any], dtype: Any = wg.float32, columns: int = COLUMNS) -> Kernel:
+def kernel_of(function: Callable[[Any], Any], dtype: Any = wg.float32, columns: int = COLUMNS) -> LoopKernel:
     """The kernel of a function of rows."""
-    kernels: list[Kernel] = []
+    kernels: list[LoopKernel] = []
 
-    def noted(kernel: Kernel) -> Any:
+    def noted(kernel: LoopKernel) -> Any:
         kernels.append(kernel)
         return cuda.write(kernel, H200)
 
@@ -113,7 +113,7 @@ def layernorm(x: Any) -> Any:
     return centred / wg.sqrt((centred * centred).mean(axis=1, keepdims=True) + 0.1)
 
 
-def ops_of(kernel: Kernel) -> list[Any]:
+def ops_of(kernel: LoopKernel) -> list[Any]:
     return [s.op for s in statements_of(kernel) if isinstance(s, Let)]
 
 
@@ -160,7 +160,7 @@ def test_deviations_from_what_is_no_mean_take_two_passes() -> None:
 N = Symbol("n", 1 << 20)
 
 
-def scaled_rows(count: Any) -> Kernel:
+def scaled_rows(count: Any) -> LoopKernel:
     """Rows of 8 elements less their sums, as many as an argument says."""
     row, column = Loop("i0", count), Loop("i1", 8)
     at = Index(((row, 8), (column, 1)))
@@ -171,12 +171,12 @@ def scaled_rows(count: Any) -> Kernel:
             [Load("v2", "x", float32, at), let("v3", float32, e.subtract, "v2", "r0"), Store("y", float32, at, "v3")],
         ),
     ]
-    return Kernel(
+    return LoopKernel(
         "kernel", [row], [column], stages, [], {"x": (float32, False), "y": (float32, True)}, ops=("subtract",)
     )
 
 
-def doubled(count: Any) -> Kernel:
+def doubled(count: Any) -> LoopKernel:
     """Twice as much of each element."""
     along = Loop("i0", count)
     inside = [
@@ -184,14 +184,14 @@ def doubled(count: Any) -> Kernel:
         let("v2", float32, e.multiply, literal(2, float32), "v1"),
         Store("y", float32, variable(along), "v2"),
     ]
-    return Kernel(
+    return LoopKernel(
         "kernel", [along], [], [Stage([], inside)], [], {"x": (float32, False), "y": (float32, True)}, ops=("multiply",)
     )
 
 
 @pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 @pytest.mark.parametrize("make", [scaled_rows, doubled])
-def test_c_of_a_symbolic_extent_runs_at_any_size(make: Callable[[Any], Kernel], tmp_path: Path) -> None:
+def test_c_of_a_symbolic_extent_runs_at_any_size(make: Callable[[Any], LoopKernel], tmp_path: Path) -> None:
     function = c.write(make(N))
     assert function.parameters[-1] == "long n" and "i0 < n" in function.named("run")
     head = '#include <math.h>\n#include <stdint.h>\n#include <string.h>\n#include "math.h"\n#define KERNEL void\n'

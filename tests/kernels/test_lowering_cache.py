@@ -11,7 +11,7 @@ import wengert as wg
 from tests.compiler.random_graphs import random_graph
 from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node, now
-from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.loops import LoopKernel
 from wengert.ops.core import placeholder
 from wengert.plan import lowering
 from wengert.plan.fuse import grouped
@@ -34,7 +34,7 @@ def planned(function: Callable[..., Any], count: int = 2) -> tuple[Grouping, Cal
 def test_equal_layers_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lowered: list[Any] = []
 
-    def counted(*args: Any) -> Kernel:
+    def counted(*args: Any) -> LoopKernel:
         lowered.append(args)
         return lower(*args)
 

@@ -20,7 +20,7 @@ from wengert.compiler.passes import optimize
 from wengert.core.graph import Graph, now
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.shapes import Rows
-from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
 from wengert.ops.core import placeholder
 from wengert.plan import lower
@@ -41,13 +41,13 @@ def as_if_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(align, "SHORTEST", 1)
 
 
-def in_shared(kernel: Kernel, vector: int = 8, device: DeviceProperties = H200) -> Work:
+def in_shared(kernel: LoopKernel, vector: int = 8, device: DeviceProperties = H200) -> Work:
     """The launches of a kernel, in shared memory if it has rows."""
     rows = kernel.inner and kernel.inner[-1].extent == ALIGNED
     return write(kernel, device, Rows(vector, 32, 1, 0, in_shared=True) if rows else None)
 
 
-def always(condition: str, kernel: Kernel) -> Work:
+def always(condition: str, kernel: LoopKernel) -> Work:
     """The same with a condition in place of the one that asks for the element."""
     work = in_shared(kernel)
     launches = [replace(x, source=BRANCH.sub(f"if ({condition}) {{", x.source)) for x in work.launches]

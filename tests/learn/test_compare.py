@@ -68,7 +68,7 @@ def test_costs_grow_as_they_should(comparison):
 
 
 def test_the_gradients_that_are_timed_are_right():
-    loss = cost._Loss(example, (2.0, 5.0), 6)
+    loss = cost._LossCost(example, (2.0, 5.0), 6)
     x1, x2 = loss.point
     scale = 2 * loss_mean(x1, x2) / 3
     expected = [scale * (1 / x1 + x2), scale * (x1 - np.cos(x2))]

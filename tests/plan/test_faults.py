@@ -316,9 +316,9 @@ def test_the_stage_at_fault_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_plan_without_faults_computes_the_same() -> None:
     """What the faults are planted in is right: the chain on the CPU, by the plan and by the references."""
-    from wengert.backends.cpu.program import Program
+    from wengert.backends.cpu.program import CpuProgram
 
     plan = plan_of(FAULTS[0])
     arrays = [np.random.default_rng(0).normal(size=node.shape).astype(np.float32) for node in plan.graph.inputs]
-    (found,) = Program(plan)(arrays)
+    (found,) = CpuProgram(plan)(arrays)
     np.testing.assert_allclose(found, plan.graph(*arrays)[0], rtol=1e-5, atol=1e-6)

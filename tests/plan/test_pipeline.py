@@ -14,7 +14,7 @@ from tests.compiler.wide_graphs import wide_graph
 from tests.plan.stages import STAGES, with_stage
 from tests.plan.test_faults import overlapping
 from wengert.backends.cpu import toolchain
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import CpuProgram
 from wengert.compiler.fuel import fuel, limited
 from wengert.compiler.target import HOST_TARGET
 from wengert.core.graph import Graph, now
@@ -48,7 +48,7 @@ def arrays_for(graph: Graph) -> list[Any]:
 
 def assert_right(plan: Plan, graph: Graph) -> None:
     arrays = arrays_for(graph)
-    for found, expected in zip(Program(plan)(arrays), graph(*arrays), strict=True):
+    for found, expected in zip(CpuProgram(plan)(arrays), graph(*arrays), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 

@@ -115,7 +115,7 @@ def without_toolchains(libraries: bool = False) -> Iterator[None]:
         enter = lambda target, name, value: stack.enter_context(patch.object(target, name, value))
         enter(cpu, "load", lambda units: _NoLibrary())
         enter(cpu, "close_with", lambda owner, library: None)
-        enter(cpu.Program, "_connect", lambda self: None)
+        enter(cpu.CpuProgram, "_connect", lambda self: None)
         enter(toolchain, "has_compiler", lambda: True)
         enter(random, "drawer", _draw_zeros)
         enter(devices, "_opened", {devices.HOST: HostDevice(), DEVICE: CudaDevice(DEVICE, VirtualDriver())})
@@ -184,7 +184,7 @@ def build(recorded: Recorded) -> tuple[dict[str, Any], float]:
             seconds = min(seconds, _timed(recorded)[1])
     finally:
         wg.config.tier = before
-    described = _on_cpu(program) if isinstance(program, cpu.Program) else _on_cuda(program)
+    described = _on_cpu(program) if isinstance(program, cpu.CpuProgram) else _on_cuda(program)
     return described, seconds
 
 

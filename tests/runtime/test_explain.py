@@ -67,7 +67,7 @@ def step():
     return train
 
 
-def rows_of(compiled) -> dict[str, explain.Row]:
+def rows_of(compiled) -> dict[str, explain.StageRow]:
     replay = compiled._newest("test")
     return {row.name: row for row in explain.rows(replay.graph, replay.program)}
 

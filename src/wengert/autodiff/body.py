@@ -21,7 +21,7 @@ from wengert.ops.movement import broadcast_to
 from wengert.tensor import Tensor
 
 
-class Recorded(NamedTuple):
+class RecordedBody(NamedTuple):
     """A function recorded on abstract inputs: its graph, the structure of its result, and the slots it assigned."""
 
     graph: Graph
@@ -29,7 +29,7 @@ class Recorded(NamedTuple):
     assigned: dict[Any, Node]
 
 
-def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots: Sequence[Any] = ()) -> Recorded:
+def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots: Sequence[Any] = ()) -> RecordedBody:
     """Record `function` on placeholders like the leaves of `inputs`, and for the slots it is known to assign.
 
     The graph's inputs are those placeholders, its outputs the result's leaves.
@@ -46,10 +46,10 @@ def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots
         nodes = [as_node(leaf) for leaf in outputs]
         graph = Graph([*state, *abstract], nodes, since)
         assigned = trace.assigned()
-    return Recorded(graph, shape, assigned)
+    return RecordedBody(graph, shape, assigned)
 
 
-def record_step(name: str, function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Recorded, list[Any]]:
+def record_step(name: str, function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[RecordedBody, list[Any]]:
     """Record one step of a loop, and the slots that it assigns: they are carried from step to step, as inputs."""
     slots: list[Any] = []
     while True:  # a slot that is an input may have the step assign others
@@ -60,7 +60,7 @@ def record_step(name: str, function: Callable[..., Any], inputs: Sequence[Any]) 
         slots += new
 
 
-def with_slots(recorded: Recorded, slots: Sequence[Any]) -> Graph:
+def with_slots(recorded: RecordedBody, slots: Sequence[Any]) -> Graph:
     """The graph that gives the values of the slots, as the function leaves them, and then its result."""
     graph = recorded.graph
     values = [recorded.assigned.get(slot, slot.node) for slot in slots]

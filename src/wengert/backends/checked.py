@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import CpuProgram
 from wengert.compiler.storage import storage
 from wengert.core.dtypes import FLOATING, HALF, bfloat16, float32, float64
 from wengert.core.errors import CompilerError
@@ -28,7 +28,7 @@ from wengert.plan.plan import Step
 Array = np.ndarray[Any, Any]
 
 
-class CheckedCpuProgram(Program):
+class CheckedCpuProgram(CpuProgram):
     """A compiled graph whose kernels are compared with their references in every call."""
 
     apart = True

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 import wengert as wg
-from wengert.bench.cases import OPS, Array, Op
+from wengert.bench.cases import OPS, Array, BenchOp
 from wengert.bench.every import EVERY
 from wengert.bench.measure import placed
 from wengert.runtime.static.compile import Compiled
@@ -25,7 +25,7 @@ from wengert.runtime.static.compile import Compiled
 _BY_NAME = {op.name: op for op in (*OPS, *EVERY)}
 
 
-class Call(NamedTuple):
+class TimedCall(NamedTuple):
     """A pass of an op: what is called with what, the arrays it came from and the results it gave."""
 
     name: str
@@ -35,7 +35,7 @@ class Call(NamedTuple):
     results: list[wg.Tensor]
 
 
-def calls(case: Op, size: int, device: str) -> Iterator[Call]:
+def calls(case: BenchOp, size: int, device: str) -> Iterator[TimedCall]:
     """An op forward, and, if it has a derivative, forward and backward; each has been called once."""
     function, arrays = case.make(size)
     dtype = getattr(wg, case.dtype)
@@ -43,7 +43,7 @@ def calls(case: Op, size: int, device: str) -> Iterator[Call]:
     count = sum(a.dtype == np.float32 for a in arrays)
     forward = Compiled(function)
     result = forward(*tensors)
-    yield Call("forward", forward, tensors, arrays, [result])
+    yield TimedCall("forward", forward, tensors, arrays, [result])
     if not case.has_derivative:
         return
 
@@ -52,10 +52,10 @@ def calls(case: Op, size: int, device: str) -> Iterator[Call]:
         return wg.vjp(lambda *given: function(*given, *rest), *floats)[1](g)
 
     backward, given = Compiled(both), [wg.ones_like(result), *tensors]
-    yield Call("forward + backward", backward, given, arrays, list(backward(*given)))
+    yield TimedCall("forward + backward", backward, given, arrays, list(backward(*given)))
 
 
-def build(wanted: Sequence[tuple[Op, str, Sequence[int]]], deadline: float) -> None:
+def build(wanted: Sequence[tuple[BenchOp, str, Sequence[int]]], deadline: float) -> None:
     """Build the programs of ops on devices for sizes, in that order, until the deadline."""
     tasks = [(op.name, size, device) for op, device, sizes in wanted for size in sizes]
     if not tasks:

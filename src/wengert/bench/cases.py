@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 BOTH = (HOST, "gpu")
 
 
-class Op(NamedTuple):
+class BenchOp(NamedTuple):
     """An op: for a size a function, and arrays for its arguments; derivatives are taken by the floating ones."""
 
     name: str
@@ -74,32 +74,34 @@ def _normalized(rows: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 OPS = (
-    Op(
+    BenchOp(
         "gelu(x * w + b)",
         "elementwise",
         "elements",
         ELEMENTS,
         lambda n: (lambda x, w, b: wg.gelu(x * w + b), [numbers(n, seed=i) for i in range(3)]),
     ),
-    Op("sum", "reduce", "elements", ELEMENTS, lambda n: (wg.sum, [numbers(n)])),
-    Op("transpose", "movement", "rows of 1024", ROWS, lambda n: (lambda x: x.T + 0.0, [numbers(n, 1024)])),
-    Op("softmax", "activation", "rows of 1024", ROWS, lambda n: (lambda x: wg.softmax(x, axis=1), [numbers(n, 1024)])),
-    Op("layer norm", "normalize", "rows of 1024", ROWS, _normalized),
-    Op(
+    BenchOp("sum", "reduce", "elements", ELEMENTS, lambda n: (wg.sum, [numbers(n)])),
+    BenchOp("transpose", "movement", "rows of 1024", ROWS, lambda n: (lambda x: x.T + 0.0, [numbers(n, 1024)])),
+    BenchOp(
+        "softmax", "activation", "rows of 1024", ROWS, lambda n: (lambda x: wg.softmax(x, axis=1), [numbers(n, 1024)])
+    ),
+    BenchOp("layer norm", "normalize", "rows of 1024", ROWS, _normalized),
+    BenchOp(
         "cross-entropy",
         "loss",
         "rows of 1024",
         ROWS,
         lambda n: (wg.cross_entropy, [numbers(n, 1024), places(1024, n)]),
     ),
-    Op(
+    BenchOp(
         "matrix product, float32",
         "contract",
         "n x n by n x n",
         MATRICES,
         lambda n: (wg.matmul, [numbers(n, n), numbers(n, n, seed=1)]),
     ),
-    Op(
+    BenchOp(
         "matrix product, bfloat16",
         "contract",
         "n x n by n x n",
@@ -108,16 +110,16 @@ OPS = (
         "bfloat16",
         ("gpu",),
     ),
-    Op("convolution 3 x 3", "convolve", "images of 64 x 32 x 32", IMAGES, _convolution),
-    Op(
+    BenchOp("convolution 3 x 3", "convolve", "images of 64 x 32 x 32", IMAGES, _convolution),
+    BenchOp(
         "max pooling",
         "pool",
         "images of 64 x 32 x 32",
         IMAGES,
         lambda n: (lambda x: wg.max_pool2d(x, 2), [numbers(n, 64, 32, 32)]),
     ),
-    Op("attention, float32", "attention", "tokens, 8 heads of 64", (64, 256, 1024, 4096), _attention),
-    Op(
+    BenchOp("attention, float32", "attention", "tokens, 8 heads of 64", (64, 256, 1024, 4096), _attention),
+    BenchOp(
         "attention, bfloat16",
         "attention",
         "tokens, 8 heads of 64",
@@ -126,7 +128,7 @@ OPS = (
         "bfloat16",
         ("gpu",),
     ),
-    Op(
+    BenchOp(
         "embedding",
         "gather",
         "tokens, 256 features of 50,000",
@@ -134,11 +136,13 @@ OPS = (
         lambda n: (lambda table, rows: wg.embedding(rows, table), [numbers(50_000, 256), places(50_000, n)]),
         reads_all=False,
     ),
-    Op("cumulative sum", "running", "rows of 1024", ROWS, lambda n: (lambda x: wg.cumsum(x, 1), [numbers(n, 1024)])),
-    Op("sort", "sorting", "rows of 1024", ROWS[:4], lambda n: (lambda x: wg.sort(x, axis=1), [numbers(n, 1024)])),
-    Op("dropout", "random", "elements", ELEMENTS[:5], lambda n: (lambda x: wg.dropout(x, 0.1), [numbers(n)])),
-    Op("cholesky", "linalg", "n x n", (16, 64, 256, 1024), lambda n: (wg.linalg.cholesky, _definite(n))),
-    Op(
+    BenchOp(
+        "cumulative sum", "running", "rows of 1024", ROWS, lambda n: (lambda x: wg.cumsum(x, 1), [numbers(n, 1024)])
+    ),
+    BenchOp("sort", "sorting", "rows of 1024", ROWS[:4], lambda n: (lambda x: wg.sort(x, axis=1), [numbers(n, 1024)])),
+    BenchOp("dropout", "random", "elements", ELEMENTS[:5], lambda n: (lambda x: wg.dropout(x, 0.1), [numbers(n)])),
+    BenchOp("cholesky", "linalg", "n x n", (16, 64, 256, 1024), lambda n: (wg.linalg.cholesky, _definite(n))),
+    BenchOp(
         "fft",
         "fft",
         "rows of 1024",

@@ -14,7 +14,7 @@ import numpy as np
 
 import wengert as wg
 from wengert.api.functions import __all__ as PUBLIC
-from wengert.bench.cases import Array, Op, places
+from wengert.bench.cases import Array, BenchOp, places
 from wengert.ops.op import registry
 from wengert.ops.recorders import Elementwise
 
@@ -75,7 +75,7 @@ def by_name(names: str) -> dict[str, Function]:
     return {name: attrgetter(name)(wg) for name in names.split()}
 
 
-def ops(arrays: Arrays, functions: Mapping[str, Function], derivative: bool = True) -> list[Op]:
+def ops(arrays: Arrays, functions: Mapping[str, Function], derivative: bool = True) -> list[BenchOp]:
     """Ops of one kind; of several results the first counts."""
 
     def making(function: Function) -> Callable[[int], tuple[Function, list[Array]]]:
@@ -86,7 +86,7 @@ def ops(arrays: Arrays, functions: Mapping[str, Function], derivative: bool = Tr
         return lambda n: (first, arrays(n))
 
     return [
-        Op(name, FAMILY, "elements", SIZES, making(function), has_derivative=derivative, weight=0.1, longest=0.1)
+        BenchOp(name, FAMILY, "elements", SIZES, making(function), has_derivative=derivative, weight=0.1, longest=0.1)
         for name, function in functions.items()
     ]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wengert.bench.every import FAMILY
-from wengert.bench.plot import Axes, Curve, bars, seconds, short
+from wengert.bench.plot import Axes, TimeCurve, bars, seconds, short
 
 HERE = Path(__file__).parent
 Report = dict[str, Any]
@@ -171,9 +171,9 @@ def _panel(points: Sequence[Point], crossing: float | None) -> str:
         for name in dict.fromkeys(p["pass"] for p in points):
             own = [p for p in points if (p["device"], p["pass"]) == (device, name)]
             kind = device if name == "forward" else f"{device} both"
-            curves.append(Curve(kind, [(p["size"], p["seconds"], _said(p)) for p in own]))
+            curves.append(TimeCurve(kind, [(p["size"], p["seconds"], _said(p)) for p in own]))
     moved = [p for p in points if p.get("copies") and p["pass"] == "forward"]
-    curves.append(Curve("gpu copied", [(p["size"], p["seconds"] + p["copies"], _said(p)) for p in moved]))
+    curves.append(TimeCurve("gpu copied", [(p["size"], p["seconds"] + p["copies"], _said(p)) for p in moved]))
     drawn = [(x, y) for curve in curves for x, y, _ in curve.points]
     axes = Axes(points[0]["case"], points[0]["unit"], "time", drawn, seconds)
     if crossing is not None:
@@ -218,10 +218,10 @@ def _roofline(report: Report) -> str:
     around = [(x, y) for x, y, _ in dots] + [(x, y) for _, _, roof in roofs for x, y, _ in roof]
     axes = Axes("", "floating-point operations for a byte of operands and results", "FLOP/s", around, short, 1060, 480)
     for kind, words, roof in roofs:
-        axes.add(Curve(kind, roof))
+        axes.add(TimeCurve(kind, roof))
         axes.text(roof[-1][0], roof[-1][1] * 1.8, words, kind.split()[0])
     for x, y, p in dots:
-        axes.add(Curve(p["device"], [(x, y, f"{p['case']}: {_said(p)}")], line=False))
+        axes.add(TimeCurve(p["device"], [(x, y, f"{p['case']}: {_said(p)}")], line=False))
         axes.text(x, y * 0.7, p["case"], p["device"])
     return (
         "<h2>Against the ceilings</h2><p>Forward passes at the largest size. What is below the slope waits for memory, "

@@ -11,7 +11,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 38
 LETTER = 6.3  # pixels that a letter is wide, about
 
 
-class Curve(NamedTuple):
+class TimeCurve(NamedTuple):
     """Points, each with what is said of it; `kind` is a class of the page's style: a device, and how it is drawn."""
 
     kind: str
@@ -55,7 +55,7 @@ class Axes:
         room = self.height - TOP - BOTTOM
         return LEFT + across * (self.width - LEFT - RIGHT), TOP + (1 - up) * room
 
-    def add(self, curve: Curve) -> None:
+    def add(self, curve: TimeCurve) -> None:
         """Draw a curve."""
         places = [self.place(x, y) for x, y, _ in curve.points]
         if curve.line:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import wengert as wg
 from wengert.bench.build import build, calls
-from wengert.bench.cases import MODELS, OPS, Model, Op
+from wengert.bench.cases import MODELS, OPS, BenchOp, Model
 from wengert.bench.every import EVERY
 from wengert.bench.measure import Time, ceilings, copied, copies, launch, timed
 from wengert.core import devices
@@ -47,11 +47,11 @@ def measured(
     start = perf_counter()
     has_gpu = wg.cuda.is_available()
     ops = [op for op in (*OPS, *EVERY) if not only or op.family in only]
-    cases: list[Op | Model] = [*[model for model in MODELS if not only or "models" in only], *ops]
+    cases: list[BenchOp | Model] = [*[model for model in MODELS if not only or "models" in only], *ops]
     report = _begun(has_gpu) | _without(known or {}, [case.name for case in cases])
     before = report["seconds"]
     turns = [turn for some in (_smaller, _larger) for turn in _turns(cases, some, report) if turn.sizes]
-    build([turn[:3] for turn in turns if isinstance(turn.case, Op)], start + seconds * BUILDING)
+    build([turn[:3] for turn in turns if isinstance(turn.case, BenchOp)], start + seconds * BUILDING)
     tell(f"{perf_counter() - start:6.1f} s  built")
     weight = sum(turn.weight for turn in turns)
     for name, own in groupby(turns, lambda turn: turn.case.name):
@@ -100,7 +100,7 @@ class _Turn(NamedTuple):
 
 
 def _turns(
-    cases: Sequence[Op | Model], some: Callable[[Sequence[int]], Sequence[int]], report: dict[str, Any]
+    cases: Sequence[BenchOp | Model], some: Callable[[Sequence[int]], Sequence[int]], report: dict[str, Any]
 ) -> Iterator[_Turn]:
     """The turns of a round, without what is known."""
     for case in cases:
@@ -134,7 +134,7 @@ def _place(point: Point) -> tuple[int, int, int]:
     return _ORDER.get(point["case"], len(_ORDER)), _DEVICES.index(point["device"]), point["size"]
 
 
-def _times(report: dict[str, Any], case: Op | Model, device: str) -> Times:
+def _times(report: dict[str, Any], case: BenchOp | Model, device: str) -> Times:
     """What is known of a case on a device."""
     times: Times = {}
     for point in report["points"]:
@@ -160,7 +160,7 @@ def _until(turn: _Turn, times: Times, end: float, deadline: float) -> Iterator[P
             times[size] = max(times.values(), default=0.0)  # nothing is said of larger ones
         else:
             try:
-                found = list(of_op(case, size, device) if isinstance(case, Op) else of_model(case, size, device))
+                found = list(of_op(case, size, device) if isinstance(case, BenchOp) else of_model(case, size, device))
             except Exception as error:  # the report goes on, and says so
                 yield {**about, "why": f"it failed: {(str(error) or type(error).__name__).splitlines()[0]}"}
                 return
@@ -185,7 +185,7 @@ def expected(times: Times, size: int) -> float:
     return times[last] * growth
 
 
-def of_op(case: Op, size: int, device: str) -> Iterator[Point]:
+def of_op(case: BenchOp, size: int, device: str) -> Iterator[Point]:
     """An op forward, and, if it has a derivative, forward and backward."""
     for name, compiled, given, arrays, results in calls(case, size, device):
         moving = copied(arrays, results) if device == "gpu" else 0.0
@@ -201,7 +201,7 @@ def of_model(case: Model, size: int, device: str) -> Iterator[Point]:
         yield {"pass": name, "seconds": time.seconds, "host": time.host}
 
 
-def _point(case: Op, time: Time, compiled: Compiled) -> Point:
+def _point(case: BenchOp, time: Time, compiled: Compiled) -> Point:
     """A time, and what the program has to read, write and compute at least."""
     point = {"seconds": time.seconds, "host": time.host}
     if not case.reads_all:

@@ -33,7 +33,7 @@ def takes_in(attrs: dict[str, Any], x: Node, readers: Sequence[Node]) -> bool:
 def largest(x: Node, shape: Shape, kernel: Shape, stride: Shape) -> tuple[Node, Node]:
     """The largest of each window, results of this shape, and its place in the plane.
 
-    What is not a number counts as larger, and the first of equals is told, as in the op itself.
+    What is not a number counts as larger, and the first of equals is named, as in the op itself.
     """
     sizes, best, chosen = x.shape[1:-1], None, None
     for tap in itertools.product(*map(range, kernel)):

@@ -45,7 +45,7 @@ NEVER, BEFORE_AND_AFTER, AFTER_EACH = "never", "before and after", "after each" 
 
 
 @dataclass(frozen=True)
-class Report:
+class PassReport:
     """What a pass did: the nodes before and after, how many rewrites it made in how many seconds, and the graph."""
 
     name: str
@@ -66,7 +66,7 @@ def optimize(
     fuel: int | None = None,
     check: bool = True,
     target: Target = HOST_TARGET,
-) -> tuple[Graph, list[Report]]:
+) -> tuple[Graph, list[PassReport]]:
     """The graph after the passes, those named in `off` left out, and a report of each.
 
     `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies the graph
@@ -94,7 +94,7 @@ def optimize(
         raise
 
 
-def _through(graph: Graph, passes: Sequence[Pass], target: Target, verified: str) -> tuple[Graph, list[Report]]:
+def _through(graph: Graph, passes: Sequence[Pass], target: Target, verified: str) -> tuple[Graph, list[PassReport]]:
     if verified != NEVER:
         verify(graph)
     recorded = graph = _with_bodies_optimized(graph, passes, target, verified)
@@ -107,7 +107,7 @@ def _through(graph: Graph, passes: Sequence[Pass], target: Target, verified: str
         if verified == AFTER_EACH and result is not graph:
             verify(result, one.__name__, graph)
         counts = len(graph.nodes), len(result.nodes), tank.spent - rewrites
-        reports.append(Report(one.__name__, *counts, seconds, result))
+        reports.append(PassReport(one.__name__, *counts, seconds, result))
         graph = result
     if verified == BEFORE_AND_AFTER:
         verify(graph, "the passes", recorded)

@@ -55,11 +55,11 @@ def remat(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> [node.op.name for node in remat(Graph([x, w], [y.node])).nodes if node.sources]
     ['multiply', 'sigmoid', 'matmul', 'tanh', 'matmul', 'again', 'multiply', 'sigmoid', 'add']
     """
-    model = _Model(graph)
+    model = _MemoryModel(graph)
     graph = _signs_of_results(graph, model)
     aim = target.budget if target.budget is not None else model.most - model.most // SHARE
     for _ in range(ROUNDS):
-        model = model if model.graph is graph else _Model(graph)
+        model = model if model.graph is graph else _MemoryModel(graph)
         chosen = [value for value in model.chosen(aim, target.budget is not None) if _spends(value)]
         if not chosen:
             break
@@ -110,7 +110,7 @@ def _operands(node: Node) -> Sequence[Node]:
     return node.sources
 
 
-class _Model:
+class _MemoryModel:
     """When the values of a graph are in memory, if its nodes run in their order."""
 
     def __init__(self, graph: Graph) -> None:
@@ -274,7 +274,7 @@ class _Model:
         return more * 4 <= _bytes(value)
 
 
-def _signs_of_results(graph: Graph, model: _Model) -> Graph:
+def _signs_of_results(graph: Graph, model: _MemoryModel) -> Graph:
     """The graph whose late readers of the sign of a relu's argument look at its result instead, if that is kept."""
     results = {relu.sources[0]: relu for relu in model.kept_relus() if _spends(relu.sources[0])}
     if not results:
@@ -296,7 +296,7 @@ def _signs_of_results(graph: Graph, model: _Model) -> Graph:
     return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
 
 
-def _recomputed(graph: Graph, model: _Model, chosen: Collection[Node]) -> Graph:
+def _recomputed(graph: Graph, model: _MemoryModel, chosen: Collection[Node]) -> Graph:
     """The graph in which what comes after the fullest moment reads copies of the chosen values."""
     late = _Copies(model, chosen)
     replacing: dict[Node, Node] = {}
@@ -315,7 +315,7 @@ def _recomputed(graph: Graph, model: _Model, chosen: Collection[Node]) -> Graph:
 class _Copies:
     """Copies of the chosen values, and of what is computed from them where it is read, for late readers."""
 
-    def __init__(self, model: _Model, chosen: Collection[Node]) -> None:
+    def __init__(self, model: _MemoryModel, chosen: Collection[Node]) -> None:
         self.model = model
         self.touched = set(chosen)  # what is computed again for what comes late
         for node in model.graph.nodes[: model.peak + 1]:

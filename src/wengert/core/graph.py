@@ -39,7 +39,7 @@ class Recording(threading.local):
         self.trace: Trace | None = None  # the innermost recording with abstract inputs
         self.lane: Node | None = None  # under vmap: the index of the lane, which random draws fold in
         self.autocast: np.dtype[Any] | None = None  # the dtype that ops of low precision are recorded in, if any
-        self.observer: Callable[[Node, Any], None] | None = None  # told of each cotangent in a backward walk
+        self.observer: Callable[[Node, Any], None] | None = None  # called with each cotangent in a backward walk
 
 
 recording = Recording()

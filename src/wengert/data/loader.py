@@ -22,7 +22,7 @@ from wengert.core.errors import ArgumentError, DTypeError
 from wengert.data.dataset import Array, Batch, Dataset
 
 
-class Task(NamedTuple):
+class LoadTask(NamedTuple):
     """What a batch is made from."""
 
     indices: Array
@@ -115,7 +115,7 @@ class DataLoader:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         plan = self._plan(self.epoch)
         tasks = [
-            Task(indices, (self.seed, self.epoch, 1 + number), self.batch_size if self.pad_last else None)
+            LoadTask(indices, (self.seed, self.epoch, 1 + number), self.batch_size if self.pad_last else None)
             for number, indices in enumerate(plan)
         ]
         epoch = self.epoch
@@ -168,7 +168,7 @@ class DataLoader:
                     yield on_the_way.popleft()
             yield from on_the_way
 
-    def _prepared(self, tasks: list[Task]) -> Iterator[Batch]:
+    def _prepared(self, tasks: list[LoadTask]) -> Iterator[Batch]:
         if not self.workers and not self.prefetch:
             for task in tasks:
                 yield fetch(self.dataset, task)
@@ -195,7 +195,7 @@ class DataLoader:
             self._pool = ThreadPoolExecutor(1, "wengert-loader")
         return self._pool
 
-    def _submitted(self, pool: Executor, task: Task) -> Future[Any]:
+    def _submitted(self, pool: Executor, task: LoadTask) -> Future[Any]:
         return pool.submit(_fetch_here, task) if self.workers else pool.submit(fetch, self.dataset, task)
 
     def _result(self, future: Future[Any]) -> Batch:
@@ -209,7 +209,7 @@ class DataLoader:
             ) from None
 
 
-def fetch(dataset: Dataset, task: Task) -> Batch:
+def fetch(dataset: Dataset, task: LoadTask) -> Batch:
     """The batch of a task."""
     batch = dataset.batch(task.indices, np.random.default_rng(task.seed))
     return batch if task.padded_to is None else _padded(batch, len(task.indices), task.padded_to)
@@ -234,6 +234,6 @@ def _begin(dataset: Dataset) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains
 
 
-def _fetch_here(task: Task) -> Batch:
+def _fetch_here(task: LoadTask) -> Batch:
     assert _dataset is not None
     return fetch(_dataset, task)

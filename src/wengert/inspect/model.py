@@ -14,7 +14,7 @@ import numpy as np
 
 from wengert.core.graph import Node, describe_type, has_array
 from wengert.core.location import Backward, Location, line_number, source_line
-from wengert.inspect.recorded import Recorded, evaluate
+from wengert.inspect.recorded import RecordedCall, evaluate
 from wengert.inspect.summary import summary
 from wengert.inspect.symbols import call_text, local_derivatives
 from wengert.ops.core import DATA, PLACEHOLDER, VARIABLE
@@ -25,7 +25,7 @@ def is_given(node: Node) -> bool:
     return node.op in (DATA, PLACEHOLDER, VARIABLE) or (not node.sources and has_array(node))
 
 
-def as_data(recorded: Recorded) -> dict[str, Any]:
+def as_data(recorded: RecordedCall) -> dict[str, Any]:
     """The computation for the page."""
     return _Model(recorded).data()
 
@@ -33,7 +33,7 @@ def as_data(recorded: Recorded) -> dict[str, Any]:
 class _Model:
     """The numbers and names of the nodes, and the description of each."""
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: RecordedCall) -> None:
         self.recorded = recorded
         nodes = [*recorded.forward, *recorded.backward]
         self.numbers = {node: i for i, node in enumerate(nodes)}
@@ -98,7 +98,7 @@ class _Model:
         return {"rule": self.numbers[forward]} if forward in self.numbers else {}
 
 
-def _modules(recorded: Recorded, nodes: Sequence[Node]) -> dict[Node, tuple[str, ...]]:
+def _modules(recorded: RecordedCall, nodes: Sequence[Node]) -> dict[Node, tuple[str, ...]]:
     """The module of each node; what was given is where it is first used."""
     found = recorded.observed.modules_in(nodes)
     for node in reversed(nodes):
@@ -108,13 +108,13 @@ def _modules(recorded: Recorded, nodes: Sequence[Node]) -> dict[Node, tuple[str,
     return found
 
 
-def _cotangents(recorded: Recorded, node: Node) -> list[Node | None]:
+def _cotangents(recorded: RecordedCall, node: Node) -> list[Node | None]:
     """The cotangents of a node: one, or for several results one each."""
     found = recorded.observed.cotangents.get(node)
     return found if isinstance(found, list) else [found]
 
 
-def _named(recorded: Recorded) -> dict[Node, str]:
+def _named(recorded: RecordedCall) -> dict[Node, str]:
     """Textbook names: what was given by its own, then v1, v2, ...; a cotangent after its value, other gradients' nodes
     g1, g2, ...
     """

@@ -12,7 +12,7 @@ from typing import Any
 from wengert.core.graph import Graph, Node, describe_type
 from wengert.inspect.modules import Observed
 from wengert.ops.core import LITERAL
-from wengert.runtime.debug.explain import Row, bytes_text, pass_reports, rows, timeline
+from wengert.runtime.debug.explain import StageRow, bytes_text, pass_reports, rows, timeline
 from wengert.runtime.debug.profile import described
 
 _AT_PEAK = 12  # values named at each step of the memory's timeline
@@ -51,7 +51,7 @@ def _description(node: Node, numbers: Mapping[Node, int], module: Sequence[str])
     return entry | ({"module": list(module)} if module else {})
 
 
-def _pass(row: Row, graph: Graph, numbers: Mapping[Node, int]) -> dict[str, Any]:
+def _pass(row: StageRow, graph: Graph, numbers: Mapping[Node, int]) -> dict[str, Any]:
     nodes = [numbers[node] for node in [*graph.inputs, *graph.captured(), *graph.nodes] if node.op is not LITERAL]
     facts = f"{row.nodes} nodes, {row.kernels} kernels, {bytes_text(row.moved)} moved, peak {bytes_text(row.peak)}"
     return {"name": row.name, "facts": facts, "nodes": list(dict.fromkeys(nodes))}

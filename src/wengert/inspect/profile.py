@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import CpuProgram
 from wengert.core.devices import CUDA, HOST, is_host
 from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
@@ -29,7 +29,7 @@ from wengert.inspect.events import EventTimes
 from wengert.inspect.memory import MemoryWatch
 from wengert.inspect.modules import Modules
 from wengert.inspect.passes import inside
-from wengert.inspect.table import Row, ceilings, table
+from wengert.inspect.table import ProfileRow, ceilings, table
 from wengert.nn.hooks import calls
 from wengert.runtime.debug.explain import bytes_text, flops, moved_by, pass_reports, size_of
 from wengert.runtime.debug.profile import described, timed_calls
@@ -76,7 +76,7 @@ class Profile:
         self.events: list[TraceEvent] = []
         self.left_out = 0  # events beyond those kept
         self.memory = MemoryWatch()
-        self._rows: dict[Key, Row] = {}
+        self._rows: dict[Key, ProfileRow] = {}
         self._modules = Modules()
         self._steps: WeakKeyDictionary[Any, list[tuple[Key, Counts]]] = WeakKeyDictionary()
         self._calls: WeakKeyDictionary[Any, list[Callable[..., None]]] = WeakKeyDictionary()
@@ -120,9 +120,9 @@ class Profile:
         key = Key(node.op.name, kernel, self._modules.module_of(node), node.location, device)
         return key, _counts(size_of(node) + sum(map(size_of, node.sources)), [node])
 
-    def calls_of(self, program: Program) -> Sequence[Callable[..., None]]:
+    def calls_of(self, program: CpuProgram) -> Sequence[Callable[..., None]]:
         """Calls of a program's steps, one by one, each timed."""
-        if type(program) is not Program:  # one that checks itself has calls of its own
+        if type(program) is not CpuProgram:  # one that checks itself has calls of its own
             return program.calls
         if program not in self._calls:
             start = perf_counter()
@@ -193,7 +193,7 @@ class Profile:
 
     def _add(self, key: Key, counts: Counts, start: float, stop: float) -> None:
         seconds = stop - start
-        self._rows.setdefault(key, Row()).add(Row(1, seconds, *counts, key.device))
+        self._rows.setdefault(key, ProfileRow()).add(ProfileRow(1, seconds, *counts, key.device))
         row = "host" if is_host(key.device) else key.device
         self._keep(TraceEvent(key.kernel, "kernel", start - self._start, seconds, key, row))
 
@@ -210,7 +210,7 @@ class Profile:
         """The seconds in ops and kernels."""
         return sum(row.seconds for row in self._rows.values())
 
-    def rows(self, by: str = "kernel") -> dict[str, Row]:
+    def rows(self, by: str = "kernel") -> dict[str, ProfileRow]:
         """What was counted, by `op`, `kernel`, `module` or `line`; the most seconds first."""
         names: dict[str, Callable[[Key], str]] = {
             "op": lambda key: key.op,
@@ -220,9 +220,9 @@ class Profile:
         }
         if by not in names:
             raise ArgumentError(f"profile: rows by {by!r}; there are {', '.join(names)}")
-        found: dict[str, Row] = {}
+        found: dict[str, ProfileRow] = {}
         for key, row in self._rows.items():
-            found.setdefault(names[by](key), Row()).add(row)
+            found.setdefault(names[by](key), ProfileRow()).add(row)
         return dict(sorted(found.items(), key=lambda item: -item[1].seconds))
 
     def table(self, by: str | Sequence[str] = "kernel", top: int = 10) -> str:

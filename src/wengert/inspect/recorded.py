@@ -39,7 +39,7 @@ Value = Any  # an array, or a tuple of them
 
 
 @dataclass
-class Recorded:
+class RecordedCall:
     """A computation: its forward nodes and its gradients' nodes in order, with the values that are known."""
 
     title: str
@@ -57,7 +57,7 @@ class Recorded:
         return all(node in self.values for node in self.backward)
 
 
-def record(subject: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Recorded:
+def record(subject: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> RecordedCall:
     """The computation of a Tensor, or of a function on these arguments."""
     if isinstance(subject, Tensor):
         if args or kwargs:
@@ -76,7 +76,7 @@ def record(subject: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Recorde
 # --- a Tensor, and a function -----------------------------------------------------------------------------------------
 
 
-def _of_tensor(value: Tensor) -> Recorded:
+def _of_tensor(value: Tensor) -> RecordedCall:
     if value.node.sources is RELEASED:
         raise GradientError(
             "inspect.page: the graph behind this value was let go by backward(). Look before it, call it with "
@@ -92,7 +92,7 @@ def _of_tensor(value: Tensor) -> Recorded:
     return recorded
 
 
-def _of_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Recorded:
+def _of_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> RecordedCall:
     """A function, run on variables of the arguments' values: so its gradient by each is there to be looked at."""
     observed = Observed()
     leaves, structure = tree.flatten((tuple(args), dict(kwargs)))
@@ -136,7 +136,7 @@ def _as_variable(leaf: Any) -> Any:
     return Tensor(variable(leaf.node))
 
 
-def _differentiated(outputs: list[Node], observed: Observed, title: str) -> Recorded:
+def _differentiated(outputs: list[Node], observed: Observed, title: str) -> RecordedCall:
     """The nodes behind some outputs, with the way back through them; the forward values computed."""
     forward = _behind(outputs)
     values: dict[Node, Value] = {}
@@ -150,7 +150,7 @@ def _differentiated(outputs: list[Node], observed: Observed, title: str) -> Reco
         found = [node for node in walk(order, seeds, leaves) if isinstance(node, Node)]
     first = {seed for _, seed in seeds}
     backward = [node for node in ancestors(found, since=start) if node in first or node.op is not LITERAL]
-    return Recorded(title, _shown(forward), backward, outputs, observed, values)
+    return RecordedCall(title, _shown(forward), backward, outputs, observed, values)
 
 
 def _ones(node: Node) -> Node:
@@ -192,7 +192,7 @@ def _value(node: Node, values: dict[Node, Value]) -> Value:
 # --- a compiled function ----------------------------------------------------------------------------------------------
 
 
-def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]) -> Recorded:
+def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]) -> RecordedCall:
     """A compiled function, recorded once more on these arguments and computed by the references."""
     call = take_apart(None, tuple(args), kwargs)
     if call is None:
@@ -212,7 +212,7 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
     forward = [*given, *[node for node in graph.nodes if node not in after]]
     backward = [node for node in graph.nodes if node in after]
     title = f"compiled {_title(compiled._function)}"
-    recorded = Recorded(title, _shown(forward), _shown(backward), list(graph.outputs), observed, values)
+    recorded = RecordedCall(title, _shown(forward), _shown(backward), list(graph.outputs), observed, values)
     recorded.specialization = specialization
     names = _argument_names(compiled._function, args, kwargs)
     recorded.names.update(zip(graph.inputs, [names[i] for i in captured.arguments]))

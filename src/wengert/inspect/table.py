@@ -20,7 +20,7 @@ from wengert.runtime.static.compile import compile
 
 
 @dataclass
-class Row:
+class ProfileRow:
     """What was counted of equal ops or kernels."""
 
     count: int = 0
@@ -30,7 +30,7 @@ class Row:
     half: int = 0  # of the operations, those of products in half precision
     device: str = HOST
 
-    def add(self, other: Row) -> None:
+    def add(self, other: ProfileRow) -> None:
         """Count another one's here too."""
         self.count += other.count
         self.seconds += other.seconds
@@ -47,7 +47,7 @@ class Ceiling(NamedTuple):
     flops: float
     half_flops: float
 
-    def share(self, row: Row) -> float:
+    def share(self, row: ProfileRow) -> float:
         """How much of what limits it a row reached: of the memory's rate or of the arithmetic's, whichever is more."""
         arithmetic = (row.flops - row.half) / self.flops + row.half / self.half_flops
         return max(row.moved / self.bytes, arithmetic) / max(row.seconds, 1e-9)
@@ -92,7 +92,7 @@ def _on_gpu(device: str) -> Ceiling:
         watch.observer = observer
 
 
-def table(rows: Mapping[str, Row], by: str, total: float, top: int) -> str:
+def table(rows: Mapping[str, ProfileRow], by: str, total: float, top: int) -> str:
     """The first rows with their share of the time, rates, and the share of the ceiling that they reached."""
     lines = [f"{'ms':>10} {'share':>6} {'calls':>7} {'moved':>10} {'GFLOP':>8} {'ceiling':>8}  {by}"]
     for name, row in list(rows.items())[:top]:
@@ -105,7 +105,7 @@ def table(rows: Mapping[str, Row], by: str, total: float, top: int) -> str:
     return "\n".join(lines)
 
 
-def ceilings(rows: Mapping[str, Row]) -> str:
+def ceilings(rows: Mapping[str, ProfileRow]) -> str:
     """The ceilings of the devices that rows were counted on."""
     names = list(dict.fromkeys(row.device for row in rows.values())) or [HOST]
     return "\n".join(f"ceiling{' of ' + each if len(names) > 1 else ''}: {ceiling(each)}" for each in names)

@@ -24,7 +24,7 @@ class CFunction(NamedTuple):
         return f"wg_{self.name}_{self.suffix}" if self.suffix else f"wg_{self.name}"
 
 
-class Call(NamedTuple):
+class CCall(NamedTuple):
     """A C statement, the bytes of scratch memory it works in, and the function that does the work."""
 
     text: str
@@ -32,7 +32,7 @@ class Call(NamedTuple):
     function: CFunction | None = None
 
 
-def called(name: str, suffix: str, arguments: str, scratch: int = 0, before: str = "") -> Call:
+def called(name: str, suffix: str, arguments: str, scratch: int = 0, before: str = "") -> CCall:
     """The call of a function, after another statement perhaps.
 
     >>> called("cumsum", "f32", "x, y, 3").text
@@ -40,7 +40,7 @@ def called(name: str, suffix: str, arguments: str, scratch: int = 0, before: str
     """
     function = CFunction(name, suffix)
     text = f"{function}({arguments});"
-    return Call(f"{before}\n    {text}" if before else text, scratch, function)
+    return CCall(f"{before}\n    {text}" if before else text, scratch, function)
 
 
 def braces(numbers: Iterable[int]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, CFunction, Pointer
+from wengert.kernels.c_call import CCall, CFunction, Pointer
 from wengert.kernels.registry import c_headers, c_kernel
 
 
@@ -25,7 +25,7 @@ def absorbs(node: Node) -> bool:
     return kernel is not None and kernel.absorbs(node)
 
 
-def call(node: Node, pointer: Pointer, results: Sequence[Node | None] = ()) -> Call | None:
+def call(node: Node, pointer: Pointer, results: Sequence[Node | None] = ()) -> CCall | None:
     """The C statement that carries out an opaque op, or None where there is no C for it.
 
     `results` are the picks of a node that has several results, None where nobody reads one.
@@ -36,7 +36,7 @@ def call(node: Node, pointer: Pointer, results: Sequence[Node | None] = ()) -> C
     return kernel.call(node, pointer, results) if isinstance(node.dtype, tuple) else kernel.call(node, pointer)
 
 
-def call_with(node: Node, pointer: Pointer, epilogue: str) -> Call:
+def call_with(node: Node, pointer: Pointer, epilogue: str) -> CCall:
     """The C of an op that absorbs, and of `epilogue`, a call that ends in `first, last`, on rows just made."""
     kernel = c_kernel(node.op)
     found = None if kernel is None else kernel.call(node, pointer, epilogue=epilogue)

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call
+from wengert.kernels.c_call import CCall
 from wengert.ops.op import Op
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class CKernel:
     statements call, the headers that it is in, in order.
     """
 
-    call: Callable[..., Call | None]
+    call: Callable[..., CCall | None]
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     operands: Callable[[Node], Sequence[Node]] = _sources  # what it reads from memory
     absorbs: Callable[[Node], bool] = _never  # whether it takes in an elementwise epilogue, as `epilogue=` of `call`

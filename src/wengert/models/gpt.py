@@ -98,7 +98,7 @@ class GPT(nn.Module):
     def __init__(self, config: GPTConfig | None = None, *, dtype: Any = None) -> None:
         super().__init__()
         self.config = config = GPTConfig() if config is None else config
-        self.transformer = Transformer(config, dtype)
+        self.transformer = DecoderStack(config, dtype)
         self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False, dtype=dtype)
         self.reset_parameters()
         if config.tied:
@@ -176,7 +176,7 @@ class GPT(nn.Module):
         return f"transformer.{name}" if re.match(r"(wte|wpe|h|ln_f)\.", name) else name
 
 
-class Transformer(nn.Module):
+class DecoderStack(nn.Module):
     """The embeddings, the blocks and the last norm."""
 
     def __init__(self, config: GPTConfig, dtype: Any = None) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Row:
+class SummaryRow:
     """One call of a module."""
 
     name: str
@@ -30,15 +30,15 @@ class Calls:
     """The calls of a model's modules during one forward, as hooks see them begin and end."""
 
     def __init__(self, model: Module) -> None:
-        self.rows: list[Row] = []
-        self._open: list[Row] = []
+        self.rows: list[SummaryRow] = []
+        self._open: list[SummaryRow] = []
         self._paths = {id(module): path for path, module in model.named_modules()}
 
     def begin(self, module: Module, args: tuple[Any, ...]) -> None:
         """Open a row."""
         path, kind = self._paths[id(module)], type(module).__name__
         count = sum(parameter.size for parameter in module.parameters())
-        self._open.append(Row(f"{path} ({kind})" if path else kind, len(self._open), count))
+        self._open.append(SummaryRow(f"{path} ({kind})" if path else kind, len(self._open), count))
         self.rows.append(self._open[-1])
 
     def end(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
@@ -69,7 +69,7 @@ def summary(model: Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
     return f"{_table(calls.rows)}\n{_totals(model, calls.rows[0].flops)}"
 
 
-def _table(rows: list[Row]) -> str:
+def _table(rows: list[SummaryRow]) -> str:
     lines = [("layer", "output", "parameters", "FLOPs")]
     lines += [("  " * row.depth + row.name, row.output, f"{row.parameters:,}", f"{row.flops:,}") for row in rows]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]

@@ -59,18 +59,18 @@ class CCodegen:
 
     def steps(self, plan: Plan) -> list[Step]:
         """The steps of all groups."""
-        writer = _Steps(self, plan)
+        writer = _StepWriter(self, plan)
         return [writer.step(group) for group in plan.grouping.groups]
 
 
-class _Steps:
+class _StepWriter:
     """The steps of one plan."""
 
     def __init__(self, codegen: CCodegen, plan: Plan) -> None:
         self.codegen, self.plan = codegen, plan
         self.slots, self.donated = plan.buffers.slots, plan.donated
         self.picks = picks(plan.graph)
-        self.alike = LoweringCache()
+        self.cache = LoweringCache()
         self.in_c: set[Node] = set()  # what has several results, made in C
 
     def pointer(self, node: Node | None) -> str:
@@ -118,7 +118,7 @@ class _Steps:
         """A matrix product with its epilogue: row by row if the rows are one loop, else one after the other."""
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
-        kernel, by_name = lowered(rest, self.plan.grouping, self.donated, self.alike)
+        kernel, by_name = lowered(rest, self.plan.grouping, self.donated, self.cache)
         function = write_rows(kernel, f"i{len(group.space) - 1}")
         if function is None:
             code, call = self._loop_step(rest, reads).code, c_ops.call_with(node, self.pointer, "")
@@ -137,7 +137,7 @@ class _Steps:
         return FunctionCall(name, (*arguments, *more))
 
     def _loop_step(self, group: Group, reads: list[Node]) -> Step:
-        kernels, by_name = loops(group, self.plan.grouping, self.donated, self.alike)
+        kernels, by_name = loops(group, self.plan.grouping, self.donated, self.cache)
         function = write(*kernels)
         call = self._called(function, by_name)
         return Step((CCode(call.text(), function, call),), reads, list(group.stored), by_name)

@@ -31,7 +31,7 @@ from wengert.ops.linalg import MATMUL
 from wengert.ops.op import PICK
 from wengert.plan.epilogues import ARGUMENT, BIAS, SLOPE, convolution_epilogues, matmul_epilogues
 from wengert.plan.groups import Group, Grouping
-from wengert.plan.libraries import Choices, Libraries, Timer
+from wengert.plan.libraries import ChoiceStore, Libraries, Timer
 from wengert.plan.lowering import LoweringCache, inlines, loops, lowered, naming, picks
 from wengert.plan.plan import NOTHING, Choice, HostOp, How, LibraryEpilogue, Plan, Step, called, launched
 from wengert.plan.tuning import Tuned, tune
@@ -58,7 +58,7 @@ class Candidates:
         self.codegen, self.grouping, self.donated = codegen, plan.grouping, plan.donated
         self.libraries, self.choices, self.properties = codegen.libraries, codegen.choices, codegen.properties
         self.picks, self.epilogues = picks(plan.graph), plan.epilogues
-        self.alike = LoweringCache()
+        self.cache = LoweringCache()
         self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
         self._pair_attentions()
 
@@ -120,7 +120,7 @@ class Candidates:
     # --- one way --------------------------------------------------------------------------------------------------
 
     def _loops(self, group: Group, reads: list[Node]) -> Step:
-        kernels, names = loops(group, self.grouping, self.donated, self.alike)
+        kernels, names = loops(group, self.grouping, self.donated, self.cache)
         work = in_turn([write(kernel, self.properties) for kernel in kernels])
         kernel = kernels[0] if len(kernels) == 1 else None
         return launched(work, names, reads, list(group.stored), kernel=kernel)
@@ -234,7 +234,7 @@ class Candidates:
         if not vendor.works:
             return None
         rest = replace(group, roots=[finish.result], opaque=False, epilogue=[], stored=[finish.result])
-        kernel, names = lowered(rest, self.grouping, self.donated, self.alike)
+        kernel, names = lowered(rest, self.grouping, self.donated, self.cache)
         p, named = product(group.roots[0]), naming(names, self.donated)
         operands = tuple(named(storage(value)) for value in (p.x, p.y, *finish.operands, *finish.kept))
         work = write(kernel, self.properties)
@@ -245,7 +245,7 @@ class Candidates:
             return None
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
-        kernel, names = lowered(rest, self.grouping, self.donated, self.alike)
+        kernel, names = lowered(rest, self.grouping, self.donated, self.cache)
         properties, named = self.properties, naming(names, self.donated)
         made = named(node)
         operands: tuple[str, ...] = ()
@@ -283,7 +283,12 @@ class CudaCodegen:
     overwriting = True
 
     def __init__(
-        self, target: Target, libraries: Libraries, choices: Choices, timer: Timer | None = None, tuning: float = 0.0
+        self,
+        target: Target,
+        libraries: Libraries,
+        choices: ChoiceStore,
+        timer: Timer | None = None,
+        tuning: float = 0.0,
     ) -> None:
         assert target.properties is not None
         self.target, self.libraries, self.choices = target, libraries, choices

@@ -19,7 +19,7 @@ from wengert.compiler.fuel import spend
 from wengert.compiler.materialize import stored_values
 from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node, Shape
-from wengert.kernels.ir.index_map import Place, broadcast_place, everywhere, loops_of, moved_place
+from wengert.kernels.ir.index_map import IndexMap, broadcast_place, everywhere, loops_of, moved_place
 from wengert.ops.core import AGAIN
 from wengert.ops.random import RANDOM_BITS
 from wengert.ops.reduce import reduced, reduced_axes
@@ -65,7 +65,7 @@ class _Fusion:
         self.home[node] = group
         self.groups[number] = group
         if opaque:
-            group.reads = [Read(storage(s), Place(None)) for s in self.operands(node)]
+            group.reads = [Read(storage(s), IndexMap(None)) for s in self.operands(node)]
         else:
             group.reads = self.reads_of(node, group.space, group.axes)
         self.needs.add(number, [producer.number for producer in self.producers(group)])
@@ -75,7 +75,7 @@ class _Fusion:
     def reads_of(self, root: Node, space: Shape, axes: tuple[int, ...]) -> list[Read]:
         """What the kernel of a root reads, with the loops of a space."""
         found: dict[Read, None] = {}
-        seen: set[tuple[Node, Place]] = set()
+        seen: set[tuple[Node, IndexMap]] = set()
         if root.op.kind == "reduction":
             stack = [(root.sources[0], everywhere(loops_of(space)))]
         else:
@@ -93,11 +93,11 @@ class _Fusion:
                 found[Read(node, place)] = None
         return list(found)
 
-    def _sources(self, node: Node, place: Place) -> list[tuple[Node, Place]]:
+    def _sources(self, node: Node, place: IndexMap) -> list[tuple[Node, IndexMap]]:
         if node.op.kind == "movement":
             return [(node.sources[0], moved_place(node, place))]
         if node.op is RANDOM_BITS:
-            return [(storage(source), Place(None)) for source in node.sources]
+            return [(storage(source), IndexMap(None)) for source in node.sources]
         return [(source, broadcast_place(place, node.shape, source.shape)) for source in node.sources]
 
     def producers(self, group: Group) -> list[Group]:
@@ -227,7 +227,7 @@ class _Fusion:
         for total in [group for group in self.groups.values() if group.is_total and group.reduces]:
             rows = next((g for g in self.producers(total) if self._is_of_rows(total, g)), None)
             if rows is not None and _spends(rows, total):
-                rows.closing = total
+                rows.final_reduction = total
                 rows.roots = sorted([*rows.roots, *total.roots], key=lambda node: node.serial)
                 rows.reads = list(dict.fromkeys([*rows.reads, *total.reads]))
                 for root in total.roots:
@@ -235,7 +235,7 @@ class _Fusion:
                 self._join(total, rows)
 
     def _is_of_rows(self, total: Group, rows: Group) -> bool:
-        if rows.opaque or rows.closing is not None or not rows.reduces or rows.is_total:
+        if rows.opaque or rows.final_reduction is not None or not rows.reduces or rows.is_total:
             return False
         return total.space == reduced(rows.space, rows.axes, False) and not self._way_around(rows, total)
 
@@ -323,8 +323,8 @@ class _Fusion:
                     needed.add(leaf)
         for group in self.groups.values():
             inside = set(group.roots[:1] if group.epilogue and not self.launches else [])
-            if group.closing is not None:  # and totals the rows
-                inside.update(read.leaf for read in group.closing.reads)
+            if group.final_reduction is not None:  # and totals the rows
+                inside.update(read.leaf for read in group.final_reduction.reads)
             group.stored = [root for root in group.roots if root in needed or root in inside]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from wengert.core.graph import Node, Shape
 from wengert.kernels.ir.index import ZERO, variable
-from wengert.kernels.ir.index_map import Place, everywhere, loops_of
+from wengert.kernels.ir.index_map import IndexMap, everywhere, loops_of
 from wengert.ops.reduce import reduced, reduced_axes
 
 
@@ -24,7 +24,7 @@ class Read(NamedTuple):
     """A value read from memory by a group, and where."""
 
     leaf: Node
-    place: Place
+    place: IndexMap
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class Group:
     reads: list[Read] = field(default_factory=list)
     stored: list[Node] = field(default_factory=list)  # the roots that somebody outside reads
     epilogue: list[Node] = field(default_factory=list)  # of an opaque op: the elementwise roots on its result
-    closing: Group | None = None  # those roots that are totals of its rows, made after all of them
+    final_reduction: Group | None = None  # those roots that are totals of its rows, made after all of them
 
     @property
     def reduces(self) -> bool:
@@ -53,12 +53,15 @@ class Group:
 
     def parts(self) -> list[Group]:
         """The group as loops that follow each other: its rows, and the totals of these."""
-        if self.closing is None:
+        if self.final_reduction is None:
             return [self]
-        stored = [root for root in self.stored if root in self.closing.roots]
-        rows = [root for root in self.roots if root not in self.closing.roots]
+        stored = [root for root in self.stored if root in self.final_reduction.roots]
+        rows = [root for root in self.roots if root not in self.final_reduction.roots]
         kept = [root for root in self.stored if root in rows]
-        return [replace(self, roots=rows, stored=kept, closing=None), replace(self.closing, stored=stored)]
+        return [
+            replace(self, roots=rows, stored=kept, final_reduction=None),
+            replace(self.final_reduction, stored=stored),
+        ]
 
     def __repr__(self) -> str:
         names = ", ".join(root.op.name for root in self.roots)
@@ -93,7 +96,7 @@ def fits(root: Node, space: Shape, axes: tuple[int, ...]) -> bool:
     return root.shape == space or root.shape in kept
 
 
-def root_place(root: Node, space: Shape, axes: tuple[int, ...]) -> Place | None:
+def root_place(root: Node, space: Shape, axes: tuple[int, ...]) -> IndexMap | None:
     """Which element of a root the loops of a space are at: an element for each step, or one for each row."""
     if not fits(root, space, axes):
         return None
@@ -102,7 +105,7 @@ def root_place(root: Node, space: Shape, axes: tuple[int, ...]) -> Place | None:
         return everywhere(loops)
     if root.shape == reduced(space, axes, False):
         return everywhere([loop for axis, loop in enumerate(loops) if axis not in axes])
-    return Place(tuple(ZERO if axis in axes else variable(loop) for axis, loop in enumerate(loops)))
+    return IndexMap(tuple(ZERO if axis in axes else variable(loop) for axis, loop in enumerate(loops)))
 
 
 # --- reachability ---------------------------------------------------------------------------------------------------

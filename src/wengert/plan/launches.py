@@ -32,14 +32,14 @@ from wengert.kernels.cuda import (
     write_multi_transpose,
 )
 from wengert.kernels.cuda.source import following
-from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import DeviceProperties, Work
 from wengert.plan.plan import NOTHING, Plan, Step, launched
 
-Writer = Callable[[Sequence[Kernel], DeviceProperties], Work]
+Writer = Callable[[Sequence[LoopKernel], DeviceProperties], Work]
 
 LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
-_WAYS: tuple[tuple[Writer, Callable[[Kernel], Hashable | None]], ...] = (
+_WAYS: tuple[tuple[Writer, Callable[[LoopKernel], Hashable | None]], ...] = (
     (write_multi_tensor, multi_tensor_signature),
     (write_multi_transpose, transpose_signature),
     (write_final_reductions, final_reduction_signature),

@@ -30,7 +30,7 @@ class Libraries(Protocol):
         ...
 
 
-class Choices(Protocol):
+class ChoiceStore(Protocol):
     """The candidates that won when they were timed, by what was to be carried out."""
 
     def __bool__(self) -> bool: ...

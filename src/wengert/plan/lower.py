@@ -15,14 +15,14 @@ from dataclasses import replace
 from wengert.compiler.storage import storage
 from wengert.core.graph import Node
 from wengert.kernels.ir.index import Index, flat, number, variable
-from wengert.kernels.ir.index_map import Place, broadcast_place, everywhere, loops_of, moved_place
+from wengert.kernels.ir.index_map import IndexMap, broadcast_place, everywhere, loops_of, moved_place
 from wengert.kernels.ir.intrinsics import COPY, PHILOX
 from wengert.kernels.ir.loops import (
     Accumulate,
     DType,
-    Kernel,
     Let,
     Load,
+    LoopKernel,
     Operand,
     Position,
     Stage,
@@ -39,7 +39,7 @@ from wengert.ops.reduce import ARGMAX, ARGMIN
 from wengert.plan.groups import Group, root_place
 
 
-def lower(group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> Kernel:
+def lower(group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> LoopKernel:
     """The kernel of a loop group. `buffer_of` names the memory a stored value or a leaf lies in."""
     return _Lowering(group, name, inlined, buffer_of).kernel()
 
@@ -55,17 +55,17 @@ class _Lowering:
         self.inner = {self.loops[axis] for axis in group.axes}
         self.own = set(group.roots)
         self.reductions = {root: f"r{i}" for i, root in enumerate(r for r in group.roots if r.op.kind == "reduction")}
-        self.levels: dict[tuple[Node, Place], int] = {}
-        self.names: dict[tuple[Node, Place], Operand] = {}  # computed once a row, or in this pass
-        self.row_names: dict[tuple[Node, Place], Operand] = {}
+        self.levels: dict[tuple[Node, IndexMap], int] = {}
+        self.names: dict[tuple[Node, IndexMap], Operand] = {}  # computed once a row, or in this pass
+        self.row_names: dict[tuple[Node, IndexMap], Operand] = {}
         self.rereads = any(read.leaf.op is AGAIN for read in group.reads)
         self.known: dict[Statement, str] = {}  # by what computes it, where something is read again: as `names`
         self.row_known: dict[Statement, str] = {}
-        self.kept: dict[tuple[Node, Place], str] = {}  # by value: the row it is kept in
-        self.to_keep: set[tuple[Node, Place]] = set()
+        self.kept: dict[tuple[Node, IndexMap], str] = {}  # by value: the row it is kept in
+        self.to_keep: set[tuple[Node, IndexMap]] = set()
         self.scratch: dict[str, tuple[DType, int]] = {}
         self.buffers: dict[str, tuple[DType, bool]] = {}
-        self.written: set[tuple[Node, Place]] = set()  # stored by an earlier pass, to be read from there
+        self.written: set[tuple[Node, IndexMap]] = set()  # stored by an earlier pass, to be read from there
         self.count = 0
         self.stage = Stage()
         self.stages: list[Stage] = []
@@ -73,7 +73,7 @@ class _Lowering:
 
     # --- stages -------------------------------------------------------------------------------------------------
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> LoopKernel:
         """The loops, stages and stores of the group."""
         tasks = self._tasks()
         self.to_keep = self._worth_keeping(tasks)
@@ -90,7 +90,7 @@ class _Lowering:
         after = self._row_stores()
         outer = [loop for loop in self.loops if loop not in self.inner]
         inner = [loop for loop in self.loops if loop in self.inner]
-        return Kernel(
+        return LoopKernel(
             self.name,
             [loop for loop in outer if loop.extent != 1],
             [loop for loop in inner if loop.extent != 1],
@@ -137,11 +137,11 @@ class _Lowering:
             found.append((level, root))
         return found
 
-    def _needs(self, root: Node) -> tuple[set[tuple[Node, Place]], set[Node]]:
+    def _needs(self, root: Node) -> tuple[set[tuple[Node, IndexMap]], set[Node]]:
         """What a task computes or loads, and the reductions that must be done before."""
         reduces = root in self.reductions
         stack = [(root.sources[0], everywhere(self.loops)) if reduces else (root, self._place(root))]
-        seen: set[tuple[Node, Place]] = set()
+        seen: set[tuple[Node, IndexMap]] = set()
         totals = set()
         while stack:
             key = stack.pop()
@@ -152,16 +152,16 @@ class _Lowering:
                 stack.extend(self._sources(*key) if self._computes(key[0]) else ())
         return seen, totals
 
-    def _loads(self, needed: Iterable[tuple[Node, Place]]) -> set[tuple[Node, Place]]:
+    def _loads(self, needed: Iterable[tuple[Node, IndexMap]]) -> set[tuple[Node, IndexMap]]:
         """What is read from memory of what a task needs, an element at each step."""
         leaves = [(n, place) for n, place in needed if not self._computes(n) and n.op is not LITERAL]
         return {(storage(n), place) for n, place in leaves if self._depends(n, place)}
 
-    def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, Place]]:
+    def _worth_keeping(self, tasks: Sequence[tuple[int, Node]]) -> set[tuple[Node, IndexMap]]:
         """The expensive values that more than one pass needs, if rows can be kept."""
         if not self._keeps_rows():
             return set()
-        passes: dict[tuple[Node, Place], set[int]] = {}
+        passes: dict[tuple[Node, IndexMap], set[int]] = {}
         for level, root in tasks:
             for key in self._needs(root)[0]:
                 passes.setdefault(key, set()).add(level)
@@ -181,7 +181,7 @@ class _Lowering:
         loops = [loop for loop in self.loops if loop in self.inner]
         return flat([variable(loop) for loop in loops], [loop.extent for loop in loops])
 
-    def _place(self, root: Node) -> Place:
+    def _place(self, root: Node) -> IndexMap:
         place = root_place(root, self.group.space, self.group.axes)
         assert place is not None
         return place
@@ -190,7 +190,7 @@ class _Lowering:
         """Whether a root has an element for each step of the loops rather than one for each row."""
         return root.op.kind != "reduction" and (not self.group.axes or root.shape == self.group.space)
 
-    def level(self, node: Node, place: Place) -> int:
+    def level(self, node: Node, place: IndexMap) -> int:
         """How many passes a value waits for."""
         stack = [(node, place)]
         while stack:
@@ -221,7 +221,7 @@ class _Lowering:
         """Whether a value is computed here rather than loaded."""
         return node in self.own or node in self.inlined
 
-    def _sources(self, node: Node, place: Place) -> list[tuple[Node, Place]]:
+    def _sources(self, node: Node, place: IndexMap) -> list[tuple[Node, IndexMap]]:
         if node.op.kind == "movement":
             return [(node.sources[0], moved_place(node, place))]
         if node.op is RANDOM_BITS:
@@ -248,7 +248,7 @@ class _Lowering:
                 self.store(root, self._place(root), stores)
         return stores
 
-    def store(self, root: Node, place: Place, into: list[Statement]) -> None:
+    def store(self, root: Node, place: IndexMap, into: list[Statement]) -> None:
         """Store a root's element."""
         value = self.reductions[root] if root in self.reductions else self.value(root, place)
         buffer = self.buffer_of(root)
@@ -257,7 +257,7 @@ class _Lowering:
 
     # --- values -------------------------------------------------------------------------------------------------
 
-    def value(self, node: Node, place: Place) -> Operand:
+    def value(self, node: Node, place: IndexMap) -> Operand:
         """The name of a value at a place (or the number it is); records what computes it, here or once a row."""
         stack = [(node, place)]
         while stack:
@@ -284,7 +284,7 @@ class _Lowering:
             stack.pop()
         return self.names[node, place]
 
-    def _leaf(self, node: Node, place: Place) -> None:
+    def _leaf(self, node: Node, place: IndexMap) -> None:
         key = (node, place)
         if node in self.reductions:
             self._give(key, self.reductions[node], once=True)
@@ -298,7 +298,7 @@ class _Lowering:
             once = not self._depends(node, place)
             self._give(key, self._emit(Load(name, buffer, node.dtype, index, place.guards), once), once)
 
-    def _compute(self, node: Node, place: Place, operands: Sequence[Operand]) -> None:
+    def _compute(self, node: Node, place: IndexMap, operands: Sequence[Operand]) -> None:
         key = (node, place)
         name, op = self._fresh(), node.op
         once = self._is_once(node, place)
@@ -324,7 +324,7 @@ class _Lowering:
             return False
         return len(self._loads(self._needs(root)[0])) > 1
 
-    def _random(self, name: str, node: Node, place: Place, once: bool) -> str:
+    def _random(self, name: str, node: Node, place: IndexMap, once: bool) -> str:
         """A word of Philox: a function of the key, the counter and the logical index."""
         key, counter = node.sources
         words = []
@@ -337,7 +337,7 @@ class _Lowering:
         stream = {"stream": node.attrs["stream"]}
         return self._emit(let(name, node.dtype, PHILOX, *words, count, position, attributes=stream), once)
 
-    def _guarded(self, node: Node, place: Place, operand: Operand, once: bool) -> Operand:
+    def _guarded(self, node: Node, place: IndexMap, operand: Operand, once: bool) -> Operand:
         """What was laid into zeros is 0 outside."""
         if node.op is not PLACE:
             return operand
@@ -347,12 +347,12 @@ class _Lowering:
             return operand
         return self._emit(let(self._fresh(), node.dtype, COPY, operand, guards=tuple(new)), once)
 
-    def _is_once(self, node: Node, place: Place) -> bool:
+    def _is_once(self, node: Node, place: IndexMap) -> bool:
         """Whether a value is the same in a whole pass. One behind a guard is loaded where the guard holds."""
         indices = [*place.along(node.shape), *[guard.index for guard in place.guards]]
         return bool(self.group.axes) and not self._is_in_no_step(node) and not any(map(self._changes, indices))
 
-    def _depends(self, node: Node, place: Place) -> bool:
+    def _depends(self, node: Node, place: IndexMap) -> bool:
         """Whether where a value is loaded from changes within a pass."""
         indices = [place.flat(node.shape), *[guard.index for guard in place.guards]]
         return not self.group.axes or self._is_in_no_step(node) or any(map(self._changes, indices))
@@ -380,7 +380,7 @@ class _Lowering:
         (self.stage.before if once and self.group.axes else self.stage.inside).append(statement)
         return statement.name
 
-    def _give(self, key: tuple[Node, Place], name: Operand, once: bool) -> None:
+    def _give(self, key: tuple[Node, IndexMap], name: Operand, once: bool) -> None:
         self.names[key] = name
         if once:
             self.row_names[key] = name

@@ -11,7 +11,7 @@ from wengert.core.canonical import frozen_attributes
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Graph, Node
 from wengert.kernels.expressions import has_expression
-from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.ir.transforms import with_buffers
 from wengert.ops.core import LITERAL
 from wengert.ops.creation import IOTA
@@ -57,18 +57,18 @@ def naming(names: dict[str, Node], donated: Mapping[Node, Node]) -> Callable[[No
 
 
 def lowered(
-    group: Group, grouping: Grouping, donated: Mapping[Node, Node], alike: LoweringCache
-) -> tuple[Kernel, dict[str, Node]]:
+    group: Group, grouping: Grouping, donated: Mapping[Node, Node], cache: LoweringCache
+) -> tuple[LoopKernel, dict[str, Node]]:
     """The kernel of a loop group that is one nest, and what its buffers are."""
     names: dict[str, Node] = {}
-    return alike.lower(group, "kernel", grouping.inlined, naming(names, donated)), names
+    return cache.lower(group, "kernel", grouping.inlined, naming(names, donated)), names
 
 
 def loops(
-    group: Group, grouping: Grouping, donated: Mapping[Node, Node], alike: LoweringCache
-) -> tuple[list[Kernel], dict[str, Node]]:
+    group: Group, grouping: Grouping, donated: Mapping[Node, Node], cache: LoweringCache
+) -> tuple[list[LoopKernel], dict[str, Node]]:
     """The kernels of a loop group, to run one after the other, and what their buffers are."""
-    found = [lowered(part, grouping, donated, alike) for part in group.parts()]
+    found = [lowered(part, grouping, donated, cache) for part in group.parts()]
     return [kernel for kernel, _ in found], {name: node for _, names in found for name, node in names.items()}
 
 
@@ -79,9 +79,9 @@ class LoweringCache:
     """The kernels of a program's groups, one for all that differ in nothing but their buffers."""
 
     def __init__(self) -> None:
-        self.kernels: dict[Hashable, Kernel] = {}
+        self.kernels: dict[Hashable, LoopKernel] = {}
 
-    def lower(self, group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> Kernel:
+    def lower(self, group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> LoopKernel:
         """The kernel of a loop group, as `lower` gives it."""
         buffers: dict[str, str] = {}  # those of the group, to what they are called in every group that is alike
 

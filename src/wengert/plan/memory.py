@@ -161,7 +161,7 @@ def _bytes(node: Node) -> int:
 # --- waits ----------------------------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class MemoryRange(NamedTuple):
     """Bytes from `start` to `end` of some memory: the arena, or an array of its own."""
 
     memory: int
@@ -184,9 +184,9 @@ class _Memories:
     """Who touched which place last. To read again what is known takes no search, and most accesses do that."""
 
     def __init__(self) -> None:
-        self.touched: dict[int, dict[Place, _Touched]] = {}
+        self.touched: dict[int, dict[MemoryRange, _Touched]] = {}
 
-    def read(self, place: Place, step: int) -> set[int]:
+    def read(self, place: MemoryRange, step: int) -> set[int]:
         """The steps that a reader must wait for."""
         known = self.touched.setdefault(place.memory, {})
         if place not in known:
@@ -195,7 +195,7 @@ class _Memories:
         known[place].readers.append(step)
         return known[place].writers
 
-    def write(self, place: Place, step: int) -> set[int]:
+    def write(self, place: MemoryRange, step: int) -> set[int]:
         """The steps that a writer must wait for; whoever comes later waits for this one, and so for those."""
         known = self.touched.setdefault(place.memory, {})
         found: set[int] = set()
@@ -211,15 +211,17 @@ class _Memories:
         return found
 
 
-def _overlapping(known: dict[Place, _Touched], place: Place) -> list[tuple[Place, _Touched]]:
+def _overlapping(known: dict[MemoryRange, _Touched], place: MemoryRange) -> list[tuple[MemoryRange, _Touched]]:
     _, start, end = place
     return [(other, touched) for other, touched in known.items() if other[1] < end and start < other[2]]
 
 
-def waits_of(steps: Iterable[tuple[Iterable[Place], Iterable[Place]]], filling: Container[int] = ()) -> list[list[int]]:
+def waits_of(
+    steps: Iterable[tuple[Iterable[MemoryRange], Iterable[MemoryRange]]], filling: Container[int] = ()
+) -> list[list[int]]:
     """For each step, given as what it reads and writes, the steps it waits for; `filling` are those that fill a device.
 
-    >>> a, b, c, d = (Place(i, 0, 4) for i in range(4))
+    >>> a, b, c, d = (MemoryRange(i, 0, 4) for i in range(4))
     >>> waits_of([([a], [b]), ([a], [c]), ([b, c], [d]), ([d], [a])])
     [[], [], [0, 1], [2]]
     >>> waits_of([([a], [b]), ([a], [c]), ([a], [d])], filling={0, 2})
@@ -264,7 +266,7 @@ def waits(plan: Plan) -> Plan:
     return replace(plan, waits=tuple(map(tuple, waits_of(touched(plan), filling))))
 
 
-def touched(plan: Plan) -> Iterator[tuple[list[Place], list[Place]]]:
+def touched(plan: Plan) -> Iterator[tuple[list[MemoryRange], list[MemoryRange]]]:
     """The places that each step reads and writes; temporaries are written."""
     for number, step in enumerate(plan.steps):
         temporaries = [] if step.does_nothing else [(number, name) for name in step.workspace]
@@ -273,6 +275,6 @@ def touched(plan: Plan) -> Iterator[tuple[list[Place], list[Place]]]:
         yield _places(plan, reads), _places(plan, [*writes, *temporaries])
 
 
-def _places(plan: Plan, values: Iterable[Any]) -> list[Place]:
+def _places(plan: Plan, values: Iterable[Any]) -> list[MemoryRange]:
     found = (plan.place(value) for value in values)
-    return [Place(*place) for place in found if place is not None]
+    return [MemoryRange(*place) for place in found if place is not None]

@@ -24,7 +24,7 @@ from wengert.kernels.cuda import (
     write,
     write_column_partials,
 )
-from wengert.kernels.ir.loops import Accumulate, Kernel, Load
+from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel
 from wengert.kernels.ir.transforms import with_buffers
 from wengert.kernels.launch import DeviceProperties, Work
 from wengert.ops.attention import ATTENTION_BACKWARD
@@ -34,7 +34,7 @@ from wengert.plan.lowering import naming
 from wengert.plan.plan import Plan, Step, launched
 
 
-def partials_of(final: Kernel, sizes: Mapping[str, int], columns: Step) -> dict[str, Node]:
+def partials_of(final: LoopKernel, sizes: Mapping[str, int], columns: Step) -> dict[str, Node]:
     """Values for the partial sums that a final reduction reads, by name; `sizes` are their bytes."""
     node, found = columns.writes[0], {}
     for name, (dtype, _) in final.buffers.items():
@@ -45,7 +45,7 @@ def partials_of(final: Kernel, sizes: Mapping[str, int], columns: Step) -> dict[
 
 
 def final_step(
-    final: Kernel, parts: Mapping[str, Node], columns: Step, donated: Mapping[Node, Node], device: DeviceProperties
+    final: LoopKernel, parts: Mapping[str, Node], columns: Step, donated: Mapping[Node, Node], device: DeviceProperties
 ) -> Step:
     """The step that is left of one over columns; `donated` says which input an output is written over."""
     buffers: dict[str, Node] = {}
@@ -97,7 +97,7 @@ def _spends_columns(step: Step) -> bool:
     return spend(step.first_result, lambda: "a step over rows makes partial sums of columns")
 
 
-def _is_large(kernel: Kernel | None) -> bool:
+def _is_large(kernel: LoopKernel | None) -> bool:
     return kernel is not None and math.prod(loop.extent for loop in (*kernel.outer, *kernel.inner)) >= LARGE
 
 
@@ -188,7 +188,7 @@ def _joined_attention(
     return first, final_step(rest, parts, totals, donated, device)
 
 
-def _only_total(kernel: Kernel, buffers: set[str]) -> Accumulate | None:
+def _only_total(kernel: LoopKernel, buffers: set[str]) -> Accumulate | None:
     """The total of the columns of a buffer (it may have several names), where a kernel adds up nothing else."""
     if len(kernel.stages) != 1 or kernel.scratch:
         return None

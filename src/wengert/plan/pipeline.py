@@ -15,7 +15,7 @@ from time import perf_counter
 
 from wengert.compiler.fuel import fuel as tank
 from wengert.compiler.fuel import limited
-from wengert.compiler.passes import PASSES, Pass, Report, optimize
+from wengert.compiler.passes import PASSES, Pass, PassReport, optimize
 from wengert.compiler.target import Target
 from wengert.core.graph import Graph
 from wengert.plan.epilogues import library_epilogues
@@ -76,7 +76,7 @@ def planned(
     pairs: Sequence[tuple[int, int]] = (),
     off: Collection[str] = (),
     check: bool = True,
-    reports: Sequence[Report] = (),
+    reports: Sequence[PassReport] = (),
 ) -> Plan:
     """The plan of an optimised graph."""
     left = tank.left

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from wengert.compiler.liveness import Life
 from wengert.compiler.target import Target
 from wengert.core.graph import Graph, Node
-from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import Launch, Work
 from wengert.plan.groups import Grouping
 
@@ -128,7 +128,7 @@ class Step:
     writes: Sequence[Node]
     buffers: Mapping[str, Node] = field(default_factory=dict)  # by the names that the parts use
     workspace: Mapping[str, int] = field(default_factory=dict)  # temporaries: names and bytes
-    kernel: Kernel | None = None  # of loops: what the launches or the C were written from, if that is one kernel
+    kernel: LoopKernel | None = None  # of loops: what the launches or the C were written from, if that is one kernel
     choice: Choice | None = None  # why it was taken, if candidates were timed
     kept: tuple[Node, ...] = ()  # what an attention's forward keeps for its backward, which are no values of the graph
 

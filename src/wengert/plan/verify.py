@@ -1,4 +1,4 @@
-"""Verify: a plan computes what its graph says, as far as that can be told without running it.
+"""Verify: a plan computes what its graph says, as far as that shows without running it.
 
 In: a plan after some of its stages. Out: the plan, or a CompilerError that names the stage, the step and the user's
 line. What is checked: every value has one group, and groups come after what they read; what a group leaves to others is
@@ -19,7 +19,7 @@ from wengert.compiler.storage import storage
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Node, describe_type
 from wengert.kernels.launch import ERROR_FLAG
-from wengert.plan.memory import Place, touched
+from wengert.plan.memory import MemoryRange, touched
 from wengert.plan.plan import HostOp, LibraryCall, Plan, Start, Step, Wait
 
 
@@ -130,8 +130,8 @@ class _Memory:
 
     def __init__(self, plan: Plan, stage: str) -> None:
         self.plan, self.stage = plan, stage
-        self.places: dict[Any, Place] = {}
-        self.held: dict[int, dict[Node, Place]] = {}  # by memory: the values that are there
+        self.places: dict[Any, MemoryRange] = {}
+        self.held: dict[int, dict[Node, MemoryRange]] = {}  # by memory: the values that are there
         self.in_flight: dict[str, Step] = {}
         given = [*plan.buffers.external, *plan.buffers.constants]
         for node in given:
@@ -173,13 +173,13 @@ class _Memory:
             if _overlap([place], [self._place(other)]):
                 _fail(self.stage, node, f"lies over {other.op.name} {describe_type(other)}, which the same step reads")
 
-    def _place(self, value: Any) -> Place:
+    def _place(self, value: Any) -> MemoryRange:
         if value not in self.places:
             found = self.plan.place(value)
-            self.places[value] = Place(*found) if found is not None else Place(-2 - len(self.places), 0, 1)
+            self.places[value] = MemoryRange(*found) if found is not None else MemoryRange(-2 - len(self.places), 0, 1)
         return self.places[value]
 
-    def touched(self, step: Step) -> tuple[list[Place], list[Place]]:
+    def touched(self, step: Step) -> tuple[list[MemoryRange], list[MemoryRange]]:
         """The places that a step reads and writes."""
         return [self._place(node) for node in step.reads], [self._place(node) for node in step.writes]
 
@@ -233,7 +233,7 @@ class _Memory:
                 del self.in_flight[part.token]
 
 
-def _overlap(some: Iterable[Place], others: Iterable[Place]) -> bool:
+def _overlap(some: Iterable[MemoryRange], others: Iterable[MemoryRange]) -> bool:
     others = list(others)
     return any(a.memory == b.memory and a.start < b.end and b.start < a.end for a in some for b in others)
 

@@ -21,7 +21,7 @@ SECONDS_BETWEEN_FRAMES = 0.125
 
 
 @dataclass(frozen=True)
-class Report:
+class ProgressReport:
     """How a run is going."""
 
     epoch: int
@@ -57,7 +57,7 @@ class Lines:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def show(self, report: Report) -> None:
+    def show(self, report: ProgressReport) -> None:
         """Tell how it is going, if it is time to."""
         if time.perf_counter() - self._last >= SECONDS_BETWEEN_LINES:
             self.line("  ".join([epoch_of(report), *report.fields()]))
@@ -90,7 +90,7 @@ class Live:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def show(self, report: Report) -> None:
+    def show(self, report: ProgressReport) -> None:
         """Bring the line up to date, if it is time to."""
         if time.perf_counter() - self._last < SECONDS_BETWEEN_FRAMES:
             return
@@ -117,12 +117,12 @@ def screen() -> Lines | Live:
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
-def epoch_of(report: Report) -> str:
+def epoch_of(report: ProgressReport) -> str:
     """Which epoch it is."""
     return f"epoch {report.epoch:{len(str(report.epochs))}}/{report.epochs}"
 
 
-def summary(report: Report, kind: str, tested: Mapping[str, float], seconds: float) -> str:
+def summary(report: ProgressReport, kind: str, tested: Mapping[str, float], seconds: float) -> str:
     """The line about a finished epoch, with the results on data of a kind, "test" or "validation"."""
     parts = [epoch_of(report)]
     for name, value in report.values.items():

@@ -299,12 +299,12 @@ class Run:
         screen.line(progress.summary(report, kind, tested, seconds))
         self.save(is_best)
 
-    def _report(self, pace: _Pace) -> progress.Report:
+    def _report(self, pace: _Pace) -> progress.ProgressReport:
         seconds, updates = pace.advance(self.step)
         self.epoch_sums["seconds"] = self.epoch_sums.get("seconds", 0.0) + seconds
         count = self.epoch_sums.get("updates", 0.0) or 1.0
         per_update = self.recipe.batch_size * self.recipe.accumulate * self.task.per_example
-        return progress.Report(
+        return progress.ProgressReport(
             self.evaluated + 1,
             self.recipe.epochs,
             self.step / self.total,

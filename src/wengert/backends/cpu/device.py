@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert.backends import numpy as reference
 from wengert.backends.cpu import draws, toolchain
-from wengert.backends.cpu.program import Program as CpuProgram
+from wengert.backends.cpu.program import CpuProgram
 from wengert.backends.cpu.recycle import is_sole_base, recycler
 from wengert.backends.protocol import Program
 from wengert.compiler.target import Target

@@ -51,7 +51,7 @@ int wg_error;  // set by a kernel that met an index out of range
 NOTHING: Mapping[int, np.ndarray[Any, Any]] = {}
 
 
-class Program:
+class CpuProgram:
     """A compiled graph: call it with arrays for the inputs."""
 
     is_compiled, language, device = True, "C", HOST
@@ -261,9 +261,9 @@ def _is_loops(step: Step) -> bool:
     return step.does_nothing or (step.code is not None and step.code.function is not None)
 
 
-def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), off: Collection[str] = ()) -> Program:
+def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), off: Collection[str] = ()) -> CpuProgram:
     """The program of an optimised graph; `pairs` are inputs and the outputs that take their place, by number."""
-    return Program(planned(graph, HOST_TARGET, CCodegen, pairs, off))
+    return CpuProgram(planned(graph, HOST_TARGET, CCodegen, pairs, off))
 
 
 def kernel_units(functions: Mapping[str, Function]) -> list[str]:

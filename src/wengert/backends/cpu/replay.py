@@ -17,7 +17,7 @@ from wengert.backends.cpu.blas import single_threaded
 from wengert.backends.cpu.recycle import recycler
 
 if TYPE_CHECKING:
-    from wengert.backends.cpu.program import Program
+    from wengert.backends.cpu.program import CpuProgram
 
 HEAD = object.__basicsize__  # bytes that every Python object begins with
 ITEMS = tuple.__basicsize__  # bytes before the items of a tuple
@@ -45,7 +45,7 @@ class CpuReplay:
     Whoever calls this sees to it that everything else is where the last call of the program left it.
     """
 
-    def __init__(self, program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def __init__(self, program: CpuProgram, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self.program = program
         self.makers = [recycler.maker(node.shape, node.dtype) for node in (program.graph.outputs[k] for k in outputs)]
         results = [program.made[program.made_as.index(k)] for k in outputs]
@@ -59,7 +59,7 @@ class CpuReplay:
         self.address = ctypes.addressof(self.again)
 
     @staticmethod
-    def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> CpuReplay | None:
+    def of(program: CpuProgram, inputs: Sequence[int], outputs: Sequence[int]) -> CpuReplay | None:
         """The replay, or None for a program in which more happens than C at these addresses."""
         is_all_c = not program.apart and all(isinstance(piece, str) for piece in program.pieces)
         if not is_all_c or not program.copied.issubset(inputs) or not set(program.made_as).issuperset(outputs):

@@ -18,7 +18,7 @@ import numpy as np
 
 from wengert.core.dtypes import bfloat16, float16, float32, float64
 from wengert.core.errors import CudaError
-from wengert.kernels.matmul.c import Product
+from wengert.kernels.matmul.c import BlasProduct
 from wengert.plan.epilogues import ARGUMENT, BIAS, GELU, SLOPE
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in
@@ -104,7 +104,7 @@ def _there() -> Library:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ProductShape:
     """What a product multiplies, without saying where it lies."""
 
     batch: int
@@ -126,9 +126,11 @@ class Shape:
         return ARGUMENT in self.finish or SLOPE in self.finish
 
 
-def shape_of(p: Product, result: np.dtype[Any], tf32: bool, finish: tuple[str, ...] = ()) -> Shape:
+def shape_of(p: BlasProduct, result: np.dtype[Any], tf32: bool, finish: tuple[str, ...] = ()) -> ProductShape:
     """The shape of a product whose result has this dtype."""
-    return Shape(p.batch, p.m, p.n, p.k, p.turned_x, p.turned_y, p.step_x, p.step_y, p.x.dtype, result, tf32, finish)
+    return ProductShape(
+        p.batch, p.m, p.n, p.k, p.turned_x, p.turned_y, p.step_x, p.step_y, p.x.dtype, result, tf32, finish
+    )
 
 
 class Matmul:
@@ -136,7 +138,7 @@ class Matmul:
 
     works = True
 
-    def __init__(self, shape: Shape, described: Described, algorithm: np.ndarray[Any, Any], number: int) -> None:
+    def __init__(self, shape: ProductShape, described: Described, algorithm: np.ndarray[Any, Any], number: int) -> None:
         self.shape, self.described, self.algorithm = shape, described, algorithm
         self.workspace = int(algorithm["workspace"].item())
         self.name = f"cuBLASLt #{number}" + (f" with {', '.join(shape.finish)}" if shape.finish else "")
@@ -170,7 +172,7 @@ class Matmul:
 class Described:
     """A product in cuBLASLt's own terms: an operation and the layouts of its matrices."""
 
-    def __init__(self, shape: Shape, device: int) -> None:
+    def __init__(self, shape: ProductShape, device: int) -> None:
         lt, s = _there(), shape
         self.handle = _handle(device)
         double = s.dtype is float64
@@ -221,7 +223,7 @@ def _layout(dtype: np.dtype[Any], sizes: tuple[int, int]) -> int:
 
 
 @functools.lru_cache(maxsize=1024)
-def candidates(shape: Shape, device: int) -> list[Matmul]:
+def candidates(shape: ProductShape, device: int) -> list[Matmul]:
     """The algorithms that cuBLASLt suggests for a product, best first; none where it cannot do it or is not there."""
     if library() is None or shape.dtype not in DTYPES or shape.result not in DTYPES or not shape.k:
         return []
@@ -237,7 +239,7 @@ def candidates(shape: Shape, device: int) -> list[Matmul]:
     return [made[first], *made[:first], *made[first + 1 :]] if made else []
 
 
-def preferred(shape: Shape, waves: Sequence[float]) -> int:
+def preferred(shape: ProductShape, waves: Sequence[float]) -> int:
     """Which algorithm goes first, by how often each fills the device: the more often, the smaller its tiles.
 
     The heuristic likes large tiles. Where sums are short, smaller ones, of which a block works on one while it stores

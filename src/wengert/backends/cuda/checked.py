@@ -13,8 +13,8 @@ from typing import Any
 
 from wengert.backends.checked import StoredSums, difference, has_reference, references, wrong
 from wengert.backends.cuda.memory import DeviceArray, download
-from wengert.backends.cuda.program import Program
-from wengert.backends.cuda.segment import KernelCall, LibraryCall, name_of
+from wengert.backends.cuda.program import CudaProgram
+from wengert.backends.cuda.segment import BoundLibraryCall, KernelCall, name_of
 from wengert.compiler.storage import storage
 from wengert.core.errors import CudaError
 from wengert.core.graph import Node, describe_type
@@ -23,7 +23,7 @@ from wengert.plan.plan import Step
 TF32 = 2.0**-9  # what rounding both operands of a product to 10 bits may make of it
 
 
-class CheckedCudaProgram(Program):
+class CheckedCudaProgram(CudaProgram):
     """A graph on a GPU whose steps are compared with their references in every call."""
 
     def _run(self, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> None:
@@ -39,7 +39,7 @@ class CheckedCudaProgram(Program):
                 self._run_step(number, list(calls), memory)
         memory.require_unchanged(map(storage, self.graph.outputs), "the program returns")
 
-    def _run_step(self, number: int, calls: Sequence[KernelCall | LibraryCall], memory: StoredSums) -> None:
+    def _run_step(self, number: int, calls: Sequence[KernelCall | BoundLibraryCall], memory: StoredSums) -> None:
         step = self.steps[number]
         names = ", ".join(dict.fromkeys(name_of(call) for call in calls))
         memory.require_unchanged(step.reads, f"step {number}, {names}, reads")
@@ -54,7 +54,7 @@ class CheckedCudaProgram(Program):
                 raise wrong(f"step {number}, {names},", node, problem)
         memory.note(step.writes)
 
-    def _launch(self, call: KernelCall | LibraryCall, number: int, step: Step) -> None:
+    def _launch(self, call: KernelCall | BoundLibraryCall, number: int, step: Step) -> None:
         try:
             call.enqueue(self.driver)
             self.driver.synchronize()

@@ -19,7 +19,7 @@ from weakref import finalize
 import numpy as np
 
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import Block, DeviceArray, check_indices, transfers, upload
+from wengert.backends.cuda.memory import DeviceArray, MemoryBlock, check_indices, transfers, upload
 from wengert.backends.protocol import Driver, StreamEvent
 from wengert.core.evaluation import watch
 from wengert.core.graph import Shape
@@ -65,7 +65,7 @@ def upload_beside(array: Array, device: str) -> DeviceArray:
     driver = opened(device)
     driver.make_current()
     lane = _lanes.setdefault(device, Lane(device))
-    block = Block(array.nbytes, device, beside=True)
+    block = MemoryBlock(array.nbytes, device, beside=True)
     with lane.lock:
         source = array if is_pinned(array) else lane.staged(array)
         start, stop = driver.upload_beside(block.pointer, source.ctypes.data, array.nbytes)

@@ -11,8 +11,7 @@ from wengert.backends import protocol
 from wengert.backends.cuda import dlpack, driver, memory
 from wengert.backends.cuda.interpret import Settings, run
 from wengert.backends.cuda.memory import DeviceArray
-from wengert.backends.cuda.program import Program as CudaProgram
-from wengert.backends.cuda.program import codegen_with, target_of
+from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
 from wengert.compiler.target import Target
 from wengert.core.graph import Node, Shape
 from wengert.ops.movement import RESHAPE

@@ -56,7 +56,7 @@ def handle(device: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ConvolutionShape:
     """A convolution without its values: which of the three it is, and all sizes, channels first."""
 
     op: str
@@ -73,7 +73,7 @@ class Shape:
     then: PointwiseOps | None = None  # what is done with the sums before they are stored
 
 
-def shape_of(node: Node, tf32: bool, then: PointwiseOps | tuple[()] = ()) -> Shape | None:
+def shape_of(node: Node, tf32: bool, then: PointwiseOps | tuple[()] = ()) -> ConvolutionShape | None:
     """The shape of a convolution's node and of what follows it, or None where cuDNN cannot do it."""
     op, last, x, weight, y = shapes_of(node)
     a, dtype = node.attrs, node.sources[0].dtype
@@ -81,7 +81,9 @@ def shape_of(node: Node, tf32: bool, then: PointwiseOps | tuple[()] = ()) -> Sha
     if len(x) not in (4, 5) or dtype not in NAMES or crops or not min(x) or not min(weight) or not min(y):
         return None
     result, steps = (then.result, then) if then else (node.dtype, None)
-    return Shape(op.name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, result, last, tf32, steps)
+    return ConvolutionShape(
+        op.name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, result, last, tf32, steps
+    )
 
 
 def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
@@ -98,7 +100,7 @@ def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
     return found
 
 
-class Convolution:
+class CudnnConvolution:
     """One plan of cuDNN for one convolution. It is built when it is first asked for."""
 
     def __init__(self, graph: Any, index: int, device: str) -> None:
@@ -131,10 +133,10 @@ class Convolution:
         self.graph.execute_plan_at_index(pack, workspace, self.index, self.handle)
 
 
-class Fused(Convolution):
+class Fused(CudnnConvolution):
     """One plan for a convolution and what follows it. It is taken from the cache, or compiled and put there."""
 
-    def __init__(self, graph: Any, index: int, device: str, shape: Shape) -> None:
+    def __init__(self, graph: Any, index: int, device: str, shape: ConvolutionShape) -> None:
         super().__init__(graph, index, device)
         self.name += ", fused"
         about = f"{library().backend_version()} {opened(device).name} {index} {shape}"
@@ -174,7 +176,7 @@ class Fused(Convolution):
 
 
 @functools.lru_cache(maxsize=512)
-def candidates(shape: Shape, device: str) -> Sequence[Convolution]:
+def candidates(shape: ConvolutionShape, device: str) -> Sequence[CudnnConvolution]:
     """The plans that cuDNN suggests for a convolution, best first; none where it cannot do it or is not there."""
     dnn = library()
     if dnn is None:
@@ -186,10 +188,10 @@ def candidates(shape: Shape, device: str) -> Sequence[Convolution]:
     indices = range(graph.get_execution_plan_count())
     if shape.then is not None:
         return [Fused(graph, index, device, shape) for index in indices]
-    return ranked(shape, [Convolution(graph, index, device) for index in indices])
+    return ranked(shape, [CudnnConvolution(graph, index, device) for index in indices])
 
 
-def ranked(shape: Shape, plans: Sequence[Convolution]) -> list[Convolution]:
+def ranked(shape: ConvolutionShape, plans: Sequence[CudnnConvolution]) -> list[CudnnConvolution]:
     """The plans in the heuristic's order; for wide convolutions in half precision the large tile in pairs first."""
     if shape.dtype not in HALF or min(shape.weight[:2]) < CHANNELS:
         return list(plans)
@@ -197,7 +199,7 @@ def ranked(shape: Shape, plans: Sequence[Convolution]) -> list[Convolution]:
     return [*first, *plans[RANKED:]]
 
 
-def _graph(dnn: Any, shape: Shape, device: str) -> Any:
+def _graph(dnn: Any, shape: ConvolutionShape, device: str) -> Any:
     """The convolution as cuDNN's graph, with its plans ranked."""
     kinds = dnn.data_type
     kind, result = (getattr(kinds, NAMES[dtype]) for dtype in (shape.dtype, shape.result))
@@ -229,7 +231,7 @@ def _graph(dnn: Any, shape: Shape, device: str) -> Any:
     return graph
 
 
-def _carried_on(dnn: Any, graph: Any, sums: Any, shape: Shape) -> Any:
+def _carried_on(dnn: Any, graph: Any, sums: Any, shape: ConvolutionShape) -> Any:
     """What the steps after a convolution make of its sums."""
     if shape.then is None:
         return sums
@@ -251,7 +253,7 @@ _LESS_THAN_FLOAT32 = (
 )
 
 
-def _unwanted(shape: Shape) -> Sequence[str]:
+def _unwanted(shape: ConvolutionShape) -> Sequence[str]:
     """The notes of engines that do less than what is asked for."""
     exact = shape.dtype is float32 and not shape.tf32
     return ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", *(_LESS_THAN_FLOAT32 if exact else ()))

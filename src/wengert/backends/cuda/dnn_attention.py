@@ -15,7 +15,7 @@ from typing import Any
 
 from wengert.backends.cuda.dnn import NAMES, handle, library
 from wengert.core.graph import Node
-from wengert.kernels.attention.form import Layout, Sizes, View, attention
+from wengert.kernels.attention.form import AttentionSizes, Layout, View, attention
 from wengert.kernels.matmul.product import HALVES
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 
@@ -25,7 +25,7 @@ _RESULT, _STATISTICS, _COTANGENTS = 5, 6, (7, 8, 9)  # numbers of the values; op
 
 
 @dataclass(frozen=True)
-class Shape(Sizes):
+class AttentionShape(AttentionSizes):
     """An attention of batches and heads, and where its operands and results lie."""
 
     strides: tuple[tuple[int, ...], ...]  # of query, key, value and, backward, g
@@ -40,7 +40,7 @@ class Shape(Sizes):
         return [*self.lead, rows, self.values if name in ("value", "g") else self.features]
 
 
-def shape_of(node: Node, keeper: Node | None) -> Shape | None:
+def shape_of(node: Node, keeper: Node | None) -> AttentionShape | None:
     """The shape of an attention's node, or None where cuDNN cannot do it; `keeper` is the forward that keeps what
     backward wants: itself, or that of a backward.
     """
@@ -52,10 +52,10 @@ def shape_of(node: Node, keeper: Node | None) -> Shape | None:
     widths, places = (a.features, a.values), list(a.views.values())
     if max(widths) > 128 or any(n % 8 for n in widths) or not all(place.aligned(8) for place in places):
         return None
-    sizes = {field.name: getattr(a, field.name) for field in fields(Sizes)} | {"lead": (1, 1, *a.lead)[-2:]}
+    sizes = {field.name: getattr(a, field.name) for field in fields(AttentionSizes)} | {"lead": (1, 1, *a.lead)[-2:]}
     size, results = a.dtype.itemsize, list(a.results.values())
     kept = attention(keeper) if keeper is not None else None
-    return Shape(
+    return AttentionShape(
         **sizes,
         strides=tuple(_strides(place, max(widths)) for place in places),
         offsets=tuple(place.offset * size for place in places),
@@ -77,7 +77,7 @@ def _strides(place: View | Layout, width: int) -> tuple[int, ...]:
     return (batch or width, heads or width, place.row or width, 1)
 
 
-class Plan:
+class CudnnPlan:
     """A graph of cuDNN's, built; its values are bound by number."""
 
     def __init__(self, graph: Any, device: str) -> None:
@@ -93,13 +93,13 @@ class Plan:
         self.graph.execute(pointers, workspace, self.handle)
 
 
-class Candidate:
+class AttentionCandidate:
     """Forward, backward, or one after the other, of one attention."""
 
     name = "cuDNN"
     works = True
 
-    def __init__(self, shape: Shape, plans: Sequence[Plan]) -> None:
+    def __init__(self, shape: AttentionShape, plans: Sequence[CudnnPlan]) -> None:
         self.shape, self.plans = shape, plans
         lead = math.prod(shape.lead)
         self.statistics = _rounded(lead * shape.queries * 4)
@@ -130,7 +130,7 @@ def _rounded(size: int) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def candidates(shape: Shape, device: str) -> list[Candidate]:
+def candidates(shape: AttentionShape, device: str) -> list[AttentionCandidate]:
     """What cuDNN has for an attention; nothing where it cannot do it or is not there."""
     dnn = library()
     if dnn is None:
@@ -139,13 +139,13 @@ def candidates(shape: Shape, device: str) -> list[Candidate]:
     try:
         graphs = [] if backward and shape.kept else [_forward(dnn, shape, backward or bool(shape.kept), device)]
         graphs += [_backward(dnn, shape, device)] if backward else []
-        plans = [Plan(graph, device) for graph in graphs]
+        plans = [CudnnPlan(graph, device) for graph in graphs]
     except dnn.cudnnGraphNotSupportedError:
         return []
-    return [Candidate(shape, plans)]
+    return [AttentionCandidate(shape, plans)]
 
 
-def _graph(dnn: Any, shape: Shape, device: str, names: Sequence[str]) -> tuple[Any, list[Any], dict[str, Any]]:
+def _graph(dnn: Any, shape: AttentionShape, device: str, names: Sequence[str]) -> tuple[Any, list[Any], dict[str, Any]]:
     """A graph with the operands, and the options of both passes."""
     kinds = dnn.data_type
     kind = getattr(kinds, NAMES[shape.dtype])
@@ -172,7 +172,7 @@ def _give(value: Any, number: int, sizes: list[int], strides: Sequence[int], kin
     value.set_uid(number).set_output(True).set_dim(sizes).set_stride(list(strides)).set_data_type(kind)
 
 
-def _forward(dnn: Any, shape: Shape, with_statistics: bool, device: str) -> Any:
+def _forward(dnn: Any, shape: AttentionShape, with_statistics: bool, device: str) -> Any:
     graph, given, settings = _graph(dnn, shape, device, _OPERANDS[:3])
     result, statistics = graph.sdpa(*given, generate_stats=with_statistics, **settings)
     kinds = dnn.data_type
@@ -184,7 +184,7 @@ def _forward(dnn: Any, shape: Shape, with_statistics: bool, device: str) -> Any:
     return graph
 
 
-def _backward(dnn: Any, shape: Shape, device: str) -> Any:
+def _backward(dnn: Any, shape: AttentionShape, device: str) -> Any:
     graph, (query, key, value, g), settings = _graph(dnn, shape, device, _OPERANDS)
     kinds = dnn.data_type
     kind = getattr(kinds, NAMES[shape.dtype])

@@ -19,7 +19,7 @@ from wengert.backends.checked import difference, reference_of, wrong
 from wengert.backends.cuda.checked import CheckedCudaProgram
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
-from wengert.backends.cuda.program import Program, codegen_with, target_of
+from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
 from wengert.backends.cuda.single_op import SingleOpKernel
 from wengert.core.errors import CompilerError, CudaError
 from wengert.core.evaluation import check_nans, watch
@@ -51,7 +51,7 @@ class _Later:
         return results
 
 
-class _Single(_Later, Program):
+class _Single(_Later, CudaProgram):
     """A program of one node."""
 
 

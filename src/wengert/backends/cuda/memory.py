@@ -53,7 +53,7 @@ usage: dict[str, Usage] = {}
 _lock = threading.RLock()  # of `usage`: garbage may be collected, and blocks be freed, while it is held
 
 
-class Block:
+class MemoryBlock:
     """A range of a GPU's memory; freed when nobody refers to it any more."""
 
     __slots__ = ("__weakref__", "device", "driver", "location", "pointer", "size")
@@ -122,7 +122,7 @@ class DeviceArray:
     def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str) -> None:
         self.shape, self.dtype = shape, dtype
         self.owner: Any = None
-        self.block = Block(math.prod(shape) * dtype.itemsize, device)
+        self.block = MemoryBlock(math.prod(shape) * dtype.itemsize, device)
         self.pointer: int = self.block.pointer  # where it begins
 
     @staticmethod
@@ -216,7 +216,7 @@ def holders(device: str, top: int = 10) -> list[tuple[str, int]]:
     """The user's lines that hold most memory, with their bytes."""
     by_line: dict[str, int] = {}
     for thing in gc.get_objects():
-        if type(thing) is Block and thing.device == device and thing.pointer:
+        if type(thing) is MemoryBlock and thing.device == device and thing.pointer:
             line = describe(thing.location) if thing.location else "?"
             by_line[line] = by_line.get(line, 0) + thing.size
     return sorted(by_line.items(), key=lambda item: -item[1])[:top]

@@ -24,7 +24,7 @@ from wengert.backends.cuda.libraries import CudaLibraries
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
 from wengert.backends.cuda.recycle import OutputArrays
 from wengert.backends.cuda.replay import CudaReplay
-from wengert.backends.cuda.segment import GraphSegment, KernelCall, LibraryCall
+from wengert.backends.cuda.segment import BoundLibraryCall, GraphSegment, KernelCall
 from wengert.backends.cuda.timing import CandidateTimer
 from wengert.compiler.storage import storage
 from wengert.compiler.target import Target
@@ -43,7 +43,7 @@ NOTHING: Mapping[int, Any] = {}
 CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place
 
 
-class Program:
+class CudaProgram:
     """A compiled graph on a GPU: call it with arrays for the inputs."""
 
     is_compiled, language = True, "CUDA"
@@ -105,7 +105,7 @@ class Program:
         size = library.candidate.workspace
         workspace = arena + offsets[number, "workspace"] if size else 0
         own = size if (number, "workspace") in self.plan.private else 0
-        call = LibraryCall(library.candidate, len(library.operands), workspace, number, own)
+        call = BoundLibraryCall(library.candidate, len(library.operands), workspace, number, own)
         segment.add(call, self.plan.waits[number])
         for position, name in enumerate(library.operands):
             node = step.buffers.get(name)
@@ -246,7 +246,7 @@ class Program:
         moves again and again all use a fixed place instead, with copies to and fro.
         """
         users = self.users[slot]
-        moves = not is_first and any(isinstance(call, LibraryCall) for _, call, _ in users)
+        moves = not is_first and any(isinstance(call, BoundLibraryCall) for _, call, _ in users)
         if moves:
             self.moved[slot] += 1
         if self.moved[slot] > CAPTURED_ANEW:
@@ -376,7 +376,7 @@ def build(
     device: str | None = None,
     tf32: bool = False,
     tuning: float = 0.0,
-) -> Program:
+) -> CudaProgram:
     """The program of an optimised graph; `pairs` are inputs and the outputs that take their place, by number."""
     target = target_of(device or device_of(graph), tf32)
-    return Program(planned(graph, target, codegen_with(tuning), pairs, off), captures)
+    return CudaProgram(planned(graph, target, codegen_with(tuning), pairs, off), captures)

@@ -16,7 +16,7 @@ from wengert.backends.cuda.stream import current
 from wengert.core.ownership import ownership
 
 if TYPE_CHECKING:
-    from wengert.backends.cuda.program import Program
+    from wengert.backends.cuda.program import CudaProgram
 
 LEFT, ASIDE = 4, 3  # addresses that are remembered, graphs that are kept besides the program's
 Pointers = tuple[int, ...]
@@ -30,7 +30,7 @@ class CudaReplay:
     this sees to it that nobody else has called the program since.
     """
 
-    def __init__(self, program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def __init__(self, program: CudaProgram, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self.program, self.inputs, self.outputs = program, inputs, outputs
         first = len(program.plan.buffers.external) + len(program.plan.buffers.constants)
         made = {k: (first + i, shape, dtype) for i, (k, shape, dtype) in enumerate(program.fresh)}
@@ -46,7 +46,7 @@ class CudaReplay:
         self.noted: dict[str, None] = {}  # where the checks of this program were noted last
 
     @staticmethod
-    def of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> CudaReplay | None:
+    def of(program: CudaProgram, inputs: Sequence[int], outputs: Sequence[int]) -> CudaReplay | None:
         """The replay, or None for a program in which more happens than launches at these addresses."""
         if not program.captures or not all(isinstance(piece, GraphSegment) for piece in program.pieces):
             return None

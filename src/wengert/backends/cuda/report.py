@@ -9,10 +9,10 @@ from wengert.core.location import describe
 from wengert.plan.plan import Step
 
 if TYPE_CHECKING:
-    from wengert.backends.cuda.program import Program
+    from wengert.backends.cuda.program import CudaProgram
 
 
-def described(program: Program) -> str:
+def described(program: CudaProgram) -> str:
     """What is launched, in order: how each launch's shape was worked out, which library or host op takes part."""
     launches = sum(len(step.launches) for step in program.steps)
     libraries = sum(step.library is not None for step in program.steps)
@@ -42,7 +42,7 @@ def text_of(step: Step) -> str:
     return "\n".join(f"// {x.grid} blocks of {x.block} threads: {x.why}\n{x.source}" for x in launches.values())
 
 
-def tuning(program: Program) -> str:
+def tuning(program: CudaProgram) -> str:
     """Which candidates won: the time of each, against what would have run untimed."""
     chosen = [step for step in program.steps if step.choice is not None]
     by_time = f"{len(chosen)} of {len(program.steps)} steps chosen by time"

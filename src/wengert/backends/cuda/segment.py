@@ -32,7 +32,7 @@ class KernelCall:
         driver.launch(self.function, self.shape, self.arguments)
 
 
-class LibraryCall:
+class BoundLibraryCall:
     """One call of a library. What it captures keeps its addresses for good."""
 
     __slots__ = ("candidate", "own", "pointers", "step", "workspace")
@@ -57,14 +57,14 @@ class GraphSegment:
 
     def __init__(self, driver: Driver, describe: Callable[[int], str]) -> None:
         self.driver, self.describe = driver, describe  # what the step of a number computes, for people
-        self.calls: list[KernelCall | LibraryCall] = []
+        self.calls: list[KernelCall | BoundLibraryCall] = []
         self.is_capturable = True
         self.waits: dict[int, Sequence[int]] = {}  # by step: the steps it waits for
         self.runs = 0
         self.graph: Replayable | None = None
         self.changed: set[KernelCall] = set()
 
-    def add(self, call: KernelCall | LibraryCall, waits: Sequence[int]) -> None:
+    def add(self, call: KernelCall | BoundLibraryCall, waits: Sequence[int]) -> None:
         """Put a call at the end; `waits` are the steps that its step waits for."""
         self.calls.append(call)
         self.waits[call.step] = waits
@@ -104,7 +104,7 @@ class GraphSegment:
                     if trying.step not in ends:
                         before = [node for step in self.waits[trying.step] for node in ends.get(step, ())]
                         graph.after(before or next(iter(ends.values()), []))
-                    if isinstance(trying, LibraryCall) and trying.own:
+                    if isinstance(trying, BoundLibraryCall) and trying.own:
                         graph.owns(trying.workspace, trying.own)
                     trying.enqueue(self.driver)
                     ends[trying.step] = graph.nodes()
@@ -138,6 +138,6 @@ class GraphSegment:
         return found
 
 
-def name_of(call: KernelCall | LibraryCall) -> str:
+def name_of(call: KernelCall | BoundLibraryCall) -> str:
     """The kernel that a call launches, or the library it calls."""
     return call.launch.entry if isinstance(call, KernelCall) else str(call.candidate.name)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.cuda.segment import KernelCall, LibraryCall
+from wengert.backends.cuda.segment import BoundLibraryCall, KernelCall
 from wengert.backends.protocol import Driver, Replayable
 from wengert.core.errors import OutOfMemoryError
 from wengert.core.graph import Node
@@ -119,7 +119,7 @@ class Bench:
         graph.replay()
         return graph, count
 
-    def _calls(self, step: Step) -> Sequence[KernelCall | LibraryCall]:
+    def _calls(self, step: Step) -> Sequence[KernelCall | BoundLibraryCall]:
         """What carries a step out, with the addresses in place."""
         places = {name: self.places[node] for name, node in step.buffers.items()}
         places[ERROR_FLAG] = self.driver.error_flag()
@@ -127,9 +127,9 @@ class Bench:
         for name, size in step.workspace.items():
             places[name] = at
             at += _rounded(size)
-        calls: list[KernelCall | LibraryCall] = []
+        calls: list[KernelCall | BoundLibraryCall] = []
         if step.library is not None:
-            call = LibraryCall(step.library.candidate, len(step.library.operands), places.get("workspace", 0), 0)
+            call = BoundLibraryCall(step.library.candidate, len(step.library.operands), places.get("workspace", 0), 0)
             call.pointers[:] = [places[name] for name in step.library.operands]
             calls.append(call)
         for launch in step.launches:

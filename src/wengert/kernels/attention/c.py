@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import bool_, float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer, braces, called
+from wengert.kernels.c_call import CCall, Pointer, braces, called
 from wengert.kernels.expressions import suffix
 from wengert.kernels.threads import thread_count
 
@@ -68,7 +68,7 @@ def _fits(x: Node, lead: Sequence[int], *sources: Node) -> bool:
     return known and all(source.size for source in sources)
 
 
-def attention(node: Node, pointer: Pointer) -> Call | None:
+def attention(node: Node, pointer: Pointer) -> CCall | None:
     """The forward pass."""
     query, key, value, *masks = node.sources
     lead = node.shape[:-2]
@@ -80,7 +80,7 @@ def attention(node: Node, pointer: Pointer) -> Call | None:
     return called("attention_forward", suffix(node.dtype), f"{arguments}, arena + scratch, {shape}", scratch)
 
 
-def attention_backward(node: Node, pointer: Pointer, results: Sequence[Node | None]) -> Call | None:
+def attention_backward(node: Node, pointer: Pointer, results: Sequence[Node | None]) -> CCall | None:
     """The cotangents of query, key and value."""
     g, query, key, value, *masks = node.sources
     lead = g.shape[:-2]

@@ -14,7 +14,7 @@ from typing import Any
 
 from wengert.core.dtypes import bool_
 from wengert.core.graph import Node
-from wengert.kernels.attention.form import Attention, attention, by_head
+from wengert.kernels.attention.form import AttentionForm, attention, by_head
 from wengert.kernels.launch import H200, DeviceProperties, Launch, Named, Work
 from wengert.kernels.matmul.gemm_source import wgmma
 from wengert.kernels.matmul.product import HALVES, device_type, sum_type
@@ -37,7 +37,7 @@ def _place(name: str, offset: int, steps: Sequence[int], lead: Sequence[int]) ->
     return f"    __device__ static long long {name}_at(int head) {{ return {' + '.join(terms)}; }}\n"
 
 
-def _shape(a: Attention) -> str:
+def _shape(a: AttentionForm) -> str:
     """The sizes and steps as constants for attention.cuh."""
     early = a.scale <= 0 or (a.mask is not None and a.mask.dtype != bool_)
     numbers = {name: getattr(a, name) for name in ("queries", "keys", "features", "values", "pitch")}
@@ -67,7 +67,7 @@ def _contiguous(mask: Node) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Tile:
+class AttentionTile:
     """How a block works: rows it owns, rows of the other side at a time, warps."""
 
     rung: str
@@ -86,7 +86,7 @@ class Tile:
         return 1024 if self.rung == "wgmma" else 0
 
 
-def _kernel(name: str, a: Attention, tile: Tile, call: str, parameters: Sequence[str]) -> str:
+def _kernel(name: str, a: AttentionForm, tile: AttentionTile, call: str, parameters: Sequence[str]) -> str:
     header = "attention.cuh" if tile.rung == "fma" else f"attention_{tile.rung}.cuh"
     absent = "const unsigned char *mask = 0;\n    " if a.mask is None else ""
     return f"""{_multiplications(a, tile)}#include "{header}"
@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__({tile.warps * 32}) {name}({", ".joi
 """
 
 
-def _multiplications(a: Attention, tile: Tile) -> str:
+def _multiplications(a: AttentionForm, tile: AttentionTile) -> str:
     """The text of each wgmma: scores from two tiles, features and values from weights in registers and a tile."""
     if tile.rung != "wgmma":
         return ""
@@ -112,7 +112,7 @@ def _multiplications(a: Attention, tile: Tile) -> str:
 
 
 def _launch(
-    name: str, a: Attention, tile: Tile, call: str, buffers: Mapping[str, str], rows: int, shared: int
+    name: str, a: AttentionForm, tile: AttentionTile, call: str, buffers: Mapping[str, str], rows: int, shared: int
 ) -> Launch:
     """A launch whose kernel takes these buffers, named as its text does."""
     mask = "unsigned char" if a.mask is None or a.mask.dtype == bool_ else "wg_element"
@@ -123,7 +123,7 @@ def _launch(
     return Launch(_kernel(name, a, tile, call, parameters), name, grid, block, tuple(buffers.values()), shared, why)
 
 
-def _by_tensor_cores(a: Attention, device: DeviceProperties) -> bool:
+def _by_tensor_cores(a: AttentionForm, device: DeviceProperties) -> bool:
     return a.dtype in HALVES and max(a.features, a.values) <= 128 and int(device.arch.rstrip("a")) >= 80
 
 
@@ -144,35 +144,35 @@ def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
 # --- forward --------------------------------------------------------------------------------------------------------
 
 
-def _by_wgmma(a: Attention, device: DeviceProperties) -> bool:
+def _by_wgmma(a: AttentionForm, device: DeviceProperties) -> bool:
     return device.arch == "90a" and min(a.padded) >= 64
 
 
-def _forward_tile(a: Attention, device: DeviceProperties) -> Tile | None:
+def _forward_tile(a: AttentionForm, device: DeviceProperties) -> AttentionTile | None:
     if _by_tensor_cores(a, device):
         if _by_wgmma(a, device):
-            return Tile("wgmma", 64, 64, 4)
-        return Tile("mma", 128, 64 if max(a.features, a.values) <= 64 else 32, 4)
+            return AttentionTile("wgmma", 64, 64, 4)
+        return AttentionTile("mma", 128, 64 if max(a.features, a.values) <= 64 else 32, 4)
     return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 1, 1)))
 
 
-def _plain_bytes(a: Attention, tile: int, counts: tuple[int, int, int]) -> int:
+def _plain_bytes(a: AttentionForm, tile: int, counts: tuple[int, int, int]) -> int:
     """Shared memory of so many tiles of features, of values and of scores."""
     size = 8 if a.dtype.itemsize == 8 else 4
     wide, deep, square = counts
     return size * tile * (wide * (a.features | 1) + deep * (a.values | 1) + square * (tile + 1))
 
 
-def _plain_tile(device: DeviceProperties, need: Any) -> Tile | None:
+def _plain_tile(device: DeviceProperties, need: Any) -> AttentionTile | None:
     """The largest tile that fits: several blocks to an SM if that is possible."""
     for limit in (device.shared_per_sm // 2 - 1024, device.shared_per_block):
         for n in (64, 32, 16):
             if need(n) <= limit:
-                return Tile("fma", n, n)
+                return AttentionTile("fma", n, n)
     return None
 
 
-def _walk(a: Attention, tile: Tile, given: Mapping[str, str], y: str, logarithms: str | None) -> Launch:
+def _walk(a: AttentionForm, tile: AttentionTile, given: Mapping[str, str], y: str, logarithms: str | None) -> Launch:
     """The launch of the forward pass, which may keep logarithms for backward."""
     keeps = "false" if logarithms is None else "true"
     results = "y, (wg_sum *)0" if logarithms is None else "y, logarithms"
@@ -190,7 +190,7 @@ def _walk(a: Attention, tile: Tile, given: Mapping[str, str], y: str, logarithms
     return _launch("attention", a, tile, call, buffers, a.queries, shared)
 
 
-def _names(a: Attention, named: Named) -> dict[str, str]:
+def _names(a: AttentionForm, named: Named) -> dict[str, str]:
     names = {name: named(v.base) for name, v in a.views.items()}
     return names if a.mask is None else {**names, "mask": named(a.mask)}
 
@@ -208,13 +208,13 @@ def forward(node: Node, named: Named, device: DeviceProperties, kept: Sequence[N
 # --- backward -------------------------------------------------------------------------------------------------------
 
 
-def _back_tile(a: Attention, device: DeviceProperties) -> Tile | None:
+def _back_tile(a: AttentionForm, device: DeviceProperties) -> AttentionTile | None:
     if _by_tensor_cores(a, device):
-        return Tile("wgmma" if _by_wgmma(a, device) else "mma", 64, 64, 4)
+        return AttentionTile("wgmma" if _by_wgmma(a, device) else "mma", 64, 64, 4)
     return _plain_tile(device, lambda n: _plain_bytes(a, n, (2, 2, 2)))
 
 
-def _back(a: Attention, tile: Tile, given: Mapping[str, str], to: str, to_value: str | None) -> Launch:
+def _back(a: AttentionForm, tile: AttentionTile, given: Mapping[str, str], to: str, to_value: str | None) -> Launch:
     """The launch that makes the cotangents of keys and values, or of queries, with which tensor cores make shares."""
     by_key = to_value is not None
     flag, results = ("true", "to, to_value") if by_key else ("false", "to, (wg_element *)0")
@@ -293,7 +293,7 @@ def backward(
     if back.rung == "fma":
         shares = {"y": y, "g": given["g"], "shares": "shares"}
         call = "wg_attention_shares<wg_shape>(y, g, shares);"
-        launches.append(_launch("attention_shares", a, Tile("fma", 16, 0), call, shares, a.pitch, 0))
+        launches.append(_launch("attention_shares", a, AttentionTile("fma", 16, 0), call, shares, a.pitch, 0))
     else:
         given["y"] = y
     by_key = replace(back, other=128) if back.rung == "wgmma" and max(a.padded) <= 64 else back

@@ -76,7 +76,7 @@ def _seen(chain: Sequence[Node]) -> View | None:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class AttentionSizes:
     """An attention without its values: batches and heads, sizes, and what it computes."""
 
     lead: tuple[int, ...]
@@ -90,7 +90,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Attention(Sizes):
+class AttentionForm(AttentionSizes):
     """An attention's sizes and where its operands lie."""
 
     views: Mapping[str, View]  # query, key, value; g backward
@@ -114,7 +114,7 @@ class Attention(Sizes):
         return -(-self.queries // _PITCH) * _PITCH
 
 
-def attention(node: Node) -> Attention | None:
+def attention(node: Node) -> AttentionForm | None:
     """What a node of either op asks for, or None where our kernels cannot do it."""
     backward = isinstance(node.dtype, tuple)
     g, (query, key, value, *masks) = (node.sources[0], node.sources[1:]) if backward else (None, node.sources)
@@ -123,7 +123,7 @@ def attention(node: Node) -> Attention | None:
     if query.dtype not in FLOATS or not all(source.size for source in node.sources):
         return None
     views = {"query": query, "key": key, "value": value} | ({"g": g} if g is not None else {})
-    return Attention(
+    return AttentionForm(
         lead,
         query.shape[-2],
         key.shape[-2],

@@ -18,7 +18,7 @@ BLOCK = 4096  # elements that a long sum adds up in its own dtype before it goes
 CLAUSE = {"sum": "+", "prod": "*", "max": "max", "min": "min", "all": "&", "any": "|"}
 
 
-class Rows(Writer):
+class RowWriter(Writer):
     """Elements, rows, everything as one row, or some rows of a matrix product."""
 
     def body(self) -> Body:

@@ -10,7 +10,7 @@ from wengert.core.dtypes import bool_, float32, float64
 from wengert.kernels.expressions import C, scalar_type
 from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Position, Stage, Statement, Store
+from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Position, Stage, Statement, Store
 from wengert.kernels.ir.transforms import statements_of
 from wengert.kernels.writer import Page, expression, functions_of, loaded, operand_text, position_text
 
@@ -39,7 +39,7 @@ Body = tuple[str | ParallelFor, ...]  # of a function: lines of C, and the pragm
 class Writer(Page):
     """The lines of a kernel's body, and what all shapes of work say."""
 
-    def __init__(self, kernel: Kernel, names: dict[str, str]) -> None:
+    def __init__(self, kernel: LoopKernel, names: dict[str, str]) -> None:
         super().__init__()
         self.kernel, self.names = kernel, names | {row: row for row in kernel.scratch}
         self.widths = {a.name: self._total_type(a) for a in self._accumulated()}
@@ -172,7 +172,7 @@ class Writer(Page):
         return self._work() > WORTH_THREADS
 
 
-def _mixes_widths_under_guards(kernel: Kernel) -> bool:
+def _mixes_widths_under_guards(kernel: LoopKernel) -> bool:
     """Whether float64 and narrower numbers meet where guards hold: gcc 12 makes wrong vector code of such loops."""
     statements = list(statements_of(kernel))
     guarded = any(isinstance(s, Load | Let) and s.guards for s in statements)

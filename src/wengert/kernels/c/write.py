@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from wengert.core.dtypes import float64
 from wengert.kernels.c.lanes import Lanes
-from wengert.kernels.c.rows import Rows
+from wengert.kernels.c.rows import RowWriter
 from wengert.kernels.c.source import Body, ParallelFor
 from wengert.kernels.expressions import C
-from wengert.kernels.ir.loops import Kernel, Let
+from wengert.kernels.ir.loops import Let, LoopKernel
 from wengert.kernels.ir.transforms import crosses, cut, merge_loops, split, statements_of, symbols
 from wengert.kernels.writer import functions_of, parameters
 
@@ -73,28 +73,28 @@ def shared_name(name: str) -> str:
     return f"{name}_shared"
 
 
-def write(*kernels: Kernel) -> Function:
+def write(*kernels: LoopKernel) -> Function:
     """The C of kernels that follow each other, as one function."""
     merged = [merge_loops(split(piece)) for kernel in kernels for piece in cut(kernel)]
     names, declared = _parameters(merged)
-    writers = [(Lanes if _in_lanes(kernel) else Rows)(kernel, names) for kernel in merged]
+    writers = [(Lanes if _in_lanes(kernel) else RowWriter)(kernel, names) for kernel in merged]
     bodies = [writer.body() for writer in writers]
     body = bodies[0] if len(bodies) == 1 else tuple(part for one in bodies for part in ("    {\n", *one, "    }\n"))
     in_parts = any(writer.in_parts for writer in writers)
     return Function(body, declared, tuple(names), len(bodies), in_parts, _headers(merged))
 
 
-def _in_lanes(kernel: Kernel) -> bool:
+def _in_lanes(kernel: LoopKernel) -> bool:
     """Whether rows are worked on together, so many at a time that their number must be known."""
     return crosses(kernel) and not symbols(kernel)
 
 
-def _headers(kernels: Iterable[Kernel]) -> tuple[str, ...]:
+def _headers(kernels: Iterable[LoopKernel]) -> tuple[str, ...]:
     lets = [s for kernel in kernels for s in statements_of(kernel) if isinstance(s, Let) and s.computed_in is float64]
     return ("far.h",) if any(not _FAR.isdisjoint(functions_of(one)) for one in lets) else ()
 
 
-def _parameters(kernels: Sequence[Kernel]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _parameters(kernels: Sequence[LoopKernel]) -> tuple[dict[str, str], tuple[str, ...]]:
     """What the buffers are called in C, and how they are declared."""
     dtypes = {buffer: dtype for kernel in kernels for buffer, (dtype, _) in kernel.buffers.items()}
     written = {buffer for kernel in kernels for buffer, (_, is_written) in kernel.buffers.items() if is_written}
@@ -104,7 +104,7 @@ def _parameters(kernels: Sequence[Kernel]) -> tuple[dict[str, str], tuple[str, .
     return names, (*declared, *[f"long {symbol}" for symbol in sizes])
 
 
-def write_rows(kernel: Kernel, columns: str) -> Function | None:
+def write_rows(kernel: LoopKernel, columns: str) -> Function | None:
     """The C of an elementwise kernel for the rows from `first` to `last`; None where its rows are not one loop.
 
     `columns` names the loop over the last axis. It is what runs on the rows of a matrix product that a thread has made.
@@ -114,5 +114,5 @@ def write_rows(kernel: Kernel, columns: str) -> Function | None:
     if len(kernel.outer) != 1:
         return None
     names, declared = _parameters([kernel])
-    body, declared = Rows(kernel, names).body_of_rows(), (*declared, "long first", "long last")
+    body, declared = RowWriter(kernel, names).body_of_rows(), (*declared, "long first", "long last")
     return Function(body, declared, tuple(names), headers=_headers([kernel]))

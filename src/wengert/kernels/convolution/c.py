@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer, braces, called
+from wengert.kernels.c_call import CCall, Pointer, braces, called
 from wengert.kernels.expressions import suffix
 from wengert.kernels.threads import thread_count
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
@@ -140,7 +140,7 @@ def _weight_scratch(shape: _Shape) -> int:
     return shape.parts * (sums + images + cotangents) + 2 * _VECTOR
 
 
-def convolve(node: Node, pointer: Pointer) -> Call | None:
+def convolve(node: Node, pointer: Pointer) -> CCall | None:
     """The call of convolve, convolve_input or convolve_weight."""
     if node.dtype not in (float32, float64) or len(node.shape) > 5:
         return None
@@ -151,7 +151,7 @@ def convolve(node: Node, pointer: Pointer) -> Call | None:
     y = {CONVOLVE: node, CONVOLVE_INPUT: first, CONVOLVE_WEIGHT: second}[op].shape
     shape = _Shape(node, x, weight, y)
     if not (math.prod(x) and math.prod(weight) and math.prod(y)):
-        return Call(f"memset({pointer(node)}, 0, {node.size * node.dtype.itemsize}L);")
+        return CCall(f"memset({pointer(node)}, 0, {node.size * node.dtype.itemsize}L);")
     arguments = f"{pointer(first)}, {pointer(second)}, {pointer(node)}"
     if shape.direct:
         return called(f"{op.name}_direct", suffix(node.dtype), f"{arguments}, {shape.text()}")
@@ -162,7 +162,7 @@ def convolve(node: Node, pointer: Pointer) -> Call | None:
     return called(op.name, suffix(node.dtype), arguments, scratch * node.dtype.itemsize)
 
 
-def _winograd(node: Node, shape: _Shape, arguments: str) -> Call:
+def _winograd(node: Node, shape: _Shape, arguments: str) -> CCall:
     """The call of a convolution in tiles; by the input it is one with the kernel turned round."""
     taps = math.prod(shape.kernel)
     by_input, by_weight = node.op is CONVOLVE_INPUT, node.op is CONVOLVE_WEIGHT

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wengert.core.dtypes import float32
-from wengert.kernels.convolution.form import Convolution, Form
+from wengert.kernels.convolution.form import ConvolutionForm, Form
 from wengert.kernels.launch import DeviceProperties, Launch, Work
 from wengert.kernels.matmul.gemm_source import wgmma
 from wengert.kernels.matmul.product import Tile
@@ -23,7 +23,7 @@ class _Cut(NamedTuple):
     resident: int
 
 
-def tiles(c: Convolution, device: DeviceProperties) -> list[Tile]:
+def tiles(c: ConvolutionForm, device: DeviceProperties) -> list[Tile]:
     """The one that can carry out a convolution, if there is one."""
     if c.by_weight or not c.by_rows or set(c.form.stride) != {1}:
         return []
@@ -34,7 +34,7 @@ def tiles(c: Convolution, device: DeviceProperties) -> list[Tile]:
     return [Tile("chain", OUTS, f.count[2], f.ins, warps=4 * cut.links)]
 
 
-def _form(c: Convolution) -> Form:
+def _form(c: ConvolutionForm) -> Form:
     return c.form if c.is_forward else c.form.mirrored
 
 
@@ -62,7 +62,7 @@ def _shared(f: Form, cut: _Cut) -> int:
     return (cut.lines + 1) * f.ins * (places | 1) * 4 + (cut.links - 1) * 2 * f.count[2] * OUTS * 4 + overlap
 
 
-def work(c: Convolution, tile: Tile, values: str, weight: str, result: str, device: DeviceProperties) -> Work:
+def work(c: ConvolutionForm, tile: Tile, values: str, weight: str, result: str, device: DeviceProperties) -> Work:
     """The launch: blocks share the rows of all images."""
     f = _form(c)
     cut = _cut(f, device)

@@ -12,21 +12,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from wengert.kernels.convolution import chain, sliding
-from wengert.kernels.convolution.form import Convolution, Form, convolution
-from wengert.kernels.convolution.implicit_gemm import Plan
+from wengert.kernels.convolution.form import ConvolutionForm, Form, convolution
+from wengert.kernels.convolution.implicit_gemm import GemmPlan
 from wengert.kernels.launch import DeviceProperties, Launch, Work
 from wengert.kernels.matmul.product import HALVES, Epilogue, Tile, device_type
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 
-__all__ = ["Convolution", "Form", "convolution", "is_small", "outdoes_libraries", "tiles", "work", "works"]
+__all__ = ["ConvolutionForm", "Form", "convolution", "is_small", "outdoes_libraries", "tiles", "work", "works"]
 
 
-def works(c: Convolution, first: str, second: str, result: str, device: DeviceProperties) -> list[Work]:
+def works(c: ConvolutionForm, first: str, second: str, result: str, device: DeviceProperties) -> list[Work]:
     """Ways to carry out a convolution on the named buffers, the one expected to be fastest first."""
     return [work(c, first, second, result, device, tile) for tile in tiles(c, device)]
 
 
-def tiles(c: Convolution, device: DeviceProperties) -> Sequence[Tile | None]:
+def tiles(c: ConvolutionForm, device: DeviceProperties) -> Sequence[Tile | None]:
     """The tiles that can carry out a convolution, the one expected to be fastest first; None for the way without."""
     f = c.form
     if not (f.positions and f.places and f.ins and f.outs and f.taps):
@@ -34,17 +34,17 @@ def tiles(c: Convolution, device: DeviceProperties) -> Sequence[Tile | None]:
     if c.direct:
         return [None]
     if is_small(c, device):
-        return Plan(c, device).tiles()
-    return [*_by_rows(c, device), *Plan(c, device).tiles()]
+        return GemmPlan(c, device).tiles()
+    return [*_by_rows(c, device), *GemmPlan(c, device).tiles()]
 
 
-def _by_rows(c: Convolution, device: DeviceProperties) -> list[Tile]:
+def _by_rows(c: ConvolutionForm, device: DeviceProperties) -> list[Tile]:
     """The tiles of kernels that keep rows of images in shared memory."""
     return [*sliding.tiles(c, device), *chain.tiles(c, device)]
 
 
 def work(
-    c: Convolution,
+    c: ConvolutionForm,
     first: str,
     second: str,
     result: str,
@@ -59,15 +59,15 @@ def work(
         return sliding.work(c, tile, first, second, result, device)
     if tile.rung == "chain":
         return chain.work(c, tile, first, second, result, device)
-    return Plan(c, device).work(tile, first, second, result, epilogue)
+    return GemmPlan(c, device).work(tile, first, second, result, epilogue)
 
 
-def is_small(c: Convolution, device: DeviceProperties) -> bool:
+def is_small(c: ConvolutionForm, device: DeviceProperties) -> bool:
     """Whether a convolution is one whose time is mostly that of launching: our kernel does it, with what follows."""
-    return Plan(c, device).is_small
+    return GemmPlan(c, device).is_small
 
 
-def outdoes_libraries(c: Convolution, device: DeviceProperties) -> bool:
+def outdoes_libraries(c: ConvolutionForm, device: DeviceProperties) -> bool:
     """Whether ours is faster than what libraries have.
 
     Measured on an H200 against cuDNN 9.19. Over few channels, as of a folded image: the stem of a ResNet took 0.37 ms
@@ -97,17 +97,17 @@ _CHANNELS = 16  # that are few
 _WAVE = 0.9  # of the SMs that a wave must fill
 
 
-def _is_one_wave(c: Convolution, device: DeviceProperties) -> bool:
+def _is_one_wave(c: ConvolutionForm, device: DeviceProperties) -> bool:
     """Whether the largest tiles are as many as there are SMs, or a few less."""
     if not c.is_forward or c.dtype not in HALVES or set(c.form.stride) != {1}:
         return False
-    plan = Plan(c, device)
+    plan = GemmPlan(c, device)
     tile, product = plan.tiles()[0], plan.product()
     blocks = math.prod(tile.tiles(product)) * product.batches
     return tile.high * tile.wide >= 128 * 256 and _WAVE * device.sms <= blocks <= device.sms
 
 
-def _directly(c: Convolution, first: str, second: str, result: str) -> Launch:
+def _directly(c: ConvolutionForm, first: str, second: str, result: str) -> Launch:
     """A thread an element, or a block an element of the weight, on values as they lie."""
     if c.last:
         raise ValueError("convolutions with few channels in a group take values channels first")

@@ -90,7 +90,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Convolution:
+class ConvolutionForm:
     """One of the primitives: which, its form, dtypes, and whether channels come last in all values."""
 
     op: Op  # CONVOLVE, CONVOLVE_INPUT or CONVOLVE_WEIGHT, whichever way its channels lie
@@ -156,7 +156,7 @@ def shapes_of(node: Node) -> tuple[Op, bool, Shape, Shape, Shape]:
     return op, last, x, weight, y
 
 
-def convolution(node: Node, tf32: bool = False) -> Convolution | None:
+def convolution(node: Node, tf32: bool = False) -> ConvolutionForm | None:
     """What a node asks for; None where it has more than three axes or its dtype is not floating."""
     op, last, x, weight, y = shapes_of(node)
     a, dtype = node.attrs, node.sources[0].dtype
@@ -180,4 +180,4 @@ def convolution(node: Node, tf32: bool = False) -> Convolution | None:
         low=three((low for low, _ in a["padding"]), 0),
         gap=three(a["dilation"], 1),
     )
-    return Convolution(op, form, dtype, node.dtype, last, tf32)
+    return ConvolutionForm(op, form, dtype, node.dtype, last, tf32)

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from wengert.core.dtypes import float32
-from wengert.kernels.convolution.form import Convolution
+from wengert.kernels.convolution.form import ConvolutionForm
 from wengert.kernels.convolution.rearrange import Arrangement, swap
 from wengert.kernels.launch import DeviceProperties, Launch, Work
 from wengert.kernels.matmul.gemm import candidates, expected
@@ -43,10 +43,10 @@ def _up(n: int, to: int) -> int:
     return -(-n // to) * to
 
 
-class Plan:
+class GemmPlan:
     """How one convolution is rearranged and multiplied."""
 
-    def __init__(self, c: Convolution, device: DeviceProperties) -> None:
+    def __init__(self, c: ConvolutionForm, device: DeviceProperties) -> None:
         self.c, self.device, self.given = c, device, c.form
         tensor_cores = c.dtype in HALVES or (c.dtype == float32 and c.tf32)
         self.rungs: tuple[str, ...] = ("mma",) if tensor_cores and int(device.arch.rstrip("a")) >= 80 else ("fma",)
@@ -115,7 +115,7 @@ class Plan:
 
     def work(self, tile: Tile, first: str, second: str, result: str, epilogue: Epilogue | None = None) -> Work:
         """Rearrange what needs it, multiply, rearrange back."""
-        steps = _Steps(self)
+        steps = _GemmSteps(self)
         g, c = self.given, self.c
         if c.by_weight:
             x, y = steps.x(first), steps.y(second)
@@ -275,10 +275,10 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
         return [launch, add_up(whole, tile.split, replace(flat, buffer=parts))]
 
 
-class _Steps:
+class _GemmSteps:
     """The launches of a work as they are added, and its temporaries."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: GemmPlan) -> None:
         self.plan, self.launches, self.workspace = plan, list[Launch](), dict[str, int]()
 
     def temporary(self, name: str, elements: int, dtype: DType) -> str:

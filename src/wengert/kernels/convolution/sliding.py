@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.dtypes import float32
-from wengert.kernels.convolution.form import Convolution, Form
+from wengert.kernels.convolution.form import ConvolutionForm, Form
 from wengert.kernels.launch import DeviceProperties, Launch, Work
 from wengert.kernels.matmul.gemm_source import add_up, wgmma
 from wengert.kernels.matmul.product import Matrix, Product, Tile
@@ -66,7 +66,7 @@ class Cut:
         return f"struct wg_cut {{\n{lines}}};\n"
 
 
-def tiles(c: Convolution, device: DeviceProperties) -> list[Tile]:
+def tiles(c: ConvolutionForm, device: DeviceProperties) -> list[Tile]:
     """Those that can carry out a convolution, the one expected to be fastest first."""
     f = c.form
     fits = f.outs % OUTS == 0 and f.stride[1] <= f.kernel[1] and f.taps > 1 and int(device.arch.rstrip("a")) >= 80
@@ -80,7 +80,7 @@ def used(f: Form) -> float:
     return f.count[1] / f.period * f.count[2] / min(_filled(f.count[2], span) for span in _SPANS)
 
 
-def work(c: Convolution, tile: Tile, x: str, y: str, result: str, device: DeviceProperties) -> Work:
+def work(c: ConvolutionForm, tile: Tile, x: str, y: str, result: str, device: DeviceProperties) -> Work:
     """The sums over parts of the images' rows, then these added up in order."""
     f = c.form
     cut = next(cut for cut in _cuts(f, device) if _tile(f, cut, device) == tile)

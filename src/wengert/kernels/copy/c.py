@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer
+from wengert.kernels.c_call import CCall, Pointer
 from wengert.kernels.expressions import stored_type
 
 
-def concat(node: Node, pointer: Pointer) -> Call | None:
+def concat(node: Node, pointer: Pointer) -> CCall | None:
     """Values joined along an axis: rows copied one after the other."""
     if node.dtype in COMPLEX:
         return None
@@ -27,10 +27,10 @@ def concat(node: Node, pointer: Pointer) -> Call | None:
                 f"({kind} *){pointer(source)} + i * {width}L, {width}L * sizeof({kind}));"
             )
         start += width
-    return Call("\n    ".join(lines))
+    return CCall("\n    ".join(lines))
 
 
-def put_slice(node: Node, pointer: Pointer) -> Call | None:
+def put_slice(node: Node, pointer: Pointer) -> CCall | None:
     """A value with a slice of it replaced: copied, then written over in nested loops."""
     if node.dtype in COMPLEX:
         return None
@@ -46,4 +46,4 @@ def put_slice(node: Node, pointer: Pointer) -> Call | None:
     written, read = " + ".join(to) or "0", " + ".join(source) or "0"
     store = f"(({kind} *){pointer(node)})[{written}] = (({kind} *){pointer(values)})[{read}];"
     copy = f"memcpy({pointer(node)}, {pointer(x)}, {node.size * node.dtype.itemsize}L);"
-    return Call(f"{copy}\n    {' '.join(reversed(loops))} {store}")
+    return CCall(f"{copy}\n    {' '.join(reversed(loops))} {store}")

@@ -20,7 +20,7 @@ from wengert.kernels.cuda.rows import WholeRows
 from wengert.kernels.cuda.shapes import Rows, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.source import Access, Pass, access, is_vector, stored_type
 from wengert.kernels.ir.intrinsics import COPY
-from wengert.kernels.ir.loops import Accumulate, Kernel, Load, Stage, Statement, Store, Value, let
+from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Stage, Statement, Store, Value, let
 from wengert.kernels.ir.match import Fresh, definitions, number_of, renamed, uses
 from wengert.kernels.ir.transforms import indices_of, merge_loops, statements_of
 from wengert.kernels.launch import DeviceProperties, Work
@@ -31,7 +31,7 @@ MOST = 4  # reductions that one kernel takes
 # --- from kernels to one ----------------------------------------------------------------------------------------------
 
 
-def takes_in(rows: Kernel, columns: Kernel) -> bool:
+def takes_in(rows: LoopKernel, columns: LoopKernel) -> bool:
     """Whether a kernel over rows has at hand all that one over columns adds up."""
     if columns.outer != rows.inner or columns.inner != rows.outer or not (rows.inner and rows.outer):
         return False
@@ -43,12 +43,12 @@ def takes_in(rows: Kernel, columns: Kernel) -> bool:
     return all(_source(load, rows) is not None for load in statements if isinstance(load, Load))
 
 
-def _added_up(columns: Kernel) -> list[Statement]:
+def _added_up(columns: LoopKernel) -> list[Statement]:
     """What computes the elements that a kernel over columns adds up."""
     return [*columns.stages[0].before, *columns.stages[0].inside]
 
 
-def _source(load: Load, rows: Kernel) -> Load | Store | None:
+def _source(load: Load, rows: LoopKernel) -> Load | Store | None:
     """What has an element in a kernel over rows: the store that makes it, a load; the load itself if rows share it."""
     if not load.index.loops() & set(rows.outer):
         return None if load.buffer in _stored(rows) else load
@@ -62,11 +62,11 @@ def _source(load: Load, rows: Kernel) -> Load | Store | None:
     return next((s for s in loads if (*place, load.guards) == (s.buffer, s.index, s.guards)), None)
 
 
-def _stored(kernel: Kernel) -> set[str]:
+def _stored(kernel: LoopKernel) -> set[str]:
     return {s.buffer for s in statements_of(kernel) if isinstance(s, Store)}
 
 
-def _known(rows: Kernel, of_the_row: bool = False) -> set[str]:
+def _known(rows: LoopKernel, of_the_row: bool = False) -> set[str]:
     """The values that the last pass over a row has: the numbers of the row, earlier reductions, and its elements."""
     made = [s for stage in rows.stages for s in stage.before]
     made += [] if of_the_row else rows.stages[-1].inside
@@ -74,7 +74,7 @@ def _known(rows: Kernel, of_the_row: bool = False) -> set[str]:
     return definitions(made).keys() | set(reductions)
 
 
-def with_names_of_its_own(columns: Kernel, others: Sequence[Kernel]) -> Kernel:
+def with_names_of_its_own(columns: LoopKernel, others: Sequence[LoopKernel]) -> LoopKernel:
     """A kernel over columns, with names that some others do not have."""
     base = Fresh(s for kernel in others for s in statements_of(kernel)).next
 
@@ -85,7 +85,7 @@ def with_names_of_its_own(columns: Kernel, others: Sequence[Kernel]) -> Kernel:
     return replace(columns, stages=stages, after=list(map(change, columns.after)))
 
 
-def taken_in(rows: Kernel, columns: Kernel) -> Kernel:
+def taken_in(rows: LoopKernel, columns: LoopKernel) -> LoopKernel:
     """A kernel over rows that computes in its last pass, too, what one over columns (with names of its own) adds up."""
     known, numbers = _known(rows), _known(rows, of_the_row=True)
     before: list[Statement] = []
@@ -109,7 +109,7 @@ def taken_in(rows: Kernel, columns: Kernel) -> Kernel:
     return replace(rows, stages=stages, buffers={**rows.buffers, **more})
 
 
-def _is_of_the_row(statement: Value, rows: Kernel, numbers: set[str]) -> bool:
+def _is_of_the_row(statement: Value, rows: LoopKernel, numbers: set[str]) -> bool:
     """Whether a value is the same for all of a row."""
     if any(index.loops() & set(rows.inner) for index in indices_of(statement)):
         return False
@@ -120,15 +120,15 @@ def _is_of_the_row(statement: Value, rows: Kernel, numbers: set[str]) -> bool:
 
 
 def column_partials(
-    rows: Kernel, columns: Sequence[Kernel], shape: Rows, device: DeviceProperties, why: str
-) -> tuple[Work, list[Kernel]] | None:
+    rows: LoopKernel, columns: Sequence[LoopKernel], shape: Rows, device: DeviceProperties, why: str
+) -> tuple[Work, list[LoopKernel]] | None:
     """The launch of a kernel over rows with partial sums of their columns, and the final reductions of these.
 
     None where rows do not stay in registers.
     """
     if not shape.chunks or shape.splits > 1:
         return None
-    own: list[Kernel] = []
+    own: list[LoopKernel] = []
     for kernel in columns:
         own.append(with_names_of_its_own(kernel, [rows, *own]))
         rows = taken_in(rows, own[-1])
@@ -141,7 +141,7 @@ def column_partials(
 
 class _ColumnPartials(WholeRows):
     def __init__(
-        self, kernel: Kernel, reductions: Sequence[Accumulate], shape: Rows, device: DeviceProperties, why: str
+        self, kernel: LoopKernel, reductions: Sequence[Accumulate], shape: Rows, device: DeviceProperties, why: str
     ) -> None:
         super().__init__(kernel, shape, device, why)
         self.columns = reductions

@@ -23,17 +23,17 @@ from wengert.kernels.cuda.reductions import (
     state_type,
 )
 from wengert.kernels.cuda.shapes import Columns
-from wengert.kernels.cuda.source import Names, Page, Pass, base_name, unravel
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, base_name, unravel
 from wengert.kernels.expressions import scalar_type
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Accumulate, Kernel, Load, Stage, Statement
+from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Stage, Statement
 from wengert.kernels.ir.match import definitions
 from wengert.kernels.launch import Launch, Work
 
 PARTS_TO_READ = 96 << 10  # bytes of partial reductions that a block reads in about the time of a launch
 
 
-def columns(kernel: Kernel, shape: Columns, why: str) -> Work:
+def columns(kernel: LoopKernel, shape: Columns, why: str) -> Work:
     """The launches of a kernel whose rows lie across memory."""
     return ColumnsText(kernel, shape, why).work()
 
@@ -41,7 +41,7 @@ def columns(kernel: Kernel, shape: Columns, why: str) -> Work:
 class ColumnsText:
     """The text of a kernel over columns, launch by launch."""
 
-    def __init__(self, kernel: Kernel, shape: Columns, why: str) -> None:
+    def __init__(self, kernel: LoopKernel, shape: Columns, why: str) -> None:
         self.kernel, self.shape, self.why = kernel, shape, why
         self.loop = kernel.outer[-1] if kernel.outer else Loop("none", 1)
         self.count = math.prod(loop.extent for loop in kernel.outer)
@@ -51,7 +51,7 @@ class ColumnsText:
         self.steps = math.prod(loop.extent for loop in kernel.inner)
         self.names = Names(kernel)
         self.per_lane: dict[str, str] = {}
-        self.page = Page()
+        self.page = CudaPage()
         self.ragged = self.vectors % shape.across != 0
         reductions = [reduction for stage in kernel.stages for reduction in reductions_in(stage.inside)]
         for reduction in reductions:
@@ -189,10 +189,10 @@ class ColumnsText:
 
     # --- parts of the text ------------------------------------------------------------------------------------------
 
-    def _begin(self, split: bool = False) -> Page:
+    def _begin(self, split: bool = False) -> CudaPage:
         """Say which columns a thread works on; one beyond the last works on those and stores nothing."""
         shape, index = self.shape, self.names.index
-        self.page = page = Page()
+        self.page = page = CudaPage()
         self.per_lane = {}
         page.line(f"const int down = threadIdx.x / {shape.across};")
         block = self.block(page)
@@ -215,7 +215,7 @@ class ColumnsText:
         page.line(f"const {index} column = {other}{name};")
         return page
 
-    def block(self, page: Page) -> str:
+    def block(self, page: CudaPage) -> str:
         """The number of a block."""
         return "blockIdx.x"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 from wengert.kernels.cuda.shapes import Elements
-from wengert.kernels.cuda.source import Names, Page, Pass, unravel
-from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, unravel
+from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.ir.transforms import statements_of, symbols
 from wengert.kernels.launch import Work
 
 
-def elements(kernel: Kernel, shape: Elements, why: str) -> Work:
+def elements(kernel: LoopKernel, shape: Elements, why: str) -> Work:
     """One launch with a thread for every few vectors."""
-    names, page = Names(kernel), Page()
+    names, page = Names(kernel), CudaPage()
     loop = kernel.outer[-1] if kernel.outer else None
     vectors = math.prod(loop.most for loop in kernel.outer) // shape.vector
     work = Pass(list(statements_of(kernel)), loop, shape.vector, names)

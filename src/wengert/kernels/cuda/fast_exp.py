@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from wengert.core.dtypes import HALF
-from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement
+from wengert.kernels.ir.loops import Let, Load, LoopKernel, Stage, Statement
 from wengert.kernels.ir.match import uses
 from wengert.kernels.ir.transforms import statements_of
 
 
-def with_fast_exponentials(kernel: Kernel) -> Kernel:
+def with_fast_exponentials(kernel: LoopKernel) -> LoopKernel:
     """The kernel with fast exponentials of values in half precision."""
     if not any(isinstance(s, Load) and s.dtype in HALF for s in statements_of(kernel)):
         return kernel

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.cuda.shapes import Elements, Rows, Shape
-from wengert.kernels.ir.loops import Kernel, Let, Load, Statement, Store
+from wengert.kernels.ir.loops import Let, Load, LoopKernel, Statement, Store
 from wengert.kernels.ir.transforms import statements_of
 from wengert.ops.addressing import CHECKED_INDEX
 
 
-def reads_first(kernel: Kernel, shape: Shape, buffer: str) -> bool:
+def reads_first(kernel: LoopKernel, shape: Shape, buffer: str) -> bool:
     """Whether a kernel, as it is written down, reads all that it needs of a buffer's elements before it writes them."""
     passes = [[s for s in stage.inside if _touches(s, buffer)] for stage in kernel.stages]
     inside = [s for one in passes for s in one]
@@ -39,6 +39,6 @@ def _is_exact(shape: Shape) -> bool:
     return isinstance(shape, Elements) or (isinstance(shape, Rows) and shape.rows == 1)
 
 
-def _checks(kernel: Kernel) -> bool:
+def _checks(kernel: LoopKernel) -> bool:
     """Whether an index is checked: it must not be made of what was overwritten."""
     return any(isinstance(s, Let) and s.op is CHECKED_INDEX for s in statements_of(kernel))

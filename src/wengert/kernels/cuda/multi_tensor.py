@@ -11,9 +11,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from wengert.kernels.cuda.shapes import accesses, vector_width
-from wengert.kernels.cuda.source import Names, Page, Pass, stored_type
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, stored_type
 from wengert.kernels.ir.index import ZERO, Index, Loop, substitute
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store
+from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Stage, Statement, Store
 from wengert.kernels.ir.transforms import merge_loops, statements_of
 from wengert.kernels.launch import DeviceProperties, Work
 from wengert.kernels.writer import CUDA
@@ -23,20 +23,20 @@ ADDRESSES = 3_000  # in a table: a launch takes up to 32 KB by value
 THREADS, STEPS = 256, 2  # a piece is small, so that small segments do not leave threads idle
 
 
-def multi_tensor_signature(kernel: Kernel) -> Hashable | None:
+def multi_tensor_signature(kernel: LoopKernel) -> Hashable | None:
     """What kernels must have in common to be segments of one launch; None for one that cannot be."""
     plain = _plain(kernel)
     return None if plain is None else signature_of_plain(plain)
 
 
-def signature_of_plain(plain: Kernel) -> Hashable:
+def signature_of_plain(plain: LoopKernel) -> Hashable:
     """The statements of a kernel, whatever its buffers are called."""
     numbers = {buffer: i for i, buffer in enumerate(plain.buffers)}
     renamed = tuple(_renamed(statement, numbers) for statement in statements_of(plain))
     return renamed, tuple(plain.buffers.values())
 
 
-def write_multi_tensor(kernels: Sequence[Kernel], device: DeviceProperties) -> Work:
+def write_multi_tensor(kernels: Sequence[LoopKernel], device: DeviceProperties) -> Work:
     """One launch for kernels of one signature (more where the table of their buffers would be too long)."""
     segments = [kernel for kernel in map(_plain, kernels) if kernel is not None]
     if len(segments) != len(kernels) or len(set(map(signature_of_plain, segments))) > 1:
@@ -47,7 +47,7 @@ def write_multi_tensor(kernels: Sequence[Kernel], device: DeviceProperties) -> W
     return Work(tuple(part.work().launches[0] for part in parts))
 
 
-def _plain(kernel: Kernel) -> Kernel | None:
+def _plain(kernel: LoopKernel) -> LoopKernel | None:
     """A kernel without reductions whose loops are one (or none), its loop called as all are; None for others."""
     if kernel.inner or any(isinstance(s, Accumulate) for s in statements_of(kernel)):
         return None
@@ -86,14 +86,14 @@ def _renamed(statement: Statement, numbers: dict[str, int]) -> Hashable:
 class Segments:
     """Kernels of one signature as the segments of a launch: which of them a block works on, and its buffers."""
 
-    def __init__(self, segments: Sequence[Kernel]) -> None:
+    def __init__(self, segments: Sequence[LoopKernel]) -> None:
         self.segments, self.kernel = segments, segments[0]
         buffers = [list(segment.buffers) for segment in segments]
         self.common = [k for k, names in enumerate(zip(*buffers)) if len(set(names)) == 1]
         self.own = [k for k in range(len(buffers[0])) if k not in self.common]
         self.table = tuple(names[k] for names in buffers for k in self.own)
 
-    def find(self, page: Page, before: Sequence[int]) -> None:
+    def find(self, page: CudaPage, before: Sequence[int]) -> None:
         """Declare `segment`, that of a block; `before` has the number of blocks before each."""
         count = len(self.segments)
         page.line(f"static const int before[] = {{{', '.join(map(str, before))}}};")
@@ -102,7 +102,7 @@ class Segments:
         page.line(f"if (segment + step < {count} && before[segment + step] <= (int)blockIdx.x) segment += step;")
         page.close()
 
-    def bind(self, page: Page, names: Names) -> None:
+    def bind(self, page: CudaPage, names: Names) -> None:
         """Declare the buffers of the segment that a block works on."""
         names.table = self.table
         for number, k in enumerate(self.own):
@@ -114,12 +114,12 @@ class Segments:
 
 
 class _MultiTensor(Segments):
-    def __init__(self, segments: Sequence[Kernel], sizes: Sequence[int]) -> None:
+    def __init__(self, segments: Sequence[LoopKernel], sizes: Sequence[int]) -> None:
         super().__init__(segments)
         self.sizes = sizes
 
     def work(self) -> Work:
-        kernel, page = self.kernel, Page()
+        kernel, page = self.kernel, CudaPage()
         statements = list(statements_of(kernel))
         vector = min(vector_width(statements, ALONG), 16 // max(s.dtype.itemsize for s in accesses(statements, ALONG)))
         piece = THREADS * STEPS * vector
@@ -151,7 +151,7 @@ class _MultiTensor(Segments):
         why = f"{count} kernels of one text, {sum(self.sizes)} elements: {piece} a block"
         return Work((names.launch(page, before[-1], THREADS, why=why),))
 
-    def _elements(self, page: Page, names: Names, statements: Sequence[Statement], vector: int) -> None:
+    def _elements(self, page: CudaPage, names: Names, statements: Sequence[Statement], vector: int) -> None:
         work = Pass(statements, ALONG, vector, names)
         work.load(page)
         work.compute(page)

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from wengert.kernels.cuda.multi_tensor import ADDRESSES, ALONG, Segments, signature_of_plain
-from wengert.kernels.cuda.source import Names, Page, Pass, access, stored_type
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, access, stored_type
 from wengert.kernels.ir.index import Index, Loop
-from wengert.kernels.ir.loops import Accumulate, Kernel, Load, Position, Stage, Statement, Store
+from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Position, Stage, Statement, Store
 from wengert.kernels.ir.transforms import merge_loops, statements_of
 from wengert.kernels.launch import DeviceProperties, Work
 
@@ -28,19 +28,19 @@ EVEN = 8  # channels: a multiple of these, so that vectors of both kinds begin w
 class _Transpose(NamedTuple):
     """A transposition: its kernel over a loop of any length, its rows of taps, and how many of them are channels."""
 
-    plain: Kernel
+    plain: LoopKernel
     rows: int
     channels: int
     taps: int
 
 
-def transpose_signature(kernel: Kernel) -> Hashable | None:
+def transpose_signature(kernel: LoopKernel) -> Hashable | None:
     """What transpositions must have in common to be segments of one launch; None for what is not one."""
     transpose = _transpose_of(kernel)
     return None if transpose is None else (signature_of_plain(transpose.plain), transpose.taps)
 
 
-def write_multi_transpose(kernels: Sequence[Kernel], device: DeviceProperties) -> Work:
+def write_multi_transpose(kernels: Sequence[LoopKernel], device: DeviceProperties) -> Work:
     """One launch for transpositions of one signature (more where the table of their buffers would be too long)."""
     found = [transpose for transpose in map(_transpose_of, kernels) if transpose is not None]
     if len(found) != len(kernels) or len({(signature_of_plain(t.plain), t.taps) for t in found}) > 1:
@@ -50,7 +50,7 @@ def write_multi_transpose(kernels: Sequence[Kernel], device: DeviceProperties) -
     return Work(tuple(part.work().launches[0] for part in parts))
 
 
-def _transpose_of(kernel: Kernel) -> _Transpose | None:
+def _transpose_of(kernel: LoopKernel) -> _Transpose | None:
     """A kernel as a transposition of whole arrays, of one operand and one result; None for any other."""
     if kernel.inner:
         return None
@@ -90,7 +90,7 @@ class _MultiTranspose(Segments):
         (self.load,) = (s for s in statements_of(self.kernel) if isinstance(s, Load))
 
     def work(self) -> Work:
-        page, names, taps = Page(), Names(self.kernel), self.taps
+        page, names, taps = CudaPage(), Names(self.kernel), self.taps
         names.index = "int"
         before = [0]
         for one in self.transpose:
@@ -122,7 +122,7 @@ class _MultiTranspose(Segments):
         why = f"{len(self.transpose)} transpositions of one text, {count} rows of {taps}: {ROWS} a block"
         return Work((names.launch(page, before[-1], 32 * taps, why=why),))
 
-    def _bring_in(self, page: Page, names: Names) -> None:
+    def _bring_in(self, page: CudaPage, names: Names) -> None:
         """Copy the block's rows into shared memory: the threads, 32 for each tap, have 8 elements each."""
         vector = min(EVEN, 16 // self.load.dtype.itemsize)
         page.unrolled("u", EVEN // vector)

@@ -15,13 +15,24 @@ from wengert.core.dtypes import float32
 from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.ir.index import ZERO, Index, Loop, substitute
 from wengert.kernels.ir.intrinsics import DEVIATIONS, SHIFTED_MEAN, SHIFTED_SQUARES, SHIFTED_SUM
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Literal, Operand, Stage, Statement, Value, let, literal
+from wengert.kernels.ir.loops import (
+    Accumulate,
+    Let,
+    Literal,
+    LoopKernel,
+    Operand,
+    Stage,
+    Statement,
+    Value,
+    let,
+    literal,
+)
 from wengert.kernels.ir.match import Fresh, definitions, is_op, with_index, with_operands, written_out
 from wengert.kernels.ir.transforms import statements_of
 from wengert.ops.elementwise import divide, multiply, square, subtract
 
 
-def one_pass_variance(kernel: Kernel) -> Kernel:
+def one_pass_variance(kernel: LoopKernel) -> LoopKernel:
     """The kernel with sums of squared deviations taken in the pass that sums for the mean."""
     for number in range(len(kernel.stages) - 1):
         for mean in reductions_in(kernel.stages[number].inside):
@@ -31,7 +42,7 @@ def one_pass_variance(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def _squares(kernel: Kernel, number: int, mean: Accumulate) -> Accumulate | None:
+def _squares(kernel: LoopKernel, number: int, mean: Accumulate) -> Accumulate | None:
     """The sum of the squared deviations from the mean of what `mean` sums, in the next stage."""
     first, second = kernel.stages[number : number + 2]
     if not _is_sum(mean) or mean.value not in definitions(first.inside):
@@ -50,7 +61,7 @@ def _squares(kernel: Kernel, number: int, mean: Accumulate) -> Accumulate | None
     return None
 
 
-def _count(kernel: Kernel) -> int:
+def _count(kernel: LoopKernel) -> int:
     """The elements of a row."""
     return math.prod(loop.extent for loop in kernel.inner)
 
@@ -92,7 +103,7 @@ def _deviations(second: Stage, squares: Accumulate) -> dict[str, Literal]:
     return found
 
 
-def _joined(kernel: Kernel, number: int, mean: Accumulate, squares: Accumulate) -> Kernel:
+def _joined(kernel: LoopKernel, number: int, mean: Accumulate, squares: Accumulate) -> LoopKernel:
     first, second = kernel.stages[number : number + 2]
     fresh = Fresh(statements_of(kernel))
     count = {"count": _count(kernel)}

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from wengert.kernels.cuda.source import Access, Names, access, stored_type
 from wengert.kernels.ir.index import flat, variable
-from wengert.kernels.ir.loops import Kernel, Load, Stage, Statement, Store
+from wengert.kernels.ir.loops import Load, LoopKernel, Stage, Statement, Store
 
 Copies = Mapping[Access, Load]  # by what is read: the same from its copy
 
 
-def copies_of(kernel: Kernel) -> Copies:
+def copies_of(kernel: LoopKernel) -> Copies:
     """What is both read by the passes and overwritten after them."""
     written = {s.buffer for s in kernel.after if isinstance(s, Store)}
     loads = {access(s): s for stage in kernel.stages for s in stage.before if isinstance(s, Load)}

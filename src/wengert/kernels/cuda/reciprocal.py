@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from wengert.core.dtypes import HALF, float32, int32
 from wengert.kernels.ir.intrinsics import DIVIDE_BY_RECIPROCAL
-from wengert.kernels.ir.loops import Kernel, Let, Operand, Stage, Statement, let, literal
+from wengert.kernels.ir.loops import Let, LoopKernel, Operand, Stage, Statement, let, literal
 from wengert.kernels.ir.match import Fresh, definitions, is_op
 from wengert.kernels.ir.transforms import statements_of
 from wengert.ops.elementwise import divide, reciprocal
 
 
-def with_reciprocals(kernel: Kernel) -> Kernel:
+def with_reciprocals(kernel: LoopKernel) -> LoopKernel:
     """The kernel with divisions by numbers of a row changed."""
     if not kernel.inner:
         return kernel

@@ -22,12 +22,12 @@ from wengert.kernels.cuda.reductions import (
     state_type,
 )
 from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
-from wengert.kernels.cuda.source import Access, Names, Page, Pass, access, stored_type, unravel
-from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Load, Stage, Statement
+from wengert.kernels.cuda.source import Access, CudaPage, Names, Pass, access, stored_type, unravel
+from wengert.kernels.ir.loops import Accumulate, DType, Load, LoopKernel, Stage, Statement
 from wengert.kernels.launch import DeviceProperties, Launch, Work
 
 
-def rows(kernel: Kernel, shape: Rows, device: DeviceProperties, why: str) -> Work:
+def rows(kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> Work:
     """The launches of a kernel whose rows lie along memory."""
     return _SplitRows(kernel, shape, why).work() if shape.splits > 1 else WholeRows(kernel, shape, device, why).work()
 
@@ -35,12 +35,12 @@ def rows(kernel: Kernel, shape: Rows, device: DeviceProperties, why: str) -> Wor
 class RowsText:
     """What both ways share: the row that threads are at, and reductions over its threads."""
 
-    def __init__(self, kernel: Kernel, shape: Rows, why: str) -> None:
+    def __init__(self, kernel: LoopKernel, shape: Rows, why: str) -> None:
         self.kernel, self.shape, self.why = kernel, shape, why
         self.count = math.prod(loop.extent for loop in kernel.outer)
         self.loop = kernel.inner[-1] if kernel.inner else None
         self.vectors = math.prod(loop.extent for loop in kernel.inner) // shape.vector
-        self.page = Page()
+        self.page = CudaPage()
         self.names = Names(kernel)
         self.ragged = self.count % shape.rows != 0
         self.numbers: dict[Access, str] = {}  # loads that a row has one of, if something has loaded them already
@@ -121,7 +121,7 @@ class RowsText:
 class WholeRows(RowsText):
     """The threads of a row see all of it: one launch."""
 
-    def __init__(self, kernel: Kernel, shape: Rows, device: DeviceProperties, why: str) -> None:
+    def __init__(self, kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> None:
         super().__init__(kernel, shape, why)
         self.device = device
         self.kept: dict[Access, str] = {}
@@ -258,7 +258,7 @@ class WholeRows(RowsText):
 class _SplitRows(RowsText):
     """Blocks share a row: a launch for every pass, and one after each that puts its reductions together."""
 
-    def __init__(self, kernel: Kernel, shape: Rows, why: str) -> None:
+    def __init__(self, kernel: LoopKernel, shape: Rows, why: str) -> None:
         super().__init__(kernel, shape, why)
         reductions = [reduction for stage in kernel.stages for reduction in reductions_in(stage.inside)]
         for reduction in reductions:
@@ -297,7 +297,7 @@ class _SplitRows(RowsText):
             self.finish(reductions_in(stage.inside))
 
     def _pass(self, number: int, reductions: Sequence[Accumulate], finishes: bool) -> None:
-        page, shape, stage = Page(), self.shape, self.stages[number]
+        page, shape, stage = CudaPage(), self.shape, self.stages[number]
         self.page = page
         self.begin(f"blockIdx.x / {shape.splits}")
         page.line(f"const int split = blockIdx.x % {shape.splits};")
@@ -330,7 +330,7 @@ class _SplitRows(RowsText):
         self.launches.append(self.names.launch(page, self.count * shape.splits, shape.lanes, why=self.why))
 
     def _final_reduction(self, number: int, reductions: Sequence[Accumulate], last: bool) -> None:
-        page, shape = Page(), self.shape
+        page, shape = CudaPage(), self.shape
         self.page = page
         self.begin("blockIdx.x")
         self._known(number)

@@ -15,7 +15,7 @@ from typing import TypeGuard
 from wengert.kernels.cuda.reductions import reductions_in, state_bytes
 from wengert.kernels.cuda.source import access, is_vector
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Kernel, Let, Load, Stage, Statement, Store
+from wengert.kernels.ir.loops import Let, Load, LoopKernel, Stage, Statement, Store
 from wengert.kernels.ir.transforms import crosses, statements_of, symbols
 from wengert.kernels.launch import DeviceProperties
 from wengert.kernels.writer import functions_of
@@ -109,7 +109,7 @@ def vector_width(statements: Sequence[Statement], loop: Loop | None) -> int:
 WORTH_TILES = 16  # an axis shorter than this is read through the cache
 
 
-def transposed(kernel: Kernel) -> tuple[Loop, list[Load]]:
+def transposed(kernel: LoopKernel) -> tuple[Loop, list[Load]]:
     """The loop along which some loads are side by side that are not so along the last one, and these loads."""
     side = kernel.outer[-1]
     found: dict[Loop, list[Load]] = {}
@@ -121,7 +121,7 @@ def transposed(kernel: Kernel) -> tuple[Loop, list[Load]]:
     return max(found.items(), key=lambda item: len(item[1]), default=(side, []))
 
 
-def _tiles_shape(kernel: Kernel) -> tuple[Tiles, str]:
+def _tiles_shape(kernel: LoopKernel) -> tuple[Tiles, str]:
     down, loads = transposed(kernel)
     vector = max(1, 4 // max(load.dtype.itemsize for load in loads))
     while kernel.outer[-1].extent % vector or not all(is_vector(load, down, vector) for load in loads):
@@ -130,7 +130,7 @@ def _tiles_shape(kernel: Kernel) -> tuple[Tiles, str]:
     return Tiles(vector, 8), why
 
 
-def elements_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Elements | Tiles, str]:
+def elements_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Elements | Tiles, str]:
     """The shape of a kernel without reductions, and why."""
     if kernel.outer and not symbols(kernel) and transposed(kernel)[1]:
         return _tiles_shape(kernel)
@@ -162,17 +162,17 @@ def _functions(statements: Iterable[Statement]) -> list[Let]:
 # --- rows and columns -----------------------------------------------------------------------------------------------
 
 
-def reduction_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Rows | Columns, str]:
+def reduction_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows | Columns, str]:
     """The shape of a kernel with reductions, and why."""
     return _columns_shape(kernel, device) if crosses(kernel) else _rows_shape(kernel, device)
 
 
-def same_for_all_rows(load: Load, kernel: Kernel) -> bool:
+def same_for_all_rows(load: Load, kernel: LoopKernel) -> bool:
     """Whether a load is of the same elements in every row."""
     return bool(kernel.outer) and not load.index.loops() & set(kernel.outer) and load.buffer not in kernel.scratch
 
 
-def kept_words(kernel: Kernel) -> float:
+def kept_words(kernel: LoopKernel) -> float:
     """Registers that an element of a row takes when the row stays in registers: the most between two passes."""
     first: dict[object, int] = {}
     last: dict[object, int] = {}
@@ -189,7 +189,7 @@ def kept_words(kernel: Kernel) -> float:
     )
 
 
-def _stays(statement: Statement, kernel: Kernel) -> TypeGuard[Load | Store]:
+def _stays(statement: Statement, kernel: LoopKernel) -> TypeGuard[Load | Store]:
     """Whether it loads or stores what is held for a later pass."""
     if isinstance(statement, Load):
         return not same_for_all_rows(statement, kernel)
@@ -201,13 +201,13 @@ def _words(statement: Load | Store) -> float:
     return max(1.0, 0.25 * statement.dtype.itemsize)
 
 
-def _loaded_words(kernel: Kernel) -> float:
+def _loaded_words(kernel: LoopKernel) -> float:
     """Registers that the loads of an element take in the pass that has most of them."""
     passes = [{access(s): s for s in stage.inside if isinstance(s, Load)} for stage in kernel.stages]
     return max([sum(map(_words, loads.values())) for loads in passes], default=0.0)
 
 
-def registers_beside(kernel: Kernel, vector: int, least: int = 0) -> int:
+def registers_beside(kernel: LoopKernel, vector: int, least: int = 0) -> int:
     """Registers that a thread needs besides what it holds of a row: addresses, numbers of the row, and in the pass that
     has most of them what is loaded where it is used and what is stored, of `least` bytes an element or more."""
     passing = [
@@ -222,7 +222,7 @@ def _accessed(stage: Stage) -> list[Load | Store]:
     return [s for s in stage.inside if isinstance(s, Load | Store)]
 
 
-def _rows_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Rows, str]:
+def _rows_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows, str]:
     rows = math.prod(loop.extent for loop in kernel.outer)
     length = math.prod(loop.extent for loop in kernel.inner)
     inside = [s for stage in kernel.stages for s in stage.inside]
@@ -250,7 +250,7 @@ def _rows_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Rows, str]:
     return Rows(vector, lanes, several, chunks), f"{rows} rows of {length}: {lanes} threads a row, {held}"
 
 
-def loaded_again(kernel: Kernel) -> list[Load]:
+def loaded_again(kernel: LoopKernel) -> list[Load]:
     """What more than one pass loads, each once."""
     passes = [{access(s): s for s in stage.inside if isinstance(s, Load)} for stage in kernel.stages]
     found = {key: load for one in passes for key, load in one.items() if not same_for_all_rows(load, kernel)}
@@ -306,14 +306,14 @@ def _lanes(rows: int, vectors: int, wanted: int, device: DeviceProperties) -> in
 SHARED_LANES = 512  # threads of a block that shares a row with others
 
 
-def _row_splits(kernel: Kernel, rows: int, vectors: int, device: DeviceProperties) -> int:
+def _row_splits(kernel: LoopKernel, rows: int, vectors: int, device: DeviceProperties) -> int:
     """Blocks to a row where there are fewer rows than the device has room for blocks."""
     if kernel.scratch or rows * 2 > device.sms or vectors < 8 * SHARED_LANES:
         return 1
     return max(1, min(4 * device.sms // rows, vectors // (4 * SHARED_LANES)))
 
 
-def _columns_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Columns, str]:
+def _columns_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Columns, str]:
     loop = kernel.outer[-1]
     steps = math.prod(inner.extent for inner in kernel.inner)
     inside = [s for stage in kernel.stages for s in stage.inside]
@@ -352,12 +352,12 @@ STATES = 32 << 10  # bytes of shared memory for the sums of a block's threads: m
 FULL = 0.9  # of the device's room, from which blocks fill it
 
 
-def _states(kernel: Kernel, vector: int) -> int:
+def _states(kernel: LoopKernel, vector: int) -> int:
     """Bytes that a thread's reductions take."""
     return sum(state_bytes(reduction) for stage in kernel.stages for reduction in reductions_in(stage.inside)) * vector
 
 
-def _with_sums_in_registers(kernel: Kernel, vector: int, threads: int, device: DeviceProperties) -> int:
+def _with_sums_in_registers(kernel: LoopKernel, vector: int, threads: int, device: DeviceProperties) -> int:
     """Blocks for an SM to hold that leave registers for a thread's reductions, and for what is on its way to them.
 
     Left to itself the compiler makes do with 48 of them, and what it puts aside costs more than the threads it gains:
@@ -368,7 +368,7 @@ def _with_sums_in_registers(kernel: Kernel, vector: int, threads: int, device: D
 
 
 def _in_one_wave(
-    kernel: Kernel, vector: int, across: int, blocks: int, steps: int, device: DeviceProperties
+    kernel: LoopKernel, vector: int, across: int, blocks: int, steps: int, device: DeviceProperties
 ) -> tuple[int, int, int]:
     """Threads below one another, blocks to a column and to an SM, for several passes: few large ones, all at once.
 

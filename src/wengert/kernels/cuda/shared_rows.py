@@ -14,13 +14,13 @@ from wengert.kernels.cuda.rows import RowsText
 from wengert.kernels.cuda.shapes import Rows, loaded_again, vector_bytes
 from wengert.kernels.cuda.source import Access, Pass, access, base_name, unravel
 from wengert.kernels.ir.intrinsics import COPY
-from wengert.kernels.ir.loops import Kernel, Let, Literal, Load, Stage, Statement, let, literal
+from wengert.kernels.ir.loops import Let, Literal, Load, LoopKernel, Stage, Statement, let, literal
 from wengert.kernels.ir.match import definitions, is_op
 from wengert.kernels.launch import DeviceProperties, Work
 from wengert.ops.elementwise import less
 
 
-def shared_rows(kernel: Kernel, shape: Rows, device: DeviceProperties, why: str) -> Work:
+def shared_rows(kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> Work:
     """The launch of a kernel whose rows stay in shared memory."""
     return _SharedRows(kernel, shape, device, why).work()
 
@@ -35,7 +35,7 @@ def _bound(statement: Statement, along: Container[str]) -> int | None:
 
 
 class _SharedRows(RowsText):
-    def __init__(self, kernel: Kernel, shape: Rows, device: DeviceProperties, why: str) -> None:
+    def __init__(self, kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> None:
         super().__init__(kernel, shape, why)
         self.device = device
         self.rows = {access(load): number for number, load in enumerate(loaded_again(kernel))}

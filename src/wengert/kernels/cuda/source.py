@@ -22,7 +22,18 @@ from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.expressions import stored_type as stored_type
 from wengert.kernels.ir.index import Index, Loop, substitute, variable
 from wengert.kernels.ir.index_map import Guard
-from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Operand, Position, Statement, Store, Value
+from wengert.kernels.ir.loops import (
+    Accumulate,
+    DType,
+    Let,
+    Load,
+    LoopKernel,
+    Operand,
+    Position,
+    Statement,
+    Store,
+    Value,
+)
 from wengert.kernels.ir.match import is_op, number_of, used
 from wengert.kernels.ir.transforms import indices_of, statements_of, symbols
 from wengert.kernels.launch import Argument, Extent, Launch, Number
@@ -42,7 +53,7 @@ from wengert.ops.core import CAST
 _HEAD = '#include "block.cuh"\n\n'
 
 
-class Page(writer.Page):
+class CudaPage(writer.Page):
     """Lines of CUDA C++."""
 
     def unrolled(self, variable: str, count: int) -> None:
@@ -54,7 +65,7 @@ class Page(writer.Page):
 class Names:
     """What a kernel's buffers and numbers are called, and which type its indices have."""
 
-    def __init__(self, kernel: Kernel, workspace: Mapping[str, str] | None = None) -> None:
+    def __init__(self, kernel: LoopKernel, workspace: Mapping[str, str] | None = None) -> None:
         self.kernel = kernel
         self.workspace = dict(workspace or {})  # temporaries: the C type of their elements, by name
         self.buffers = {buffer: f"b{i}" for i, buffer in enumerate(kernel.buffers)}
@@ -69,7 +80,9 @@ class Names:
         self._used.add(buffer)
         return self.buffers.get(buffer, buffer)
 
-    def launch(self, page: Page, grid: int, block: int, shared: int = 0, why: str = "", resident: int = 0) -> Launch:
+    def launch(
+        self, page: CudaPage, grid: int, block: int, shared: int = 0, why: str = "", resident: int = 0
+    ) -> Launch:
         """The launch of a page's text; of so many registers at most that `resident` blocks fit on an SM."""
         body = "\n".join(page.lines) + "\n"
         parameters, arguments = self._parameters()
@@ -116,14 +129,14 @@ def following(launch: Launch) -> Launch | None:
     return replace(launch, source=source, why=why, follows=True)
 
 
-def _largest(kernel: Kernel) -> int:
+def _largest(kernel: LoopKernel) -> int:
     """The largest number that an index or a count of steps comes to."""
     steps = math.prod(loop.most for loop in (*kernel.outer, *kernel.inner))
     bounds = [index.bounds() for statement in statements_of(kernel) for index in indices_of(statement)]
     return max([steps, *[max(abs(low), abs(high)) for low, high in bounds]])
 
 
-def unravel(page: Page, at: str, loops: Sequence[Loop], names: Names, vector: int = 1) -> None:
+def unravel(page: CudaPage, at: str, loops: Sequence[Loop], names: Names, vector: int = 1) -> None:
     """Declare the variables of loops from a flat position; the last loop goes in steps of `vector`."""
     unsigned = "unsigned" if names.index == "int" else "unsigned long long"
     step, texts = 1, []
@@ -168,7 +181,7 @@ class Pass:
 
     # --- what is loaded before the elements are computed ---------------------------------------------------------
 
-    def declare(self, page: Page, count: int) -> None:
+    def declare(self, page: CudaPage, count: int) -> None:
         """Arrays for the vectors of `count` steps."""
         for load in self.vectors():
             page.line(f"{self.held_type(load.dtype)} {self.held_in(load)}[{count}];")
@@ -184,7 +197,7 @@ class Pass:
         loads = [s for s in loads if s.buffer not in self.in_registers]
         return list({access(load): load for load in loads}.values())
 
-    def load(self, page: Page) -> None:
+    def load(self, page: CudaPage) -> None:
         """Load the vectors of a step."""
         for load in self.vectors():
             target = f"{self.held_in(load)}{self.slot}"
@@ -234,7 +247,7 @@ class Pass:
 
     # --- the elements ---------------------------------------------------------------------------------------------
 
-    def compute(self, page: Page, then: Callable[[str], Sequence[str]] | None = None) -> None:
+    def compute(self, page: CudaPage, then: Callable[[str], Sequence[str]] | None = None) -> None:
         """Compute and store the elements of a step; `then` gives lines to add for an element, by its number."""
         stores = [s for s in self.statements if isinstance(s, Store) and self.is_vector(s)] if self.vector > 1 else []
         stores = [s for s in stores if s.buffer not in self.in_registers]
@@ -266,7 +279,7 @@ class Pass:
     def _if_stored(self) -> str:
         return f"if ({self.stores_if}) " if self.stores_if else ""
 
-    def _bind(self, page: Page) -> None:
+    def _bind(self, page: CudaPage) -> None:
         """The numbers of a row that each lane has its own of."""
         bound = used(self.statements) & self.per_lane.keys()
         for name in sorted(bound, key=lambda name: (name[0], number_of(name))):

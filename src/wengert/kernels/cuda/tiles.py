@@ -10,23 +10,23 @@ from __future__ import annotations
 import math
 
 from wengert.kernels.cuda.shapes import Tiles, transposed
-from wengert.kernels.cuda.source import Names, Page, Pass, access, base_name, unravel
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, access, base_name, unravel
 from wengert.kernels.expressions import stored_type
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Kernel, Load
+from wengert.kernels.ir.loops import Load, LoopKernel
 from wengert.kernels.ir.transforms import statements_of
 from wengert.kernels.launch import Work
 
 
-def tiles(kernel: Kernel, shape: Tiles, why: str) -> Work:
+def tiles(kernel: LoopKernel, shape: Tiles, why: str) -> Work:
     """One launch with a block for every tile."""
     return _Tiles(kernel, shape, why).work()
 
 
 class _Tiles:
-    def __init__(self, kernel: Kernel, shape: Tiles, why: str) -> None:
+    def __init__(self, kernel: LoopKernel, shape: Tiles, why: str) -> None:
         self.kernel, self.shape, self.why = kernel, shape, why
-        self.names, self.page = Names(kernel), Page()
+        self.names, self.page = Names(kernel), CudaPage()
         self.side = kernel.outer[-1]
         self.down, loads = transposed(kernel)
         self.transposed = {access(load): load for load in loads}

@@ -21,7 +21,7 @@ from wengert.kernels.cuda.rows import rows
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
 from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.tiles import tiles
-from wengert.kernels.ir.loops import Accumulate, Kernel
+from wengert.kernels.ir.loops import Accumulate, LoopKernel
 from wengert.kernels.ir.transforms import crosses, merge_loops, statements_of, with_buffers
 from wengert.kernels.launch import Argument, DeviceProperties, Work
 
@@ -30,7 +30,7 @@ _works: dict[Hashable, Any] = {}
 Written = TypeVar("Written")
 
 
-def write(kernel: Kernel, device: DeviceProperties, shape: Shape | None = None) -> Work:
+def write(kernel: LoopKernel, device: DeviceProperties, shape: Shape | None = None) -> Work:
     """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
     names = {name: f"buffer{number}" for number, name in enumerate(kernel.buffers)}
     common = with_buffers(kernel, names)
@@ -39,8 +39,8 @@ def write(kernel: Kernel, device: DeviceProperties, shape: Shape | None = None) 
 
 
 def write_column_partials(
-    rows: Kernel, columns: Sequence[Kernel], device: DeviceProperties
-) -> tuple[Work, list[Kernel]] | None:
+    rows: LoopKernel, columns: Sequence[LoopKernel], device: DeviceProperties
+) -> tuple[Work, list[LoopKernel]] | None:
     """The launch of a kernel over rows with some over its columns, and the final reductions of these; None where one
     launch for each is better. Partial sums are the work's temporaries, and buffers of the final reductions."""
     buffers = dict.fromkeys(name for kernel in (rows, *columns) for name in kernel.buffers)
@@ -57,15 +57,15 @@ def write_column_partials(
 
 
 def write_in_place(
-    kernel: Kernel, result: str, operand: str, device: DeviceProperties, shape: Shape | None = None
-) -> tuple[Kernel, Work] | None:
+    kernel: LoopKernel, result: str, operand: str, device: DeviceProperties, shape: Shape | None = None
+) -> tuple[LoopKernel, Work] | None:
     """A kernel that leaves a result in an operand's place, and its launches; None where that would not be right."""
     joined = joined_buffers(kernel, result, operand)
     prepared, shaped, _ = _prepared(joined, device, shape)
     return (joined, write(joined, device, shape)) if reads_first(prepared, shaped, operand) else None
 
 
-def joined_buffers(kernel: Kernel, result: str, operand: str) -> Kernel:
+def joined_buffers(kernel: LoopKernel, result: str, operand: str) -> LoopKernel:
     """A kernel with one buffer for a result and an operand."""
     joined = with_buffers(kernel, {name: operand if name == result else name for name in kernel.buffers})
     joined.buffers[operand] = kernel.buffers[result]
@@ -82,14 +82,14 @@ def _remembered(key: Hashable, written: Callable[[], Written]) -> Written:
 
 
 def _partials_written(
-    rows: Kernel, columns: Sequence[Kernel], device: DeviceProperties
-) -> tuple[Work, list[Kernel]] | None:
+    rows: LoopKernel, columns: Sequence[LoopKernel], device: DeviceProperties
+) -> tuple[Work, list[LoopKernel]] | None:
     rows = with_fast_exponentials(rows)
     shape, why = launch_shape(merge_loops(rows), device)
     return column_partials(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
 
 
-def _content(kernel: Kernel) -> Hashable:
+def _content(kernel: LoopKernel) -> Hashable:
     """All that a kernel is."""
     stages = tuple((tuple(stage.before), tuple(stage.inside)) for stage in kernel.stages)
     held = (tuple(kernel.buffers.items()), tuple(kernel.scratch.items()))
@@ -106,7 +106,7 @@ def _with_arguments(work: Work, names: Mapping[str, str]) -> Work:
     return Work(tuple(launches), work.workspace)
 
 
-def _written(kernel: Kernel, device: DeviceProperties, shape: Shape | None) -> Work:
+def _written(kernel: LoopKernel, device: DeviceProperties, shape: Shape | None) -> Work:
     if not math.prod(loop.most for loop in kernel.outer):
         return Work(())
     kernel, shape, why = _prepared(kernel, device, shape)
@@ -122,7 +122,9 @@ def _written(kernel: Kernel, device: DeviceProperties, shape: Shape | None) -> W
     return columns(kernel, shape, why)
 
 
-def _prepared(kernel: Kernel, device: DeviceProperties, shape: Shape | None = None) -> tuple[Kernel, Shape, str]:
+def _prepared(
+    kernel: LoopKernel, device: DeviceProperties, shape: Shape | None = None
+) -> tuple[LoopKernel, Shape, str]:
     """The kernel that is written down in a kernel's stead, its shape, and why it has that."""
     kernel = with_fast_exponentials(merge_loops(kernel))
     why = "as asked"
@@ -136,7 +138,7 @@ def _prepared(kernel: Kernel, device: DeviceProperties, shape: Shape | None = No
     return with_reciprocals(kernel), shape, why
 
 
-def launch_shape(kernel: Kernel, device: DeviceProperties) -> tuple[Shape, str]:
+def launch_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Shape, str]:
     """The shape that is worked out for a kernel of merged loops, and why."""
     reduces = bool(kernel.inner) or any(isinstance(s, Accumulate) for s in statements_of(kernel))
     return reduction_shape(kernel, device) if reduces else elements_shape(kernel, device)

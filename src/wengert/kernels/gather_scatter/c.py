@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from wengert.core.dtypes import COMPLEX, float32, float64, int32, int64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer, braces, called
+from wengert.kernels.c_call import CCall, Pointer, braces, called
 from wengert.kernels.expressions import suffix
 from wengert.ops.addressing import ADD_ALONG, PUT_ALONG, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.core import LITERAL
@@ -29,7 +29,7 @@ def is_zero(x: Node) -> bool:
     return value == 0 and not str(value).startswith("-")
 
 
-def reads_of(rule: Callable[[Node, Pointer], Call | None]) -> Callable[[Node], Sequence[Node]]:
+def reads_of(rule: Callable[[Node, Pointer], CCall | None]) -> Callable[[Node], Sequence[Node]]:
     """What an op that writes into its first operand reads from memory: not that one, where it is zeros and there is C
     by this rule for its dtypes and shapes (the reference reads the zeros).
     """
@@ -78,7 +78,7 @@ def _fits(node: Node, indices: list[Node], places: tuple[int, ...]) -> bool:
     return all(index.dtype in (int32, int64) for index in indices) and len(places) <= 8 and node.dtype not in COMPLEX
 
 
-def gather(node: Node, pointer: Pointer) -> Call | None:
+def gather(node: Node, pointer: Pointer) -> CCall | None:
     """Rows that an array for each of some axes names."""
     x, *indices = node.sources
     axis = node.attrs["axis"]
@@ -93,7 +93,7 @@ def gather(node: Node, pointer: Pointer) -> Call | None:
     return called("gather_rows", "", arguments, 8 * count, before=text)
 
 
-def scatter(node: Node, pointer: Pointer) -> Call | None:
+def scatter(node: Node, pointer: Pointer) -> CCall | None:
     """Rows replaced or added to."""
     x, values, *indices = node.sources
     axis = node.attrs["axis"]
@@ -110,7 +110,7 @@ def scatter(node: Node, pointer: Pointer) -> Call | None:
     return called(name, kind, f"{arguments}, {outer}, {size}, {count}, {width}", 8 * count, before=text)
 
 
-def along(node: Node, pointer: Pointer) -> Call | None:
+def along(node: Node, pointer: Pointer) -> CCall | None:
     """Elements that an index for each names, along an axis."""
     op, axis = node.op, node.attrs["axis"]
     x, index = node.sources[0], node.sources[-1]

@@ -38,7 +38,7 @@ class Guard:
         return high < self.low or low >= self.high
 
 
-class Place(NamedTuple):
+class IndexMap(NamedTuple):
     """An element of a node: its indices or its position, and the guards outside of which it counts as 0."""
 
     indices: tuple[Index, ...] | None
@@ -68,20 +68,20 @@ def loops_of(shape: Shape) -> list[Loop]:
     return [Loop(f"i{axis}", n) for axis, n in enumerate(shape)]
 
 
-def everywhere(loops: Sequence[Loop]) -> Place:
+def everywhere(loops: Sequence[Loop]) -> IndexMap:
     """The element that the loops are at."""
-    return Place(tuple(variable(loop) for loop in loops))
+    return IndexMap(tuple(variable(loop) for loop in loops))
 
 
-def broadcast_place(place: Place, shape: Shape, source: Shape) -> Place:
+def broadcast_place(place: IndexMap, shape: Shape, source: Shape) -> IndexMap:
     """The element of a source that was broadcast to `shape`."""
     if source == shape:
         return place
     indices = place.along(shape)[len(shape) - len(source) :]
-    return Place(tuple(ZERO if n == 1 else i for i, n in zip(indices, source)), None, place.guards)
+    return IndexMap(tuple(ZERO if n == 1 else i for i, n in zip(indices, source)), None, place.guards)
 
 
-def moved_place(node: Node, place: Place) -> Place:
+def moved_place(node: Node, place: IndexMap) -> IndexMap:
     """The element of a movement op's source that an element of it is."""
     source, attrs, op = node.sources[0].shape, node.attrs, node.op
     if op is BROADCAST:
@@ -93,31 +93,31 @@ def moved_place(node: Node, place: Place) -> Place:
         found = [ZERO] * len(source)
         for axis, index in zip(attrs["axes"], indices):
             found[axis] = index
-        return Place(tuple(found), None, place.guards)
+        return IndexMap(tuple(found), None, place.guards)
     if op is SLICE:
         steps = zip(indices, attrs["starts"], attrs["steps"])
-        return Place(tuple(add(scale(i, t), number(s)) for i, s, t in steps), None, place.guards)
+        return IndexMap(tuple(add(scale(i, t), number(s)) for i, s, t in steps), None, place.guards)
     if op is FLIP:
         turned = [
             add(scale(i, -1), number(n - 1)) if axis in attrs["axes"] else i
             for axis, (i, n) in enumerate(zip(indices, source))
         ]
-        return Place(tuple(turned), None, place.guards)
+        return IndexMap(tuple(turned), None, place.guards)
     return _placed(node, indices, place.guards)
 
 
-def _reshaped(shape: Shape, source: Shape, place: Place) -> Place:
+def _reshaped(shape: Shape, source: Shape, place: IndexMap) -> IndexMap:
     if place.indices is not None and _without_ones(shape) == _without_ones(source):
         rest = iter([index for index, n in zip(place.indices, shape) if n != 1])
-        return Place(tuple(ZERO if n == 1 else next(rest) for n in source), None, place.guards)
-    return Place(None, place.flat(shape), place.guards)
+        return IndexMap(tuple(ZERO if n == 1 else next(rest) for n in source), None, place.guards)
+    return IndexMap(None, place.flat(shape), place.guards)
 
 
 def _without_ones(shape: Shape) -> Shape:
     return tuple(n for n in shape if n != 1)
 
 
-def _placed(node: Node, indices: Sequence[Index], guards: tuple[Guard, ...]) -> Place:
+def _placed(node: Node, indices: Sequence[Index], guards: tuple[Guard, ...]) -> IndexMap:
     """The element of what was laid into zeros; guarded, since most places are zeros."""
     found, more = [], list(guards)
     for index, n, start, step in zip(indices, node.sources[0].shape, node.attrs["starts"], node.attrs["steps"]):
@@ -126,4 +126,4 @@ def _placed(node: Node, indices: Sequence[Index], guards: tuple[Guard, ...]) -> 
             more.append(guard)
         back = add(index, number(-start))
         found.append(back if step == 1 else Index(((Quotient(back, step), 1),)))
-    return Place(tuple(found), None, tuple(more))
+    return IndexMap(tuple(found), None, tuple(more))

@@ -122,7 +122,7 @@ class Stage:
 
 
 @dataclass
-class Kernel:
+class LoopKernel:
     """Loops around stages, and the row scalars and stores that come last."""
 
     name: str

@@ -14,13 +14,13 @@ from itertools import pairwise
 
 from wengert.kernels.ir.index import Index, Loop, Symbol, add, number, substitute, variable, with_merged
 from wengert.kernels.ir.intrinsics import ZERO
-from wengert.kernels.ir.loops import Accumulate, Kernel, Let, Load, Stage, Statement, Store, let
+from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Stage, Statement, Store, let
 from wengert.kernels.ir.match import uses, with_index
 
 MOST_PIECES, LEAST = 4, 16  # of a loop that is cut: pieces, and steps of each
 
 
-def merge_loops(kernel: Kernel) -> Kernel:
+def merge_loops(kernel: LoopKernel) -> LoopKernel:
     """Neighbouring loops that every index treats as one become one: longer loops, cheaper indices."""
     changed = True
     while changed:
@@ -35,7 +35,7 @@ def merge_loops(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def statements_of(kernel: Kernel) -> Iterable[Statement]:
+def statements_of(kernel: LoopKernel) -> Iterable[Statement]:
     """All statements, in order."""
     for stage in kernel.stages:
         yield from stage.before
@@ -53,7 +53,7 @@ def indices_of(statement: Statement) -> list[Index]:
     return [statement.index]
 
 
-def with_buffers(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
+def with_buffers(kernel: LoopKernel, names: Mapping[str, str]) -> LoopKernel:
     """A kernel with other names for its buffers."""
 
     def renamed(statements: list[Statement]) -> list[Statement]:
@@ -74,13 +74,13 @@ def _on(access: Load | Store, buffer: str) -> Load | Store:
     return Store(buffer, access.dtype, access.index, access.value)
 
 
-def symbols(kernel: Kernel) -> list[Symbol]:
+def symbols(kernel: LoopKernel) -> list[Symbol]:
     """The extents that are arguments of a kernel, each once."""
     sizes = dict.fromkeys(loop.size for loop in (*kernel.outer, *kernel.inner))
     return [size for size in sizes if isinstance(size, Symbol)]
 
 
-def _mergeable(kernel: Kernel, a: Loop, b: Loop) -> bool:
+def _mergeable(kernel: LoopKernel, a: Loop, b: Loop) -> bool:
     if not (a.is_constant and b.is_constant):
         return False
     for statement in statements_of(kernel):
@@ -91,7 +91,7 @@ def _mergeable(kernel: Kernel, a: Loop, b: Loop) -> bool:
     return True
 
 
-def _merged(kernel: Kernel, group: str, a: Loop, b: Loop) -> Kernel:
+def _merged(kernel: LoopKernel, group: str, a: Loop, b: Loop) -> LoopKernel:
     both = Loop(f"{a.name}_{b.name[1:]}", a.extent * b.extent)
     loops = [both if loop == a else loop for loop in getattr(kernel, group) if loop != b]
 
@@ -99,7 +99,7 @@ def _merged(kernel: Kernel, group: str, a: Loop, b: Loop) -> Kernel:
     return _with_indices(replace(kernel, **{group: loops}), moved)  # type: ignore[arg-type]
 
 
-def _with_indices(kernel: Kernel, moved: Callable[[Index], Index]) -> Kernel:
+def _with_indices(kernel: LoopKernel, moved: Callable[[Index], Index]) -> LoopKernel:
     """The kernel with every index as another."""
 
     def change(statement: Statement) -> Statement:
@@ -116,7 +116,7 @@ def _with_indices(kernel: Kernel, moved: Callable[[Index], Index]) -> Kernel:
     return replace(kernel, stages=stages, after=[change(s) for s in kernel.after])
 
 
-def cut(kernel: Kernel) -> list[Kernel]:
+def cut(kernel: LoopKernel) -> list[LoopKernel]:
     """The kernel as some that follow each other, in each of which the guards on its last outer loop hold or do not.
 
     Few and long ones: the gradient of three values that were slices of one, side by side, is three loops.
@@ -134,14 +134,14 @@ def cut(kernel: Kernel) -> list[Kernel]:
     return [_between(kernel, loop, first, last) for first, last in pieces]
 
 
-def _between(kernel: Kernel, loop: Loop, first: int, last: int) -> Kernel:
+def _between(kernel: LoopKernel, loop: Loop, first: int, last: int) -> LoopKernel:
     piece = Loop(loop.name, last - first)
     outer = [piece if one == loop else one for one in kernel.outer]
     place = add(variable(piece), number(first))
     return needed(_with_indices(replace(kernel, outer=outer), lambda index: substitute(index, loop, place)))
 
 
-def needed(kernel: Kernel) -> Kernel:
+def needed(kernel: LoopKernel) -> LoopKernel:
     """The kernel without values that nothing is made of."""
     used: set[str] = set()
     for statement in reversed(list(statements_of(kernel))):
@@ -155,7 +155,7 @@ def needed(kernel: Kernel) -> Kernel:
     return replace(kernel, stages=stages, after=kept(kernel.after))
 
 
-def split(kernel: Kernel) -> Kernel:
+def split(kernel: LoopKernel) -> LoopKernel:
     """The kernel with outer loops that indices divide as two: the quotient's and the remainder's."""
     for loop in kernel.outer:
         divisors = {by for s in statements_of(kernel) for index in indices_of(s) for by in _divisors(index, loop)}
@@ -175,7 +175,7 @@ def _divisors(index: Index, loop: Loop) -> set[int]:
     return {by for atom in atoms for by in ({atom.by} | _divisors(atom.whole, loop))}
 
 
-def crosses(kernel: Kernel) -> bool:
+def crosses(kernel: LoopKernel) -> bool:
     """Whether neighbouring elements in memory belong to different rows.
 
     Rows that are kept for later passes are worked on one at a time.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, CFunction, Pointer
+from wengert.kernels.c_call import CCall, CFunction, Pointer
 from wengert.kernels.expressions import suffix
 from wengert.kernels.threads import thread_count
 from wengert.ops.movement import BROADCAST, PERMUTE
@@ -53,7 +53,7 @@ def is_even(node: Node) -> bool:
     return all(math.prod(source.shape[:-2]) in (1, batch) for source in node.sources)
 
 
-class Product(NamedTuple):
+class BlasProduct(NamedTuple):
     """A matrix product as BLAS takes it: operands as they lie in memory, sizes, transposes, steps between batches."""
 
     x: Node
@@ -68,7 +68,7 @@ class Product(NamedTuple):
     step_y: int
 
 
-def product(node: Node) -> Product:
+def product(node: Node) -> BlasProduct:
     """What a matmul node multiplies, with transposes and broadcasts absorbed."""
     (a, b), (m, n) = node.sources, node.shape[-2:]
     k, batch = a.shape[-1], math.prod(node.shape[:-2])
@@ -78,7 +78,7 @@ def product(node: Node) -> Product:
     step_y = 0 if y.size == k * n else k * n
     if batch > 1 and step_x and not step_y and not turned_x:  # one matrix for all batches: one taller product
         m, batch = m * batch, 1
-    return Product(x, y, batch, m, n, k, turned_x, turned_y, step_x, step_y)
+    return BlasProduct(x, y, batch, m, n, k, turned_x, turned_y, step_x, step_y)
 
 
 def absorbs(node: Node) -> bool:
@@ -86,7 +86,7 @@ def absorbs(node: Node) -> bool:
     return _multiplies(node) and product(node).batch == 1
 
 
-def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> Call | None:
+def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> CCall | None:
     """A matrix product, and a call of `epilogue` (it ends in `first, last`) on rows that a thread has just made."""
     if not _multiplies(node):
         return None
@@ -94,10 +94,10 @@ def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> Call | None:
     if p.batch == 1 and min(p.m, p.n) >= TILED_FROM and 2 * p.m * p.n * p.k > WORTH_THREADS:
         return _tiled(node, p, pointer, epilogue)
     text = _by_blas_with(node, p, pointer, epilogue) if epilogue else _by_blas(node, p, pointer)
-    return Call(text, function=CFunction("matmul", suffix(node.dtype)))
+    return CCall(text, function=CFunction("matmul", suffix(node.dtype)))
 
 
-def _tiled(node: Node, p: Product, pointer: Pointer, epilogue: str) -> Call:
+def _tiled(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str) -> CCall:
     """A product in tiles of our own. Blocks of rows go to whichever thread is free."""
     kind, packed, blocks = suffix(node.dtype), "(void *)(arena + scratch)", p.m // BLOCK_ROWS
     numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, first, last"
@@ -114,15 +114,15 @@ def _tiled(node: Node, p: Product, pointer: Pointer, epilogue: str) -> Call:
         "}",
     ]
     vector = 64 // node.dtype.itemsize  # columns are filled up to whole vectors, the widest there are
-    return Call("\n    ".join(lines), -(-p.n // vector) * 64 * p.k, CFunction("product_rows", kind))
+    return CCall("\n    ".join(lines), -(-p.n // vector) * 64 * p.k, CFunction("product_rows", kind))
 
 
-def _by_blas(node: Node, p: Product, pointer: Pointer) -> str:
+def _by_blas(node: Node, p: BlasProduct, pointer: Pointer) -> str:
     numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, {p.step_x}, {p.step_y}"
     return f"wg_matmul_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
 
 
-def _by_blas_with(node: Node, p: Product, pointer: Pointer, epilogue: str) -> str:
+def _by_blas_with(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str) -> str:
     threads = thread_count() if 2 * p.m * p.n * p.k > WORTH_THREADS else 1
     rows_each = -(-p.m // threads)
     part = -(-rows_each // 16) * 16

@@ -12,7 +12,7 @@ from wengert.core.dtypes import float32
 from wengert.kernels.expressions import load as widened
 from wengert.kernels.expressions import scalar_type
 from wengert.kernels.expressions import store as narrowed
-from wengert.kernels.ir.loops import Accumulate, DType, Kernel, Let, Load, Statement, Store, Value
+from wengert.kernels.ir.loops import Accumulate, DType, Let, Load, LoopKernel, Statement, Store, Value
 from wengert.kernels.ir.match import uses
 from wengert.kernels.ir.transforms import merge_loops
 from wengert.kernels.matmul.product import Epilogue
@@ -21,7 +21,7 @@ from wengert.ops.addressing import CHECKED_INDEX
 
 
 def epilogue(
-    kernel: Kernel, product: str, dtype: DType, rows: int, columns: int, stored: bool = False
+    kernel: LoopKernel, product: str, dtype: DType, rows: int, columns: int, stored: bool = False
 ) -> Epilogue | None:
     """What takes the sums of a product of (batch, rows, columns) in the buffer `product`, of `dtype`.
 
@@ -56,7 +56,9 @@ def _text(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _of_column(kernel: Kernel, statements: Sequence[Statement], product: str, columns: int) -> dict[Statement, None]:
+def _of_column(
+    kernel: LoopKernel, statements: Sequence[Statement], product: str, columns: int
+) -> dict[Statement, None]:
     """The statements that are the same in every row, in order: they read what nobody writes, at the column."""
     if not kernel.outer or kernel.outer[-1].extent != columns:
         return {}
@@ -76,7 +78,7 @@ def _of_column(kernel: Kernel, statements: Sequence[Statement], product: str, co
     return found
 
 
-def _is_own(load: Load, kernel: Kernel) -> bool:
+def _is_own(load: Load, kernel: LoopKernel) -> bool:
     """Whether a load is of the element that the loops stand at."""
     if load.guards or load.index.constant:
         return False
@@ -85,7 +87,7 @@ def _is_own(load: Load, kernel: Kernel) -> bool:
     return all(load.index.factor(loop) == step for loop, step in zip(kernel.outer, steps))
 
 
-def _positions(kernel: Kernel, rows: int, columns: int, has_column: bool) -> list[str]:
+def _positions(kernel: LoopKernel, rows: int, columns: int, has_column: bool) -> list[str]:
     """The loops' variables from the row, the column and the batch; that of the column may be there already."""
     lines = [f"const long long at = ((long long)batch * {rows} + row) * {columns} + column;"]
     flat, rest = "at", kernel.outer

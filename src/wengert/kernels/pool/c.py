@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer, braces, called
+from wengert.kernels.c_call import CCall, Pointer, braces, called
 from wengert.kernels.expressions import suffix
 
 
@@ -31,7 +31,7 @@ def _windows(x: Node, count: Sequence[int], node: Node) -> str | None:
     return f"&(wg_windows){{.planes = {math.prod(x.shape[:lead])}, {fields}}}"
 
 
-def max_pool(node: Node, pointer: Pointer, results: Sequence[Node | None]) -> Call | None:
+def max_pool(node: Node, pointer: Pointer, results: Sequence[Node | None]) -> CCall | None:
     """The largest element of each window, and where it is."""
     x = node.sources[0]
     windows = _windows(x, node.shape[0], node)
@@ -41,7 +41,7 @@ def max_pool(node: Node, pointer: Pointer, results: Sequence[Node | None]) -> Ca
     return called("max_pool", suffix(x.dtype), f"{pointer(x)}, {pointer(values)}, {pointer(places)}, {windows}")
 
 
-def sum_pool(node: Node, pointer: Pointer) -> Call | None:
+def sum_pool(node: Node, pointer: Pointer) -> CCall | None:
     """The sum of each window."""
     x = node.sources[0]
     windows = _windows(x, node.shape, node)

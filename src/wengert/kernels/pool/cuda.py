@@ -29,7 +29,7 @@ _BLOCK_UP_TO = 8  # elements whose sums a thread holds
 
 
 @dataclass(frozen=True)
-class Windows:
+class PoolWindows:
     """The sizes of a pooling along its axes, three at most; `inner` channels come after them."""
 
     planes: int
@@ -83,7 +83,7 @@ class Windows:
 _LAST = (MAX_POOL_LAST, MAX_POOL_BACK_LAST, SUM_POOL_LAST)
 
 
-def windows_of(node: Node, shape: Sequence[int], count: Sequence[int]) -> Windows | None:
+def windows_of(node: Node, shape: Sequence[int], count: Sequence[int]) -> PoolWindows | None:
     """The windows of a pool over a value of this shape, with results of shape `count`; None beyond three axes."""
     a, dtype = node.attrs, node.sources[0].dtype
     axes = len(a["kernel"])
@@ -93,7 +93,7 @@ def windows_of(node: Node, shape: Sequence[int], count: Sequence[int]) -> Window
     lead = 1 if last else len(shape) - axes
     low = tuple(pair[0] for pair in a.get("padding", ((0, 0),) * axes))
     over = slice(lead, lead + axes)
-    return Windows(
+    return PoolWindows(
         math.prod(shape[:lead]),
         tuple(shape[over]),
         tuple(count[over]),
@@ -125,7 +125,7 @@ def add_along(node: Node, named: Named) -> Work | None:
     return max_pool_back(windows, node.dtype, places.dtype, named(values), named(places), named(node))
 
 
-def max_pool(w: Windows, dtype: DType, place: DType, x: str, values: str | None, places: str | None) -> Work:
+def max_pool(w: PoolWindows, dtype: DType, place: DType, x: str, values: str | None, places: str | None) -> Work:
     """The largest of each window and, in the dtype `place`, where in its plane it lies; None for what nobody reads."""
     kinds = {"values": device_type(dtype), "places": device_type(place)}
     given = {name: buffer for name, buffer in (("values", values), ("places", places)) if buffer}
@@ -136,7 +136,7 @@ def max_pool(w: Windows, dtype: DType, place: DType, x: str, values: str | None,
     return _work("max_pool", w, dtype, f"const {kinds['values']} *x, {parameters}", body, [x, *given.values()], threads)
 
 
-def max_pool_back(w: Windows, dtype: DType, place: DType, g: str, places: str, to: str) -> Work:
+def max_pool_back(w: PoolWindows, dtype: DType, place: DType, g: str, places: str, to: str) -> Work:
     """The cotangent of max_pool's input: every element gathers from the windows that chose it."""
     kind = device_type(dtype)
     parameters = f"const {kind} *g, const {device_type(place)} *places, {kind} *to"
@@ -146,7 +146,7 @@ def max_pool_back(w: Windows, dtype: DType, place: DType, g: str, places: str, t
     return _work("max_pool_back", w, dtype, parameters, body, [g, places, to], threads)
 
 
-def sum_pool(w: Windows, dtype: DType, x: str, to: str) -> Work:
+def sum_pool(w: PoolWindows, dtype: DType, x: str, to: str) -> Work:
     """The sum of each window."""
     kind, threads = device_type(dtype), w.results // w.vector(dtype)
     parameters = f"const {kind} *x, {kind} *to"
@@ -156,7 +156,7 @@ def sum_pool(w: Windows, dtype: DType, x: str, to: str) -> Work:
 # --- from nodes to launches ------------------------------------------------------------------------------------------
 
 
-def windows(node: Node) -> Windows | None:
+def windows(node: Node) -> PoolWindows | None:
     """The windows of a pool."""
     x, count = node.sources[0].shape, node.shape
     if node.op is MAX_POOL_BACK_LAST:
@@ -208,7 +208,7 @@ def _lowest(dtype: DType) -> str:
 
 
 def _work(
-    name: str, w: Windows, dtype: DType, parameters: str, body: str, buffers: Sequence[str], threads: int
+    name: str, w: PoolWindows, dtype: DType, parameters: str, body: str, buffers: Sequence[str], threads: int
 ) -> Work:
     if not threads:
         return Work(())

@@ -24,7 +24,7 @@ _UNITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 DType = np.dtype[Any]
 
 
-class Function(NamedTuple):
+class PrebuiltFunction(NamedTuple):
     """What is computed of one element of each operand, and the number of the element."""
 
     name: str  # of the kernels, with what they are for
@@ -36,7 +36,9 @@ class Function(NamedTuple):
     checks: bool = False  # whether it notes an index that is out of range
 
 
-def function(name: str, operands: Sequence[DType], result: DType, expression: str, checks: bool = False) -> Function:
+def function(
+    name: str, operands: Sequence[DType], result: DType, expression: str, checks: bool = False
+) -> PrebuiltFunction:
     """A function of scalars a0, a1, ... for an op; those of half precision are floats inside."""
     scalars = [f"const {scalar_type(d)} a{k} = {load(d, f'x{k}')};" for k, d in enumerate(operands)]
     lines = [*scalars, f"return {store(result, expression)};"]
@@ -45,10 +47,12 @@ def function(name: str, operands: Sequence[DType], result: DType, expression: st
     width = min(16 // min(all_sizes), max(16 // max(all_sizes), 8))
     kinds = tuple(map(stored_type, operands))
     name = "_".join(["wg", name, *(dtype.name for dtype in (*operands, result))])
-    return Function(name, kinds, sizes, stored_type(result), width, "\n    ".join(lines), checks)
+    return PrebuiltFunction(name, kinds, sizes, stored_type(result), width, "\n    ".join(lines), checks)
 
 
-def over(f: Function, where: Space, operands: Sequence[Argument], result: str, device: DeviceProperties) -> Work:
+def over(
+    f: PrebuiltFunction, where: Space, operands: Sequence[Argument], result: str, device: DeviceProperties
+) -> Work:
     """A function over a space; its last access is the result's, the others those of the operands.
 
     An operand is the name of a buffer, which may turn out to be a number, or a number.
@@ -70,7 +74,7 @@ def over(f: Function, where: Space, operands: Sequence[Argument], result: str, d
 
 
 @functools.cache
-def text(f: Function) -> str:
+def text(f: PrebuiltFunction) -> str:
     """The CUDA C++ of a function over spaces."""
     error = ["int *wg_error"] if f.checks else []
     parameters = ", ".join([*(f"{kind} x{k}" for k, kind in enumerate(f.operands)), "unsigned i", *error])
@@ -84,7 +88,7 @@ WG {f.result} wg_apply({parameters})
 {_kernel(f, f"{f.name}_singles", 1)}{vectors}"""
 
 
-def _kernel(f: Function, entry: str, width: int) -> str:
+def _kernel(f: PrebuiltFunction, entry: str, width: int) -> str:
     count = len(f.operands)
     operands = [f"const {kind} *__restrict__ x{k}, {kind} n{k}" for k, kind in enumerate(f.operands)]
     result = [f"{f.result} *__restrict__ y", f"const __grid_constant__ wg_space<{count + 1}> space"]
@@ -127,9 +131,9 @@ extern "C" __global__ void __launch_bounds__(256)
 
 
 @functools.cache
-def _copy(size: int) -> Function:
+def _copy(size: int) -> PrebuiltFunction:
     kind = stored_type(_UNITS[size]) if size < 16 else "uint4"
-    return Function(f"wg_copy{size}", (kind,), (size,), kind, 16 // size, "return x0;")
+    return PrebuiltFunction(f"wg_copy{size}", (kind,), (size,), kind, 16 // size, "return x0;")
 
 
 def filled(size: int, result: str, device: DeviceProperties) -> Work | None:

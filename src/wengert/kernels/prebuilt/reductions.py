@@ -65,7 +65,7 @@ def _of_parts(source: str, entry: str, rows: int, splits: int) -> Launch:
 # --- launch shapes --------------------------------------------------------------------------------------------------
 
 
-class _Shape(NamedTuple):
+class _ReductionShape(NamedTuple):
     """How rows are shared: `across`: neighbouring threads have neighbouring rows."""
 
     entry: str  # an element at an access, or several of one row (long), or one of several rows (wide)
@@ -76,7 +76,7 @@ class _Shape(NamedTuple):
     share: int  # elements of it that each has
 
 
-def _shape(outer: Space, inner: Space, width: int, device: DeviceProperties) -> _Shape:
+def _shape(outer: Space, inner: Space, width: int, device: DeviceProperties) -> _ReductionShape:
     across = inner.accesses[0].steps[-1] != 1 and outer.accesses[0].steps[-1] == 1
     along, beside = (outer, inner) if across else (inner, outer)  # the space whose last axis lies along memory
     vectors = width > 1 and along.in_vectors(width) and all(step % width == 0 for step in beside.accesses[0].steps)
@@ -87,7 +87,9 @@ def _shape(outer: Space, inner: Space, width: int, device: DeviceProperties) -> 
     resident = device.threads // THREADS
     share = -(-length // max(1, min(resident // blocks, length // (EACH * lanes)))) * (1 if across else width)
     splits = -(-inner.count // share) if inner.count else 1
-    return _Shape("ones" if not vectors else "wide" if across else "long", across, lanes, blocks, splits, share)
+    return _ReductionShape(
+        "ones" if not vectors else "wide" if across else "long", across, lanes, blocks, splits, share
+    )
 
 
 def _lanes(rows: int, length: int, across: bool, device: DeviceProperties) -> int:

@@ -18,7 +18,7 @@ from wengert.kernels.launch import Argument, DeviceProperties, Named, Work, in_t
 from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.kernels.matmul.c import product
 from wengert.kernels.matmul.product import Tile
-from wengert.kernels.prebuilt.elements import Function, filled, function, moved, over
+from wengert.kernels.prebuilt.elements import PrebuiltFunction, filled, function, moved, over
 from wengert.kernels.prebuilt.reductions import total
 from wengert.kernels.scan import cuda as running_cuda
 from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, space, whole
@@ -94,7 +94,7 @@ def _random_bits(node: Node, device: DeviceProperties) -> Work | None:
     where = space(node.shape, [one, one, one, whole(node.shape)])
     if key.ndim != 1 or counter.ndim or not where.fits:
         return None
-    words = Function("wg_random_bits", ("uint64_t",) * 3, (8,) * 3, "uint32_t", 4, _PHILOX)
+    words = PrebuiltFunction("wg_random_bits", ("uint64_t",) * 3, (8,) * 3, "uint32_t", 4, _PHILOX)
     return over(words, where, ["x0", "x1", np.uint64(node.attrs["stream"])], "y", device)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from wengert.core.graph import Node
-from wengert.kernels.c_call import Call, Pointer, called
+from wengert.kernels.c_call import CCall, Pointer, called
 from wengert.kernels.expressions import suffix
 from wengert.kernels.gather_scatter.c import ADDED, splits
 
 
-def cumsum(node: Node, pointer: Pointer) -> Call | None:
+def cumsum(node: Node, pointer: Pointer) -> CCall | None:
     """The running sum along an axis."""
     if node.dtype not in ADDED:
         return None

@@ -17,7 +17,7 @@ from wengert.learn.derivatives.differences import Differences, differences
 from wengert.learn.derivatives.plot import Curve, Plot
 from wengert.learn.derivatives.recorded import Function, argument_names
 from wengert.learn.derivatives.section import WIDTH, Section, Table, page, to_html, to_text
-from wengert.learn.derivatives.steps import Step, steps
+from wengert.learn.derivatives.steps import ElementaryStep, steps
 from wengert.learn.derivatives.words import COST, FORWARD, NUMERIC, REVERSE, SYMBOLIC, WHEN, WHY
 
 
@@ -48,7 +48,7 @@ class Comparison:
     def __init__(self, function: Function, point: list[float], seconds: float) -> None:
         self.point = point
         self.names = argument_names(function, point)
-        self.steps: list[Step] = steps(function, point)
+        self.steps: list[ElementaryStep] = steps(function, point)
         self.value = self.steps[-1].value
         self.gradient = [step.adjoint for step in self.steps[: len(point)]]
         if not np.all(np.isfinite([self.value, *self.gradient])):
@@ -179,7 +179,7 @@ def _columns(what: str) -> list[str]:
     return ["step", "value", what, "rule"]
 
 
-def _row(step: Step, derivative: float, name: str, rule: str) -> list[str]:
+def _row(step: ElementaryStep, derivative: float, name: str, rule: str) -> list[str]:
     rule = f"{name} = {rule}" if rule else ""
     return [f"{step.name} = {step.formula}", f"{step.value:.6f}", f"{derivative:.6f}", rule]
 

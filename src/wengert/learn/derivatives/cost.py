@@ -50,11 +50,11 @@ def costs(function: Function, point: Sequence[float], seconds: float) -> list[Co
     """
     found = _of_formulas(function, point, seconds)
     for count in COUNTS:
-        found += _of_passes(_Loss(function, point, count), seconds)
+        found += _of_passes(_LossCost(function, point, count), seconds)
     return found
 
 
-class _Loss:
+class _LossCost:
     """The square of the mean of a function over many groups of parameters, and its derivatives, as graphs."""
 
     def __init__(self, function: Function, point: Sequence[float], parameters: int) -> None:
@@ -72,7 +72,7 @@ class _Loss:
         self.point = [np.asarray(x, float64) * row for x, row in zip(point, spread)]
 
 
-def _of_passes(loss: _Loss, seconds: float) -> list[Cost]:
+def _of_passes(loss: _LossCost, seconds: float) -> list[Cost]:
     """The costs of the ways that go through a graph: twice a parameter, once a parameter, once."""
     n = loss.parameters
     still = [np.zeros(loss.groups) for _ in loss.point]

@@ -15,14 +15,14 @@ from wengert.tensor import Tensor
 Function = Callable[..., Any]
 
 
-class Recorded(NamedTuple):
+class RecordedFunction(NamedTuple):
     """The nodes of a function's arguments, and of its result."""
 
     inputs: list[Node]
     output: Node
 
 
-def record(function: Function, count: int, shape: tuple[int, ...] = ()) -> Recorded:
+def record(function: Function, count: int, shape: tuple[int, ...] = ()) -> RecordedFunction:
     """Record a function of `count` numbers, or of arrays of a shape in their place, number by number."""
     inputs = [placeholder(shape, float64) for _ in range(count)]
     with tracing("compare"):
@@ -32,7 +32,7 @@ def record(function: Function, count: int, shape: tuple[int, ...] = ()) -> Recor
         raise ArgumentError(
             f"compare: the function must give one number for one number of each argument; it gave {gave}"
         )
-    return Recorded(inputs, alias(result.node) if result.node in inputs else result.node)
+    return RecordedFunction(inputs, alias(result.node) if result.node in inputs else result.node)
 
 
 def argument_names(function: Function, point: Sequence[float]) -> list[str]:

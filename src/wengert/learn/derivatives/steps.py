@@ -28,7 +28,7 @@ INFIX: dict[Op, str] = {add: "+", subtract: "-", multiply: "*", divide: "/", pow
 
 
 @dataclass
-class Step:
+class ElementaryStep:
     """One line of the list."""
 
     name: str  # v3
@@ -40,7 +40,7 @@ class Step:
     adjoint_rule: str = ""  # a6*v2 + a5, where a is an adjoint
 
 
-def steps(function: Function, point: Sequence[float]) -> list[Step]:
+def steps(function: Function, point: Sequence[float]) -> list[ElementaryStep]:
     """The intermediate values of a function at a point: first its inputs, last its result."""
     recorded = record(function, len(point))
     names = argument_names(function, point)
@@ -57,7 +57,7 @@ def steps(function: Function, point: Sequence[float]) -> list[Step]:
     for i, node in enumerate(nodes):
         formula = written.formula(node) if node.sources else names[i]
         by_input = [row[i] for row in tangents]
-        found.append(Step(f"v{i + 1}", formula, values[i], by_input, adjoints[i], *written.rules(node)))
+        found.append(ElementaryStep(f"v{i + 1}", formula, values[i], by_input, adjoints[i], *written.rules(node)))
     return found
 
 

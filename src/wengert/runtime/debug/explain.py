@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wengert.compiler.liveness import Life, live, lives
-from wengert.compiler.passes import Report
+from wengert.compiler.passes import PassReport
 from wengert.compiler.storage import storage
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node, as_python
@@ -69,7 +69,7 @@ def _why_interpreted() -> str:
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
-class Row(NamedTuple):
+class StageRow(NamedTuple):
     """A line of the table."""
 
     name: str
@@ -93,22 +93,22 @@ def flops(node: Node) -> int:
     return node.op.flops(node)
 
 
-def rows(graph: Graph, program: Any) -> list[Row]:
+def rows(graph: Graph, program: Any) -> list[StageRow]:
     """The graph as recorded, the passes, the stages of the plan, and the compiler that built what they came to."""
     found = [_graph_row("recorded", graph, 0.0)]
     for name, report in named_reports(program):
-        is_pass = isinstance(report, Report)
+        is_pass = isinstance(report, PassReport)
         found.append(
             (_graph_row if is_pass else _plan_row)(name, report.graph if is_pass else report.plan, report.seconds)
         )
     return [*found, found[-1]._replace(name="build", seconds=program.seconds)]
 
 
-def _graph_row(name: str, graph: Graph, seconds: float) -> Row:
-    return Row(name, len(graph.nodes), *_counts(graph), _peak_unfused(graph), seconds)
+def _graph_row(name: str, graph: Graph, seconds: float) -> StageRow:
+    return StageRow(name, len(graph.nodes), *_counts(graph), _peak_unfused(graph), seconds)
 
 
-def _plan_row(name: str, plan: Plan, seconds: float) -> Row:
+def _plan_row(name: str, plan: Plan, seconds: float) -> StageRow:
     """Until groups are found, kernels, bytes and memory are what an op at a time would take."""
     if not plan.grouping.groups:
         return _graph_row(name, plan.graph, seconds)
@@ -117,7 +117,7 @@ def _plan_row(name: str, plan: Plan, seconds: float) -> Row:
     moved = sum(size_of(node) for reads, writes in touched for node in (*reads, *writes))
     kernels = sum(not step.does_nothing for step in plan.steps) if plan.steps else len(plan.grouping.groups)
     peak = plan.arena.size if plan.arena.offsets else max(_live_bytes(_in_arena(plan, touched)), default=0)
-    return Row(name, len(plan.graph.nodes), kernels, moved, total, peak, seconds)
+    return StageRow(name, len(plan.graph.nodes), kernels, moved, total, peak, seconds)
 
 
 def _touched(plan: Plan) -> list[tuple[Sequence[Node], Sequence[Node]]]:
@@ -143,9 +143,9 @@ def named_reports(program: Any) -> list[tuple[str, Any]]:
     return found
 
 
-def pass_reports(program: Any) -> list[Report]:
+def pass_reports(program: Any) -> list[PassReport]:
     """The reports of the graph passes."""
-    return [report for report in program.plan.reports if isinstance(report, Report)]
+    return [report for report in program.plan.reports if isinstance(report, PassReport)]
 
 
 def kernels_of(program: Any) -> list[Any]:
@@ -232,7 +232,7 @@ def after(program: Any, name: str) -> str:
         known = ", ".join(dict.fromkeys(["recorded", *reports, *others]))
         raise ArgumentError(f"explain: there is no pass or stage {name!r}; there are {known}")
     report = reports[name]
-    return IMPORTS + as_python(report.graph) if isinstance(report, Report) else described(report.plan)
+    return IMPORTS + as_python(report.graph) if isinstance(report, PassReport) else described(report.plan)
 
 
 def fused(program: Any) -> str:

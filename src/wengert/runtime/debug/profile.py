@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from wengert.backends.cpu.blas import blas
-from wengert.backends.cpu.program import Program
+from wengert.backends.cpu.program import CpuProgram
 from wengert.backends.cpu.toolchain import load
 from wengert.core.devices import is_host
 from wengert.core.evaluation import watch
@@ -93,7 +93,7 @@ class _Watcher:
         """Only steps count."""
 
 
-def timed_calls(program: Program, note: Callable[[int, float, float], None]) -> list[Callable[..., None]]:
+def timed_calls(program: CpuProgram, note: Callable[[int, float, float], None]) -> list[Callable[..., None]]:
     """What stands in for a program's calls: a call for each step, which notes its number, when it began and ended."""
     library = load([_text(program)])
     found = blas()
@@ -117,7 +117,7 @@ def timed_calls(program: Program, note: Callable[[int, float, float], None]) -> 
     return [timed(number, step) for number, step in enumerate(program.steps)]
 
 
-def _text(program: Program) -> str:
+def _text(program: CpuProgram) -> str:
     """The C of the program with a function for each step."""
     steps = [(k, step.code.text if step.code else "") for k, step in enumerate(program.steps) if step.host_op is None]
     return program.functions_source + "\n".join(

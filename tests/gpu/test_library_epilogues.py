@@ -53,7 +53,7 @@ def test_it_finishes_a_product(how: tuple[str, ...], turned: tuple[bool, bool], 
         product = wide[0] @ wide[1]
         want = _finished(how, product, *wide[2:])
         given = {"x": x.T if turned[0] else x, "y": y.T if turned[1] else y, "bias": bias, "at": at}
-        shape = blas.Shape(1, m, n, k, *turned, 0, 0, dtype, dtype, finish=how)
+        shape = blas.ProductShape(1, m, n, k, *turned, 0, 0, dtype, dtype, finish=how)
         for algorithm in blas.candidates(shape, gpu().index):
             sizes = {"result": want.size * 2, "workspace": max(algorithm.workspace, 1)}
             with placed({name: np.ascontiguousarray(a) for name, a in given.items()}, sizes) as places:

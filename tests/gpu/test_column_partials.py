@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from tests.backends.test_cuda_column_partials import norm_step, norms_step
 from tests.backends.test_cuda_decode import decoded
-from tests.backends.test_cuda_margins import norm_step, norms_step
 from wengert.plan import partials
 
 

@@ -16,7 +16,7 @@ from wengert.core.graph import Node
 from wengert.kernels.cuda import write, write_in_place
 from wengert.kernels.cuda.shapes import Rows, Shape
 from wengert.kernels.cuda.write import joined_buffers
-from wengert.kernels.ir.loops import Kernel
+from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import H200, Work
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ comp
 class Case(NamedTuple):
     """A kernel in some shape, what its buffers are, and a result and an operand of the same kind."""
 
-    kernel: Kernel
+    kernel: LoopKernel
     shape: Shape | None
     names: dict[str, Node]
     result: str

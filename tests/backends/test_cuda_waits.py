@@ -6,33 +6,33 @@ import random
 
 import pytest
 
-from wengert.plan.memory import Place, waits_of
+from wengert.plan.memory import MemoryRange, waits_of
 
-Step = tuple[list[Place], list[Place]]
+Step = tuple[list[MemoryRange], list[MemoryRange]]
 
 
 def test_reading_does_not_wait_for_reading() -> None:
-    a, b, c = (Place(i, 0, 4) for i in range(3))
+    a, b, c = (MemoryRange(i, 0, 4) for i in range(3))
     assert waits_of([([a], [b]), ([a], [c])]) == [[], []]
 
 
 def test_overwriting_waits_for_all_who_read() -> None:
-    a, b, c = (Place(i, 0, 4) for i in range(3))
+    a, b, c = (MemoryRange(i, 0, 4) for i in range(3))
     assert waits_of([([a], [b]), ([a], [c]), ([], [a])]) == [[], [], [0, 1]]
 
 
 def test_places_that_overlap_in_part_are_one_memory() -> None:
-    first, middle, last = Place(0, 0, 8), Place(0, 4, 12), Place(0, 8, 16)
+    first, middle, last = MemoryRange(0, 0, 8), MemoryRange(0, 4, 12), MemoryRange(0, 8, 16)
     assert waits_of([([], [first]), ([], [last]), ([], [middle]), ([first], [])]) == [[], [], [0, 1], [2]]
 
 
 def test_what_others_wait_for_already_is_left_out() -> None:
-    a = Place(0, 0, 4)
+    a = MemoryRange(0, 0, 4)
     assert waits_of([([], [a]), ([a], [a]), ([a], [a])]) == [[], [0], [1]]
 
 
 def test_steps_that_fill_the_device_follow_one_another() -> None:
-    a, b, c, d, e = (Place(i, 0, 4) for i in range(5))
+    a, b, c, d, e = (MemoryRange(i, 0, 4) for i in range(5))
     steps = [([a], [b]), ([a], [c]), ([a], [d]), ([b, c], [e])]
     assert waits_of(steps, filling={0, 2, 3}) == [[], [], [0], [1, 2]]
 
@@ -51,9 +51,9 @@ def memory_after(steps: list[Step], order: list[int]) -> dict[tuple[int, int], i
 def test_any_order_that_is_left_open_gives_the_same(seed: int) -> None:
     draw = random.Random(seed)
 
-    def places() -> list[Place]:
+    def places() -> list[MemoryRange]:
         starts = [(draw.randrange(3), draw.randrange(12)) for _ in range(draw.randrange(3))]
-        return [Place(memory, start, start + draw.randrange(1, 5)) for memory, start in starts]
+        return [MemoryRange(memory, start, start + draw.randrange(1, 5)) for memory, start in starts]
 
     steps = [(places(), places()) for _ in range(25)]
     needed = waits_of(steps, filling=set(draw.sample(range(25), seed % 4 * 5)))

@@ -9,7 +9,7 @@ import pytest
 
 import wengert as wg
 from tests.backends.emulated import EmulatedDriver
-from tests.gpu import test_over_operands
+from tests.gpu import test_in_place
 from tests.kernels.emulator import compiler
 from tests.plan.stages import with_stage
 from wengert.plan import memory
@@ -60,7 +60,7 @@ def test_the_gradient_of_a_loss_lies_over_the_scores(monkeypatch: pytest.MonkeyP
     assert gradient.size == scores.size == 40_000
     assert there.plan.arena.offsets[gradient] == there.plan.arena.offsets[scores]
     assert f"arena {bytes_text(there.plan.arena.size)}" in step.explain("memory")
-    with_stage(monkeypatch, "in_place", test_over_operands.nowhere)
+    with_stage(monkeypatch, "in_place", test_in_place.nowhere)
     expected, apart = loss_step()
     assert there.plan.arena.size <= program_of(apart).plan.arena.size - 2 * 40_000
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found, expected))
@@ -71,4 +71,4 @@ def test_random_chains_in_place_give_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, gpu: EmulatedDriver, seed: int
 ) -> None:
     gpu.arena_array[:] = 0xFF
-    test_over_operands.test_over_operands_the_bits_are_the_same(monkeypatch, seed, side=40)
+    test_in_place.test_over_operands_the_bits_are_the_same(monkeypatch, seed, side=40)
