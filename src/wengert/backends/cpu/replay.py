@@ -1,5 +1,4 @@
-"""The CPU's part of the fast path: a program called again on the memory of its last call, but for some inputs and
-outputs.
+"""The CPU's part of the fast path: a program called again on its last call's memory, but for some inputs and outputs.
 
 Nothing is looked up but where these lie: their addresses are put into the table that the last call left, and the
 program's C runs, all in one call of `wg_again` (`kernels/table.h`).
@@ -29,13 +28,9 @@ class _Again(ctypes.Structure):
     """`wg_again_t`."""
 
     _fields_ = (
-        ("io", ctypes.c_void_p),
-        ("arena", ctypes.c_void_p),
-        ("piece_count", ctypes.c_long),
-        ("pieces", ctypes.c_void_p),
-        ("count", ctypes.c_long),
-        ("places", ctypes.c_void_p),
-        ("head", ctypes.c_long),
+        *(("io", ctypes.c_void_p), ("arena", ctypes.c_void_p)),
+        *(("piece_count", ctypes.c_long), ("pieces", ctypes.c_void_p)),
+        *(("count", ctypes.c_long), ("places", ctypes.c_void_p), ("head", ctypes.c_long)),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from wengert.core import tree
 from wengert.core.canonical import canonical
+from wengert.core.devices import is_host
 from wengert.core.errors import RecordingError
 from wengert.core.graph import Graph, Node
 from wengert.core.location import Location, describe, source_line
@@ -122,7 +123,7 @@ class Transcript:
         words += [f"{key}={_value(value)}" for key, value in attributes]
         kind = dtype.name if isinstance(dtype, np.dtype) else ", ".join(d.name for d in dtype)
         text = source_line(location)
-        kind += "" if device == "cpu" else f" on {device}"
+        kind += "" if is_host(device) else f" on {device}"
         return f"{', '.join(words)} -> {kind}{list(shape)}  at {describe(location)}{':  ' + text if text else ''}"
 
 

@@ -1,0 +1,43 @@
+"""The structure of the source stays what `docs/decisions/one-pipeline.md` says of it."""
+
+from __future__ import annotations
+
+from tests import structure
+from wengert.plan.pipeline import STAGES
+
+
+def test_the_registry_alone_knows_devices_by_name() -> None:
+    assert structure.comparisons_of_devices() == []
+    assert structure.hasattr_on_programs() == []
+
+
+def test_an_op_is_one_place() -> None:
+    assert structure.comparisons_of_op_names() == []
+    assert len(structure.named_in("logaddexp2")) <= 3
+
+
+def test_no_regular_expression_reads_generated_code() -> None:
+    """A GPU's name becomes a file name, and cuDNN's names of its engines are read."""
+    assert structure.regular_expressions() == ["backends/cuda/choices.py", "backends/cuda/dnn.py"]
+
+
+def test_one_fast_path_and_one_count_of_references() -> None:
+    files, lines = structure.call_it_again()
+    assert files <= 7 and lines <= 1600
+    assert structure.reference_counts() == []
+
+
+def test_one_word_one_thing() -> None:
+    assert structure.homonyms() == {}
+
+
+def test_files_stay_short() -> None:
+    assert structure.long_files() == {}
+
+
+def test_programs_take_plans() -> None:
+    """No step pass runs outside of the list: what makes a program from a plan calls no stage."""
+    names = {stage.__name__ for stage in STAGES}
+    for path in ("backends/cpu/program.py", "backends/cuda/program.py"):
+        text = (structure.SOURCE / path).read_text()
+        assert not [name for name in names if f"import {name}" in text or f" {name}(" in text]
