@@ -130,7 +130,7 @@ def test_a_new_elementwise_op_touches_three_files() -> None:
     searched = [*(root / "src").rglob("*.py"), *(root / "src").rglob("*.h"), *(root / "src").rglob("*.cuh")]
     searched += [*(root / "tests").rglob("*.py"), *(root / "benchmarks").rglob("*.py"), root / "CHANGELOG.md"]
     naming = {path.relative_to(root).as_posix() for path in searched if re.search(r"\blogaddexp2\b", path.read_text())}
-    naming.discard(Path(__file__).relative_to(root).as_posix())
+    naming -= {"tests/test_recipes.py", "tests/structure.py", "tests/test_structure.py"}  # which count them
     assert naming == {"CHANGELOG.md", "src/wengert/api/functions.py", "src/wengert/ops/exponential.py"}
 
 

@@ -100,7 +100,7 @@ def test_one_driver_is_made_for_a_device(monkeypatch: pytest.MonkeyPatch) -> Non
         threading.Event().wait(0.05)
         return EMULATED
 
-    monkeypatch.delitem(devices._opened, "cuda:0", raising=False)
+    monkeypatch.setattr(devices, "_opened", {devices.HOST: devices.of(devices.HOST)})
     monkeypatch.setattr(driver, "make", make)
     in_threads(*[lambda: (met.wait(), opened("cuda:0"))] * 2)
     assert made == [0]
