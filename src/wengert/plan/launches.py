@@ -18,20 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import count, islice
 
 from wengert.compiler.fuel import spend
 from wengert.core.graph import Node
 from wengert.kernels.c import Function
-from wengert.kernels.cuda import (
-    final_reduction_signature,
-    multi_tensor_signature,
-    transpose_signature,
-    write_final_reductions,
-    write_multi_tensor,
-    write_multi_transpose,
-)
-from wengert.kernels.cuda.source import following
 from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import DeviceProperties, Work
 from wengert.plan.plan import NOTHING, Plan, Step, launched
@@ -39,11 +31,6 @@ from wengert.plan.plan import NOTHING, Plan, Step, launched
 Writer = Callable[[Sequence[LoopKernel], DeviceProperties], Work]
 
 LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
-_WAYS: tuple[tuple[Writer, Callable[[LoopKernel], Hashable | None]], ...] = (
-    (write_multi_tensor, multi_tensor_signature),
-    (write_multi_transpose, transpose_signature),
-    (write_final_reductions, final_reduction_signature),
-)
 
 
 def horizontal_fusion(plan: Plan) -> Plan:
@@ -70,6 +57,18 @@ def _fused(steps: Sequence[Step], donated: Mapping[Node, Node], device: DevicePr
     return found
 
 
+@cache
+def _ways() -> tuple[tuple[Writer, Callable[[LoopKernel], Hashable | None]], ...]:
+    """Who writes several kernels as one, and what these must have in common."""
+    from wengert.kernels import cuda  # which a program for the CPU does not load
+
+    return (
+        (cuda.write_multi_tensor, cuda.multi_tensor_signature),
+        (cuda.write_multi_transpose, cuda.transpose_signature),
+        (cuda.write_final_reductions, cuda.final_reduction_signature),
+    )
+
+
 def _spends(step: Step, count: int) -> bool:
     return spend(step.first_result, lambda: f"{count} steps are one launch")
 
@@ -78,7 +77,7 @@ def _kind(step: Step) -> tuple[Writer, Hashable] | None:
     """Who writes steps as one, and what they must have in common for that; None for one that stays by itself."""
     if step.kernel is None or not 0 < math.prod(loop.extent for loop in step.kernel.outer) <= LARGE:
         return None
-    for write, in_common in _WAYS:
+    for write, in_common in _ways():
         common = in_common(step.kernel)
         if common is not None:
             return write, common
@@ -154,6 +153,8 @@ def dependent_launch(plan: Plan) -> Plan:
         return plan
     if int(properties.arch.rstrip("a")) < 90 or busy[0].moved_bytes < LONG:
         return plan
+    from wengert.kernels.cuda.source import following  # which a program for the CPU does not load
+
     launch = following(busy[0].launches[0])
     if launch is None or not spend(busy[0].first_result, lambda: "the kernel is launched ahead of the end of the last"):
         return plan

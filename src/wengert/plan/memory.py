@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeVar
 from wengert.compiler.fuel import spend
 from wengert.compiler.liveness import Life, best_fit, live, lives
 from wengert.core.graph import Node
-from wengert.kernels.cuda import write_in_place
 from wengert.kernels.launch import DeviceProperties
 from wengert.plan.plan import Arena, Plan, Step
 
@@ -131,6 +130,8 @@ def _improve(found: InPlace, number: int, device: DeviceProperties, least: float
     if step.kernel is None:
         return False
     names = {node: name for name, node in step.buffers.items()}
+    from wengert.kernels.cuda import write_in_place  # which a program for the CPU does not load
+
     for result, operand in _pairs(found, number, least):
         written = write_in_place(step.kernel, names[result], names[operand], device)
         if written is not None and spend(result, lambda result=result: f"{result.op.name} is written over an operand"):  # type: ignore[misc]

@@ -15,15 +15,6 @@ from dataclasses import replace
 
 from wengert.compiler.fuel import spend
 from wengert.core.graph import Node
-from wengert.kernels.attention import cuda as attention_cuda
-from wengert.kernels.cuda import (
-    final_reduction,
-    final_reduction_shape,
-    partials_name,
-    takes_in,
-    write,
-    write_column_partials,
-)
 from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel
 from wengert.kernels.ir.transforms import with_buffers
 from wengert.kernels.launch import DeviceProperties, Work
@@ -55,6 +46,8 @@ def final_step(
     buffers |= {name: node for name, node in columns.buffers.items() if name in kernel.buffers}
     there = naming({}, donated)
     reads = [node for node in columns.reads if there(node) in kernel.buffers]
+    from wengert.kernels.cuda import final_reduction_shape, write  # which a program for the CPU does not load
+
     (launch,) = write(kernel, device, final_reduction_shape(kernel)).launches
     work = Work((replace(launch, why="totals of the parts"),))
     return launched(work, buffers, [*parts.values(), *reads], columns.writes, kernel=kernel)
@@ -103,6 +96,8 @@ def _is_large(kernel: LoopKernel | None) -> bool:
 
 def _may_take(steps: Sequence[Step], rows: int, columns: int, order: Order) -> bool:
     first, second = steps[rows].kernel, steps[columns].kernel
+    from wengert.kernels.cuda import takes_in
+
     if first is None or second is None or not takes_in(first, second):
         return False
     return order.can_move(columns, rows, after=rows)
@@ -111,6 +106,8 @@ def _may_take(steps: Sequence[Step], rows: int, columns: int, order: Order) -> b
 def _joined(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceProperties) -> list[Step] | None:
     """The step over rows that makes partial sums for the others, and the final reduction of each."""
     kernels = [step.kernel for step in steps if step.kernel is not None]
+    from wengert.kernels.cuda import write_column_partials
+
     written = write_column_partials(kernels[0], kernels[1:], device)
     if written is None:
         return None
@@ -170,6 +167,9 @@ def _joined_attention(
     """The step of an attention that leaves parts of totals, and what closes these."""
     made, kernel = step.writes[0], totals.kernel
     node = made.sources[0]
+    from wengert.kernels.attention import cuda as attention_cuda
+    from wengert.kernels.cuda import final_reduction, partials_name
+
     left = attention_cuda.parts_of_totals(node, device)
     total = None if kernel is None else _only_total(kernel, {k for k, x in totals.buffers.items() if x is made})
     if left is None or kernel is None or total is None:
