@@ -9,6 +9,7 @@ steps touch nothing of each other; launches name buffers that they are given; ou
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -131,7 +132,9 @@ class _Memory:
     def __init__(self, plan: Plan, stage: str) -> None:
         self.plan, self.stage = plan, stage
         self.places: dict[Any, MemoryRange] = {}
-        self.held: dict[int, dict[Node, MemoryRange]] = {}  # by memory: the values that are there
+        self.held: set[Node] = set()  # the values that are there
+        self.starts: dict[int, list[int]] = {}  # by memory: where they begin, in order; no two of them overlap
+        self.ends: dict[int, dict[int, tuple[int, Node]]] = {}  # by memory and beginning: where they end
         self.in_flight: dict[str, Step] = {}
         given = [*plan.buffers.external, *plan.buffers.constants]
         for node in given:
@@ -151,8 +154,7 @@ class _Memory:
             for node in step.reads:
                 self._require(node, f"is read by step {number}")
             self._work(number, step)
-            for node in step.writes:
-                self._check_write(node, step)
+            self._check_writes(step)
             for node in step.writes:
                 self._hold(node)
             self._note_flights(step)
@@ -161,17 +163,23 @@ class _Memory:
         for node in self.plan.graph.outputs if steps else ():
             self._require(storage(node), "is an output")
 
-    def _check_write(self, node: Node, step: Step) -> None:
+    def _check_writes(self, step: Step) -> None:
         """A result lies over an operand only if its kernel is written for that, over an input only if it is donated."""
-        place, over = self._place(node), self.plan.aliases.get(node, self.plan.donated.get(node))
-        if place.memory in self.given and node not in self.plan.donated and not isinstance(node.dtype, tuple):
-            _fail(self.stage, node, "is written over an input or a constant that is not donated")
-        for other in step.reads:
-            owner = self.plan.aliases.get(other, self.plan.donated.get(other, other))
-            if other is node or owner is over or isinstance(other.dtype, tuple):
-                continue
-            if _overlap([place], [self._place(other)]):
-                _fail(self.stage, node, f"lies over {other.op.name} {describe_type(other)}, which the same step reads")
+        plan, reads = self.plan, dict[int, list[Node]]()
+        for node in step.reads:
+            reads.setdefault(self._place(node).memory, []).append(node)
+        for node in step.writes:
+            place, over = self._place(node), plan.aliases.get(node, plan.donated.get(node))
+            if place.memory in self.given and node not in plan.donated and not isinstance(node.dtype, tuple):
+                _fail(self.stage, node, "is written over an input or a constant that is not donated")
+            for other in reads.get(place.memory, ()):
+                owner = plan.aliases.get(other, plan.donated.get(other, other))
+                if other is node or owner is over or isinstance(other.dtype, tuple):
+                    continue
+                at = self._place(other)
+                if at.start < place.end and place.start < at.end:
+                    what = f"lies over {other.op.name} {describe_type(other)}, which the same step reads"
+                    _fail(self.stage, node, what)
 
     def _place(self, value: Any) -> MemoryRange:
         if value not in self.places:
@@ -186,11 +194,22 @@ class _Memory:
     def _hold(self, node: Node) -> None:
         """A value is written: what lay there is gone."""
         place = self._place(node)
-        held = self.held.setdefault(place.memory, {})
-        gone = [other for other, at in held.items() if at.start < place.end and place.start < at.end]
-        for other in gone:
-            del held[other]
-        held[node] = place
+        self._clear(place)
+        insort(self.starts.setdefault(place.memory, []), place.start)
+        self.ends.setdefault(place.memory, {})[place.start] = place.end, node
+        self.held.add(node)
+
+    def _clear(self, place: MemoryRange) -> None:
+        """Forget the values that overlap a place."""
+        starts, ends = self.starts.get(place.memory, []), self.ends.get(place.memory, {})
+        first = bisect_right(starts, place.start) - 1
+        if first < 0 or ends[starts[first]][0] <= place.start:
+            first += 1
+        last = first
+        while last < len(starts) and starts[last] < place.end:
+            self.held.discard(ends.pop(starts[last])[1])
+            last += 1
+        del starts[first:last]
 
     def _work(self, number: int, step: Step) -> None:
         """Temporaries are written while the step still reads its operands: they must not lie over these."""
@@ -203,14 +222,12 @@ class _Memory:
                 at = self._place(node)
                 if at.memory == place[0] and at.start < end and start < at.end:
                     _fail(self.stage, node, f"is read by step {number}, whose workspace {name!r} lies over it")
-            held = self.held.get(place[0], {})
-            for other in [other for other, at in held.items() if at.start < end and start < at.end]:
-                del held[other]
+            self._clear(MemoryRange(*place))
 
     def _require(self, node: Node, who: str) -> None:
         if isinstance(node.dtype, tuple) or (_is_constant(node) and node not in self.plan.buffers.slots):
             return
-        if node not in self.held.get(self._place(node).memory, ()):
+        if node not in self.held:
             _fail(self.stage, node, f"{who} and is not in its place: it was not computed, or was overwritten")
 
     def _check_flights(self, step: Step) -> None:
