@@ -14,6 +14,7 @@ from wengert.backends.cuda.memory import DeviceArray
 from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
 from wengert.compiler.target import Target
 from wengert.core.graph import Node, Shape
+from wengert.kernels.registry import cuda_kernels
 from wengert.ops.movement import RESHAPE
 from wengert.plan.plan import MakeCodegen, Plan
 
@@ -28,6 +29,7 @@ class CudaDevice:
 
     def __init__(self, name: str, driver: protocol.Driver) -> None:
         self.name, self.driver = name, driver
+        cuda_kernels()  # loaded with the device, and not in the first step
 
     @property
     def model(self) -> str:
