@@ -213,7 +213,7 @@ class _Turning:
         return self._keep(node, self._added(lambda: product(value, weight)))
 
     def _taken(self, x: Node, made: Shape, node: Node) -> Node:
-        """The places of an input that such a convolution takes, the same for it and for its gradient by the weight."""
+        """The places of an input that such a convolution takes, the same for it and for the gradient of its weight."""
         key = x, steps_over(node)
         if key not in self.taken:
             value, shape = self.as_turned(x), turned(made, last_order(node.ndim))

@@ -3,7 +3,7 @@
 Both are taken of the deviations from the row's first element, d: with s = sum(d) and q = sum(d * d) over n elements the
 deviations from the mean have squares that add up to q - s * s / n. The first element is as far from the mean as others
 are, so that little cancels, however large the mean is. Multiples of the deviations from the mean that are added up (a
-variance's derivative by the mean) are 0 but for rounding, and need no pass either.
+variance's derivative with respect to the mean) are 0 but for rounding, and need no pass either.
 """
 
 from __future__ import annotations
