@@ -121,7 +121,7 @@ def touched_by_a_first_compile() -> tuple[int, int]:
     def note(frame: object, event: str, _: object) -> None:
         code = frame.f_code  # type: ignore[attr-defined]
         if event == "call" and code.co_filename.startswith(str(SOURCE) + os.sep):
-            found.setdefault(code.co_filename, set()).add(code.co_qualname if sys.version_info >= (3, 11) else "")
+            found.setdefault(code.co_filename, set()).add(code.co_qualname)
 
     with adapt.without_toolchains():
         wg.config.tier = "interpret"

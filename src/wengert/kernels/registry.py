@@ -77,16 +77,10 @@ class CudaKernel:
     work: Callable[[Node, Named, DeviceProperties, Asked], Work | None]
     has_work: Callable[[Node], bool] | None = None  # whether `work` gives launches; it is tried where this is None
     operands: Callable[[Node], Sequence[Node]] = _sources  # what it reads from memory
-    tiles: Callable[[Node, DeviceProperties], Sequence[Tile | None]] = (
-        _untiled  # the candidates, the fastest expected first
-    )
-    absorbs: Callable[[Node, DeviceProperties], bool] = (
-        _never  # whether it is the best there is and takes in an epilogue
-    )
+    tiles: Callable[[Node, DeviceProperties], Sequence[Tile | None]] = _untiled  # candidates, best expected first
+    absorbs: Callable[[Node, DeviceProperties], bool] = _never  # whether it is the best and takes in an epilogue
     sides: Callable[[Node], tuple[int, int]] | None = None  # the rows and columns of the sums an epilogue takes
-    outdoes_libraries: Callable[[Node, DeviceProperties], bool] = (
-        _never  # whether it is faster than what libraries have
-    )
+    outdoes_libraries: Callable[[Node, DeviceProperties], bool] = _never  # whether it is faster than theirs
 
 
 def simple(rule: Callable[[Node, Named, DeviceProperties], Work | None]) -> CudaKernel:
