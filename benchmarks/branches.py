@@ -24,7 +24,7 @@ import numpy as np
 
 import wengert as wg
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.segment import Stretch
+from wengert.backends.cuda.kernel import Stretch
 
 BATCHES = (8, 64, 256, 1024)
 ROUNDS, STEPS = 9, 50

@@ -19,7 +19,7 @@ from tests.gpu.harness import prepare, submit, this_device
 
 from wengert.core.dtypes import bfloat16, float32
 from wengert.kernels.launch import Work
-from wengert.kernels.matmul.gemm import Matrix, Product, Tile, candidates, expected, write
+from wengert.kernels.matmul.cuda import Matrix, Product, Tile, candidates, expected, write
 
 KINDS = {
     "float32": (np.dtype(float32), torch.float32),

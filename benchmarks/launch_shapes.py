@@ -21,8 +21,8 @@ from tests.gpu.harness import gpu, prepare, submit
 
 import wengert as wg
 from wengert.backends.cuda.bindings import check
+from wengert.compiler.memory import storage
 from wengert.compiler.passes import optimize
-from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, Node, now
 from wengert.kernels import c_ops
 from wengert.kernels.cuda import write

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.dtypes import float32, float64
-from wengert.kernels.expressions import HEADER, c_expression, stored_type, suffix
+from wengert.kernels.writer import HEADER, c_expression, stored_type, suffix
 from wengert.ops.op import registry
 
 COUNT, ROUNDS, REPEATS = 4096, 30, 20

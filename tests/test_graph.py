@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.core.code import describe, source_line
 from wengert.core.graph import Graph, ancestors
-from wengert.core.location import describe, source_line
 from wengert.ops import registry
 
 

@@ -140,9 +140,9 @@ OPAQUE = """
 import numpy as np
 from wengert.api.lift import lift
 from wengert.core.dtypes import float32, float64
-from wengert.kernels.c_call import CCall
-from wengert.kernels.expressions import stored_type
-from wengert.kernels.registry import CKernel, register
+from wengert.kernels.c_ops import CCall, CKernel
+from wengert.kernels.writer import stored_type
+from wengert.kernels.registry import register
 from wengert.ops.movement import expand_dims
 from wengert.ops.op import Op, each_batched
 from wengert.ops.reduce import sum
@@ -281,7 +281,7 @@ def test_the_compiler_asks_ops_and_not_their_names() -> None:
 STAGE = '''
 from dataclasses import replace
 
-from wengert.compiler.fuel import spend
+from wengert.compiler.rewrite import spend
 
 
 def reverse_constants(plan):
@@ -338,7 +338,7 @@ BACKEND = '''
 
 from tests.plan.machine import Machine, ToyCodegen
 from wengert.backends.cpu.device import HostDevice
-from wengert.compiler.target import Target
+from wengert.core.devices import Target
 from wengert.kernels.launch import H200
 
 

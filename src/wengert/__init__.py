@@ -31,11 +31,11 @@ from wengert.api.functions import __all__ as _functions
 from wengert.api.interop import from_dlpack
 from wengert.api.random import manual_seed
 from wengert.api.spelling_hints import module_attribute as _module_attribute
-from wengert.autodiff.backward import enable_grad, no_grad
 from wengert.autodiff.check import check_grads
 from wengert.autodiff.checkpoint import checkpoint
 from wengert.autodiff.cond import cond, while_loop
 from wengert.autodiff.custom import custom_jvp, custom_vjp
+from wengert.autodiff.reverse import enable_grad, no_grad
 from wengert.autodiff.scan import scan
 from wengert.autodiff.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from wengert.autodiff.vectorize import vmap

@@ -15,7 +15,8 @@ from wengert.core.devices import is_host
 from wengert.core.dtypes import ALL, as_dtype
 from wengert.core.errors import ArgumentError, DeviceError, DTypeError
 from wengert.core.graph import Node, Shape
-from wengert.kernels.registry import register, simple
+from wengert.kernels.cuda_ops import simple
+from wengert.kernels.registry import register
 from wengert.ops.core import data
 from wengert.ops.op import Op
 from wengert.tensor import Tensor, engine
@@ -128,14 +129,14 @@ def transfers() -> dict[str, int]:
 
 def choices(device: str = "cuda") -> dict[str, str]:
     """Which kernel or library's algorithm was the fastest where `compile(tune=True)` has timed several, by product."""
-    from wengert.backends.cuda.choices import choices_of
+    from wengert.backends.cuda.libraries import choices_of
 
     return choices_of(_driver(device)).winners()
 
 
 def set_choices(choices: Mapping[str, str], device: str = "cuda") -> None:
     """Take these, as `choices` gave them, for the programs built from now on in this process, and no others."""
-    from wengert.backends.cuda.choices import choices_of
+    from wengert.backends.cuda.libraries import choices_of
 
     choices_of(_driver(device)).replace(choices)
 

@@ -10,7 +10,8 @@ import pytest
 
 import wengert as wg
 from tests.kernels.emulator import compiler
-from wengert.compiler import materialize, remat
+from wengert.compiler import memory as compiler_memory
+from wengert.compiler import remat
 from wengert.plan import memory
 
 pytestmark = [
@@ -26,7 +27,7 @@ def save(monkeypatch: pytest.MonkeyPatch, share: int, budget: int | None = None)
     monkeypatch.setattr(memory, "APART", -1)  # small programs share places, too
     monkeypatch.setattr(remat, "PLENTY", 0)
     monkeypatch.setattr(remat, "SMALL", 0)
-    monkeypatch.setattr(materialize, "LARGE", 0)
+    monkeypatch.setattr(compiler_memory, "LARGE", 0)
     monkeypatch.setattr(remat, "SHARE", share)
 
 

@@ -14,7 +14,7 @@ import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver
 from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import blas, choices, dnn, timing
+from wengert.backends.cuda import blas, dnn, libraries
 from wengert.cli import main
 from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.plan import cuda_codegen, tuning
@@ -36,8 +36,8 @@ class Named(FakeLibrary):
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A library with three algorithms for a product, and a cache of the test's own."""
-    monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(choices, "_loaded", {})
+    monkeypatch.setattr(libraries, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(libraries, "_loaded", {})
     monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
     monkeypatch.setattr(cuda_codegen, "OWN", 1)
     monkeypatch.setattr(cuda_codegen, "BESIDE", 1)
@@ -51,12 +51,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """The seconds that each candidate takes, by the first words of its name; 1 if none are given."""
     seconds: dict[str, float] = {}
 
-    def timed(bench: timing.Bench, steps: dict[str, timing.Step]) -> dict[str, float]:
+    def timed(bench: libraries.Bench, steps: dict[str, libraries.Step]) -> dict[str, float]:
         for step in steps.values():
             bench.repeated(step)  # they all run
         return {name: next((s for k, s in seconds.items() if name.startswith(k)), 1.0) for name in steps}
 
-    monkeypatch.setattr(timing, "timed", timed)
+    monkeypatch.setattr(libraries, "timed", timed)
     return seconds
 
 
@@ -140,15 +140,15 @@ def test_time_that_is_up_leaves_the_rest_untimed(clock: dict[str, float], monkey
 def test_what_was_timed_before_an_interruption_is_kept(
     clock: dict[str, float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    timed, asked = timing.timed, list[Any]()
+    timed, asked = libraries.timed, list[Any]()
 
-    def interrupted(bench: timing.Bench, steps: dict[str, timing.Step]) -> dict[str, float]:
+    def interrupted(bench: libraries.Bench, steps: dict[str, libraries.Step]) -> dict[str, float]:
         asked.append(steps)
         if len(asked) > 1:
             raise KeyboardInterrupt
         return timed(bench, steps)
 
-    monkeypatch.setattr(timing, "timed", interrupted)
+    monkeypatch.setattr(libraries, "timed", interrupted)
     x, y = operands()
     with pytest.raises(KeyboardInterrupt):
         wg.compile(lambda x, y: (x @ y, y.mT @ y), tune=True)(x, y)
@@ -170,7 +170,7 @@ def test_choices_of_other_versions_are_ignored_with_a_warning(clock: dict[str, f
     wg.compile(lambda x, y: x @ y, tune=True)(*operands())
     (file,) = tmp_path.glob("tuned-*.json")
     file.write_text(file.read_text().replace('"kernels": "', '"kernels": "other'))
-    choices._loaded.clear()
+    libraries._loaded.clear()
     plain = wg.compile(lambda x, y: x @ y)
     with pytest.warns(UserWarning, match="tune again: kernels other"):
         plain(*operands())
@@ -180,7 +180,7 @@ def test_choices_of_other_versions_are_ignored_with_a_warning(clock: dict[str, f
 def test_a_winner_that_is_gone_gives_way_to_the_first(clock: dict[str, float]) -> None:
     clock["lib #2"] = 0.5
     wg.compile(lambda x, y: x @ y, tune=True)(*operands())
-    found = choices.choices_of(EMULATED)
+    found = libraries.choices_of(EMULATED)
     found.replace(dict.fromkeys(found.found, "lib #9"))
     plain = wg.compile(lambda x, y: x @ y)
     with pytest.warns(UserWarning, match="lib #9 is no candidate"):
@@ -209,8 +209,8 @@ def test_candidates_are_timed_in_turn_and_those_far_behind_once(gpu: EmulatedDri
         def repeated(name: str) -> tuple[Recording, int]:
             return Recording(name), 2
 
-    assert timing.timed(Bench, {n: n for n in "abc"}) == {"a": 1.0, "b": 0.5, "c": 4.5}  # type: ignore[arg-type]
-    assert order == [*"abc", *"ab" * (timing.ROUNDS - 1)]
+    assert libraries.timed(Bench, {n: n for n in "abc"}) == {"a": 1.0, "b": 0.5, "c": 4.5}  # type: ignore[arg-type]
+    assert order == [*"abc", *"ab" * (libraries.ROUNDS - 1)]
 
 
 def test_a_candidate_that_does_not_run_after_all_is_left_out() -> None:

@@ -16,7 +16,7 @@ from tests.backends.emulated import EMULATED
 from tests.backends.test_convolution_epilogues import evaluated
 from tests.backends.test_tuning import clock, explained
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda import choices, dnn
+from wengert.backends.cuda import dnn, libraries
 from wengert.kernels import cuda_ops
 from wengert.ops.convolve import CONVOLVE
 from wengert.plan import cuda_codegen
@@ -73,8 +73,8 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
             asked.append(str(shape.then))
         return [Plan(shape, index) for index in range(2)]
 
-    monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(choices, "_loaded", {})
+    monkeypatch.setattr(libraries, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(libraries, "_loaded", {})
     monkeypatch.setattr(cuda_codegen, "BESIDE", 1)
     monkeypatch.setattr(cuda_ops, "absorbs", lambda node, device: False)
     monkeypatch.setattr(dnn, "candidates", suggested)
@@ -141,5 +141,5 @@ def test_what_computes_most_is_timed_first_and_of_equals_what_reads_most(clock: 
         return [wg.conv2d(given[name], weights[name], padding=1) for name in ("images", "channels", "many")]
 
     wg.compile(convolved, tune=True)(given, weights)
-    order = [re.findall(r" x=\((\d+),(\d+)", key)[0] for key in choices.choices_of(EMULATED).found]
+    order = [re.findall(r" x=\((\d+),(\d+)", key)[0] for key in libraries.choices_of(EMULATED).found]
     assert order == [("9", "4"), ("1", "8"), ("4", "4")]

@@ -19,7 +19,7 @@ import numpy as np
 from tests.compiler.long_rows import long_rows
 from tests.compiler.wide_graphs import Sample, differs, wide_graph
 from wengert.backends.cpu.program import build
-from wengert.compiler.dce import live
+from wengert.compiler.cleanup import live
 from wengert.compiler.passes import optimize
 from wengert.core.graph import Graph, Node, as_python, record_again, recorded_as
 from wengert.kernels import c

@@ -11,7 +11,7 @@ import wengert as wg
 from tests.backends.emulated import IdleDriver, install
 from wengert.compiler import align as module
 from wengert.compiler.align import align
-from wengert.compiler.dce import dce
+from wengert.compiler.cleanup import dce
 from wengert.compiler.passes import optimize
 from wengert.compiler.verify import verify
 from wengert.core.graph import Graph, Node

@@ -10,7 +10,7 @@ import pytest
 import wengert as wg
 from tests.backends.emulated import IdleDriver, install
 from wengert.compiler.attention_layout import attention_layout
-from wengert.compiler.dce import dce
+from wengert.compiler.cleanup import dce
 from wengert.compiler.passes import optimize
 from wengert.compiler.verify import verify
 from wengert.core.graph import Graph

@@ -14,7 +14,7 @@ from wengert.backends.checked import CheckedCpuProgram, difference, references_o
 from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler import simplify
 from wengert.compiler.passes import optimize
-from wengert.compiler.target import HOST_TARGET
+from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, now
 from wengert.kernels import c

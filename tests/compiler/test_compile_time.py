@@ -16,9 +16,8 @@ import pytest
 import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.compiler import rewrite
-from wengert.compiler.liveness import best_fit, lives
+from wengert.compiler.memory import best_fit, lives, storage
 from wengert.compiler.passes import optimize
-from wengert.compiler.storage import storage
 from wengert.core.graph import Graph, now
 from wengert.kernels import c_ops
 from wengert.ops.core import placeholder

@@ -13,7 +13,7 @@ import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends.cpu import program as cpu
 from wengert.backends.cpu.toolchain import compiler
-from wengert.compiler.materialize import stored_values
+from wengert.compiler.memory import stored_values
 from wengert.compiler.passes import optimize
 from wengert.core.graph import Graph, now
 from wengert.kernels import c_ops

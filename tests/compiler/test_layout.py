@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.compiler.dce import dce
-from wengert.compiler.fuel import limited
+from wengert.compiler.cleanup import dce
 from wengert.compiler.layout import layout
 from wengert.compiler.passes import optimize
-from wengert.compiler.target import Target
+from wengert.compiler.rewrite import limited
 from wengert.compiler.verify import verify
+from wengert.core.devices import Target
 from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder
 

@@ -9,13 +9,11 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff.reverse import reverse
-from wengert.compiler.batch_matmul import batch_matmul
-from wengert.compiler.cse import cse
-from wengert.compiler.dce import dce
-from wengert.compiler.factor import factor
+from wengert.compiler.cleanup import cse, dce
+from wengert.compiler.matmul import batch_matmul, transpose_matmul
 from wengert.compiler.passes import PASSES, optimize
+from wengert.compiler.reductions import factor
 from wengert.compiler.rewrite import rewrite
-from wengert.compiler.transpose_matmul import transpose_matmul
 from wengert.compiler.verify import verify
 from wengert.core.canonical import frozen
 from wengert.core.errors import CompilerError

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.random_graphs import assert_close, random_graph, tolerance
-from wengert.compiler.cse import cse
-from wengert.compiler.dce import dce
+from wengert.compiler.cleanup import cse, dce
 from wengert.compiler.passes import optimize
 from wengert.compiler.verify import verify
 

@@ -12,7 +12,7 @@ import wengert as wg
 from wengert.backends.cpu import program as cpu
 from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler.passes import optimize
-from wengert.compiler.target import Target
+from wengert.core.devices import Target
 from wengert.core.graph import Graph, now
 from wengert.ops.core import again, placeholder
 from wengert.runtime.debug import explain

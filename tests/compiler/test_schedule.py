@@ -10,10 +10,9 @@ import pytest
 import wengert as wg
 from wengert.backends.cpu.toolchain import compiler
 from wengert.core.graph import Graph, Node
-from wengert.kernels.ir.index_map import IndexMap
+from wengert.kernels.ir.loops import IndexMap
 from wengert.ops.core import placeholder
-from wengert.plan.groups import Group, Read
-from wengert.plan.schedule import LARGE, ordered
+from wengert.plan.groups import LARGE, Group, Read, ordered
 
 A, B, C, D = ((size,) for size in (4, 3, 2, 1))
 

@@ -10,7 +10,7 @@ import pytest
 
 import wengert as wg
 from wengert.autodiff.custom import custom_vjp
-from wengert.compiler.dce import dce
+from wengert.compiler.cleanup import dce
 from wengert.compiler.simplify import simplify
 from wengert.compiler.verify import verify
 from wengert.core.graph import Graph, Node, now

@@ -13,7 +13,7 @@ import pytest
 import wengert as wg
 from tests.backends.test_convolution_epilogues import FITTING, Made, computed, silu
 from tests.gpu.harness import gpu, placed
-from wengert.backends.cuda import choices, dnn
+from wengert.backends.cuda import dnn, libraries
 from wengert.backends.cuda.libraries import FUSED
 from wengert.core.dtypes import bfloat16, float16, float32
 from wengert.core.graph import Graph, Node
@@ -114,8 +114,8 @@ def test_a_compiled_plan_is_found_by_later_processes(monkeypatch: pytest.MonkeyP
 
 
 def test_a_tuned_block_computes_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(choices, "_loaded", {})
+    monkeypatch.setattr(libraries, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(libraries, "_loaded", {})
     wg.manual_seed(0)
     model = wg.nn.Sequential(
         *(wg.nn.Conv2d(64, 64, 3, padding=1, bias=False), wg.nn.BatchNorm2d(64), wg.nn.ReLU()),
@@ -129,7 +129,7 @@ def test_a_tuned_block_computes_the_same(monkeypatch: pytest.MonkeyPatch, tmp_pa
         tuned = wg.compile(lambda x: model(x), tune=15)
         first = tuned(tensor).to(wg.float32).numpy()
         np.testing.assert_allclose(first, want, rtol=0, atol=3e-2 * np.abs(want).max())
-        known = choices.choices_of(gpu())
+        known = libraries.choices_of(gpu())
         (key,) = (key for key in known.found if " then " in key)
         for winner in ("cuDNN #0, fused", "cuDNN #1, fused", "cuDNN #0, then loops"):
             known.replace({**known.winners(), key: winner})

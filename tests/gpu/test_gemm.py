@@ -12,7 +12,7 @@ import pytest
 from tests.gpu.harness import prepare, run, this_device
 from tests.kernels.test_gemm import product
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32
-from wengert.kernels.matmul.gemm import Product, Tile, candidates, write
+from wengert.kernels.matmul.cuda import Product, Tile, candidates, write
 
 SIZES = [(128, 256, 128), (100, 300, 300), (257, 130, 65), (33, 17, 5), (8, 8, 2048), (1, 300, 1)]
 

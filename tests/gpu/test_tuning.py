@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends.cuda import choices
+from wengert.backends.cuda import libraries
 
 
 @pytest.fixture(autouse=True)
 def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Choices of the test's own."""
-    monkeypatch.setattr(choices, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(choices, "_loaded", {})
+    monkeypatch.setattr(libraries, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(libraries, "_loaded", {})
     return
 
 

@@ -30,15 +30,15 @@ from tests.kernels.test_prebuilt import FAMILIES, value
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.libraries import CudaLibraries
 from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
+from wengert.compiler.memory import storage
 from wengert.compiler.passes import optimize
-from wengert.compiler.storage import storage
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, int64
 from wengert.core.graph import Graph, now
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.convolution import cuda as convolution_cuda
 from wengert.kernels.launch import ERROR_FLAG, DeviceProperties, Work
-from wengert.kernels.matmul import gemm
+from wengert.kernels.matmul import cuda
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.op import picks
 from wengert.plan import launches, partials
@@ -181,15 +181,15 @@ def of_gemm(device: DeviceProperties) -> Iterator[Item]:
     for dtype, tf32 in ((float32, False), (float32, True), (bfloat16, False), (float16, False), (float64, False)):
         for turned in itertools.product((False, True), repeat=2):
             p = product((136, 72, 80), turned, dtype, tf32=tf32).normal()
-            tiles = [tile for tile in gemm.candidates(p, device) if tile.split <= 2]
+            tiles = [tile for tile in cuda.candidates(p, device) if tile.split <= 2]
             if any(turned):
                 tiles = list({(tile.rung, tile.split): tile for tile in tiles}.values())
             a, b = ((80, 136) if turned[0] else (136, 80)), ((72, 80) if turned[1] else (80, 72))
             given = {"a": numbers(a, dtype), "b": numbers(b, dtype)}
             for tile in tiles:
-                yield Item(f"{p} {tile}", gemm.write(p, tile, device), given, {"c": 136 * 72 * dtype.itemsize})
+                yield Item(f"{p} {tile}", cuda.write(p, tile, device), given, {"c": 136 * 72 * dtype.itemsize})
     odd = product((33, 17, 5), (False, True), int32)
-    for work in gemm.matmul(odd, device):
+    for work in cuda.matmul(odd, device):
         yield Item(f"{odd}", work, {"a": numbers((33, 5), int32), "b": numbers((17, 5), int32)}, {"c": 33 * 17 * 4})
 
 

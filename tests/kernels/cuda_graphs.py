@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.kernels.emulator import Emulator
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.cuda import write

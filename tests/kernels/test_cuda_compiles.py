@@ -19,7 +19,7 @@ from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.convolution.cuda import ConvolutionForm, Form, works
 from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
-from wengert.kernels.matmul.gemm import candidates, write
+from wengert.kernels.matmul.cuda import candidates, write
 from wengert.kernels.pool.cuda import PoolWindows, max_pool, max_pool_back, sum_pool
 from wengert.ops import registry
 from wengert.ops.convolve import CONVOLVE

@@ -14,8 +14,7 @@ from wengert.core.dtypes import float32
 from wengert.kernels.ir.index import Index, Loop, variable
 from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Stage, Store, let, literal
 from wengert.kernels.launch import RTX_2080
-from wengert.kernels.matmul.epilogue import epilogue
-from wengert.kernels.matmul.gemm import Tile, write
+from wengert.kernels.matmul.cuda import Tile, epilogue, write
 from wengert.ops.elementwise import add, maximum
 
 ROWS, COLUMNS = Loop("i0", 6), Loop("i1", 8)

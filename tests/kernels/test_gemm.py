@@ -1,4 +1,4 @@
-"""The matrix products of kernels/matmul/gemm.py without a GPU, run by the emulator: all rungs but wgmma."""
+"""The matrix products of kernels/matmul/cuda.py without a GPU, run by the emulator: all rungs but wgmma."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32
 from wengert.kernels.launch import H200, RTX_2080, Work
-from wengert.kernels.matmul.gemm import Epilogue, Matrix, Product, Tile, candidates, matmul, write
+from wengert.kernels.matmul.cuda import Epilogue, Matrix, Product, Tile, candidates, matmul, write
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
 

@@ -19,18 +19,14 @@ from wengert.compiler.passes import optimize
 from wengert.core.dtypes import bfloat16, bool_, float32, float64, int64
 from wengert.core.graph import Graph, now
 from wengert.kernels import c, cuda
-from wengert.kernels.cuda.fast_exp import with_fast_exponentials
-from wengert.kernels.cuda.one_pass_variance import one_pass_variance
-from wengert.kernels.cuda.reciprocal import with_reciprocals
+from wengert.kernels.cuda.rewrites import one_pass_variance, with_fast_exponentials, with_reciprocals
 from wengert.kernels.cuda.shapes import Rows
-from wengert.kernels.expressions import C, functions
 from wengert.kernels.ir.index import Index, Loop, Symbol, constant, variable
 from wengert.kernels.ir.intrinsics import COPY, DIVIDE_BY_RECIPROCAL, SHIFTED_MEAN
 from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Stage, Store, let, literal
-from wengert.kernels.ir.match import Fresh, renamed, uses, written_out
-from wengert.kernels.ir.transforms import statements_of
+from wengert.kernels.ir.transforms import Fresh, renamed, statements_of, uses, written_out
 from wengert.kernels.launch import H200, RTX_2080, Number
-from wengert.kernels.writer import CUDA, expression
+from wengert.kernels.writer import CUDA, C, expression, functions
 from wengert.ops import elementwise as e
 from wengert.ops import registry
 from wengert.ops.core import placeholder

@@ -9,7 +9,7 @@ import pytest
 
 import wengert as wg
 from tests.compiler.random_graphs import random_graph
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage
 from wengert.core.graph import Graph, Node, now
 from wengert.kernels.ir.loops import LoopKernel
 from wengert.ops.core import placeholder

@@ -37,16 +37,16 @@ from wengert.core.dtypes import (
     int64,
     uint64,
 )
-from wengert.kernels.expressions import (
+from wengert.kernels.writer import (
     HEADER,
     c_cast,
     c_expression,
     c_literal,
-    load,
+    narrowed,
     scalar_type,
-    store,
     stored_type,
     suffix,
+    widened,
 )
 from wengert.ops.core import CAST
 from wengert.ops.op import Op, registry
@@ -87,13 +87,13 @@ def arity(op: Op) -> int:
 def loop(name: str, inputs: list[DTypes], output: DTypes, scalar: str) -> str:
     """A C function that computes `scalar` of x0, x1, ... for every element."""
     parameters = [f"const {stored_type(dtype)} *restrict p{i}" for i, dtype in enumerate(inputs)]
-    loads = [f"{scalar_type(dtype)} x{i} = {load(dtype, f'p{i}[i]')};" for i, dtype in enumerate(inputs)]
+    loads = [f"{scalar_type(dtype)} x{i} = {widened(dtype, f'p{i}[i]')};" for i, dtype in enumerate(inputs)]
     # of the other dtypes the loop is kept scalar, which halves the time compiling takes
     kept = "" if inputs[-1] in (float32, float64) else "volatile "
     return (
         f"void {name}({', '.join(parameters)}, {kept}{stored_type(output)} *restrict out, int64_t n) {{\n"
         f"    for (int64_t i = 0; i < n; i++) {{ {' '.join(loads)} {scalar_type(output)} y = {scalar}; "
-        f"out[i] = {store(output, 'y')}; }}\n}}\n"
+        f"out[i] = {narrowed(output, 'y')}; }}\n}}\n"
     )
 
 
@@ -126,7 +126,7 @@ LITERALS[bool_] = [False, True]
 
 
 def literal_table(dtype: DTypes) -> str:
-    entries = ", ".join(store(dtype, str(c_literal(value, dtype))) for value in LITERALS[dtype])
+    entries = ", ".join(narrowed(dtype, str(c_literal(value, dtype))) for value in LITERALS[dtype])
     count = len(LITERALS[dtype])
     return (
         f"void literals_{suffix(dtype)}({stored_type(dtype)} *out) {{\n"

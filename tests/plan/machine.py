@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert.compiler.storage import storage
-from wengert.compiler.target import Target
+from wengert.compiler.memory import storage
+from wengert.core.devices import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels.launch import H200
 from wengert.plan.groups import Grouping

@@ -17,8 +17,8 @@ import wengert as wg
 from tests.backends.emulated import EMULATED
 from tests.plan.stages import with_stage
 from wengert.backends.cuda.program import codegen_with, target_of
-from wengert.compiler.liveness import Life
-from wengert.compiler.target import HOST_TARGET
+from wengert.compiler.memory import Life
+from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, now
 from wengert.kernels.launch import H200

@@ -15,8 +15,8 @@ from tests.plan.stages import STAGES, with_stage
 from tests.plan.test_faults import overlapping
 from wengert.backends.cpu import toolchain
 from wengert.backends.cpu.program import CpuProgram
-from wengert.compiler.fuel import fuel, limited
-from wengert.compiler.target import HOST_TARGET
+from wengert.compiler.rewrite import fuel, limited
+from wengert.core.devices import HOST_TARGET
 from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder
 from wengert.plan.c_codegen import CCodegen

@@ -16,7 +16,7 @@ from wengert.core import devices, dtypes
 from wengert.core.dtypes import COMPLEX, FLOATING, INTEGER, NUMERIC, SIGNED, UNSIGNED, as_dtype, bool_, promote, real_of
 from wengert.core.errors import ArgumentError, DTypeError
 from wengert.core.graph import Shape
-from wengert.ops import broadcasting
+from wengert.ops import recorders
 from wengert.ops.creation import check_device
 from wengert.ops.movement import as_shape
 from wengert.tensor import Tensor
@@ -43,7 +43,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     >>> wg.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
-    return broadcasting.broadcast_shapes("broadcast_shapes", *[as_shape(s, "broadcast_shapes") for s in shapes])
+    return recorders.broadcast_shapes("broadcast_shapes", *[as_shape(s, "broadcast_shapes") for s in shapes])
 
 
 # --- dtypes ---------------------------------------------------------------------------------------------------------

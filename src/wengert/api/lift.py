@@ -7,16 +7,20 @@ any function, `lift_unary` and `lift_binary` for the elementwise ones, where eve
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from wengert.core.errors import DTypeError
-from wengert.ops.autocast import WholePrecision, as_a_whole
+from wengert.core.graph import Node, recorded_as, recording
 from wengert.ops.core import Argument, as_node
+from wengert.ops.op import Precision, at_precision
 from wengert.ops.recorders import Binary, Unary
 from wengert.tensor import Tensor, unwrap, wrap
 
 P = ParamSpec("P")
+T = TypeVar("T")
+WholePrecision = Precision | Literal["same"]
+"""Of a function as a whole: "low", "full" as of an op; "same": as without autocast; None: its ops decide."""
 
 # PyTorch's names for arguments that have the Array API's here. They work wherever the function does not have its own.
 TORCH_NAMES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}
@@ -97,3 +101,37 @@ def _named(lifted: Any, op: Unary | Binary) -> Any:
     lifted.__doc__ = op.__doc__
     lifted.op = op
     return lifted
+
+
+# --- precision of a function as a whole -------------------------------------------------------------------------------
+
+
+def as_a_whole(function: Callable[P, T], precision: WholePrecision) -> Callable[P, T]:
+    """A function over nodes that has a precision as a whole: its ops are not asked for theirs."""
+
+    @functools.wraps(function)
+    def whole(*args: Any, **kwargs: Any) -> T:
+        if recording.autocast is None:
+            return function(*args, **kwargs)
+        if precision == "low" or precision == "full":
+            nodes = list(_nodes_in([*args, *kwargs.values()]))
+            instead = dict(zip(nodes, at_precision(precision, nodes)))
+            args, kwargs = _replaced(args, instead), {key: _replaced(kwargs[key], instead) for key in kwargs}
+        with recorded_as(recording.location, recording.grad):
+            return function(*args, **kwargs)
+
+    return whole
+
+
+def _nodes_in(values: Any) -> Iterator[Node]:
+    for value in values:
+        if type(value) is Node:
+            yield value
+        elif type(value) in (list, tuple):
+            yield from _nodes_in(value)
+
+
+def _replaced(value: Any, instead: dict[Node, Node]) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)([_replaced(item, instead) for item in value])
+    return instead[value] if type(value) is Node else value

@@ -17,11 +17,11 @@ from wengert.core.dtypes import FLOATING, HALF, INTEGER, as_dtype, default_float
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops import random as ops
-from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import Argument, as_node, cast, to_device
 from wengert.ops.creation import check_device
 from wengert.ops.gather import take
 from wengert.ops.movement import as_shape, normalize_axis
+from wengert.ops.recorders import broadcast_shapes
 from wengert.tensor import Tensor
 
 __all__ = [

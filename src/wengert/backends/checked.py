@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 
 from wengert.backends.cpu.program import CpuProgram
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage
 from wengert.core.dtypes import FLOATING, HALF, bfloat16, float32, float64
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, describe_type

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import math
 
-from wengert.compiler.rewrite import made_by, rewrite
-from wengert.compiler.target import HOST_TARGET, Target
-from wengert.core.devices import is_host
+from wengert.compiler.rewrite import for_ops, made_by, rewrite
+from wengert.core.devices import HOST_TARGET, Target, is_host
 from wengert.core.dtypes import FLOATING, HALF, int32
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
@@ -44,6 +43,7 @@ SHORTEST = 128  # a product this narrow in some direction is bound by memory, wh
 _NEUTRAL = {SUM: 0.0, MAX: -math.inf, MIN: math.inf}
 
 
+@for_ops(MATMUL, dtypes=HALF)
 def align(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with large products on aligned rows; the graph itself where all are, and off a GPU.
 

@@ -13,10 +13,8 @@ operands at any strides and can write rows of all heads (`joined`):
 
 from __future__ import annotations
 
-from wengert.compiler.fuel import spend
-from wengert.compiler.rewrite import over
-from wengert.compiler.target import HOST_TARGET, Target
-from wengert.core.devices import is_host
+from wengert.compiler.rewrite import for_ops, over, spend
+from wengert.core.devices import HOST_TARGET, Target, is_host
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.core import CAST, cast
@@ -28,6 +26,7 @@ _SWAP = (0, 2, 1, 3)  # heads and rows
 _MOVES = (PERMUTE, RESHAPE, SLICE)
 
 
+@for_ops(ATTENTION, ATTENTION_BACKWARD)
 def attention_layout(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with attention's heads read and written where they lie; the graph itself off a GPU."""
     found = [node for node in graph.nodes if _is_chosen(node)]

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.compiler.constants import number
-from wengert.compiler.fuel import spend
 from wengert.compiler.layout_convolution import (
     Folding,
     folding,
@@ -33,9 +32,8 @@ from wengert.compiler.layout_convolution import (
     weight_round,
 )
 from wengert.compiler.layout_pool import largest, takes_in
-from wengert.compiler.rewrite import looking_into, made_by, over
-from wengert.compiler.target import HOST_TARGET, Target
-from wengert.core.devices import is_host
+from wengert.compiler.rewrite import for_ops, looking_into, made_by, over, spend
+from wengert.core.devices import HOST_TARGET, Target, is_host
 from wengert.core.dtypes import HALF, float32
 from wengert.core.graph import Graph, Node, Shape, now, recorded_as
 from wengert.ops.addressing import ADD_ALONG
@@ -76,6 +74,7 @@ _REDUCTIONS = frozenset((SUM, MAX, MIN, PROD, ALL, ANY))
 _PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # attributes of movement with a number for each axis
 
 
+@for_ops(*_CONVOLUTIONS)
 def layout(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with its convolutions turned; the graph itself where none is to be."""
     chosen = {node for node in graph.nodes if _is_chosen(node, target)}

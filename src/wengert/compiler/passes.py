@@ -7,33 +7,25 @@ through the same passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 from wengert.compiler.align import align
 from wengert.compiler.attention_layout import attention_layout
-from wengert.compiler.batch_matmul import batch_matmul
-from wengert.compiler.cse import cse
-from wengert.compiler.dce import dce
-from wengert.compiler.factor import factor
-from wengert.compiler.fuel import fuel as tank
-from wengert.compiler.fuel import limited
-from wengert.compiler.gemv_to_reduction import gemv_to_reduction
-from wengert.compiler.inline import inline
+from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.layout import layout
-from wengert.compiler.onehot import onehot
+from wengert.compiler.matmul import batch_matmul, gemv_to_reduction, transpose_matmul
+from wengert.compiler.reductions import factor, onehot
 from wengert.compiler.remat import remat
-from wengert.compiler.rewrite import over, with_attrs
+from wengert.compiler.rewrite import Pass, limited, over, with_attrs
+from wengert.compiler.rewrite import fuel as tank
 from wengert.compiler.simplify import simplify
-from wengert.compiler.target import HOST_TARGET, Target
-from wengert.compiler.transpose_matmul import transpose_matmul
 from wengert.compiler.verify import verify
+from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.graph import Graph, Node
 from wengert.ops.core import TO_DEVICE, to_device
-
-Pass = Callable[[Graph, Target], Graph]
 
 PASSES: tuple[Pass, ...] = (
     *(inline, simplify, cse, batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),

@@ -23,13 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from wengert.compiler.fuel import spend
-from wengert.compiler.liveness import Life, live
-from wengert.compiler.materialize import RECOMPUTE_UP_TO, stored_values, times
-from wengert.compiler.rewrite import over
-from wengert.compiler.storage import storage
-from wengert.compiler.target import HOST_TARGET, Target
-from wengert.core.devices import is_host
+from wengert.compiler.memory import RECOMPUTE_UP_TO, Life, live, storage, stored_values, times
+from wengert.compiler.rewrite import over, spend
+from wengert.core.devices import HOST_TARGET, Target, is_host
 from wengert.core.graph import Graph, Node, Shape, recorded_as
 from wengert.ops.core import AGAIN, LITERAL, again
 from wengert.ops.creation import IOTA

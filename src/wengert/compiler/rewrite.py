@@ -1,4 +1,4 @@
-"""Rewriting: the one way in which passes change a graph.
+"""Rewriting: the one way in which passes change a graph, and the fuel that each rewrite takes.
 
 In: a graph and a rule, a function from a node to a better one (or None: keep it). Out: the graph with every node the
 rule knows better replaced, and what reads it recorded again on its own line. The walk is a loop in topological order,
@@ -7,20 +7,92 @@ so a rule sees a node over sources that are rewritten already; what a rule recor
 A replacement has the same shape, dtype and device. So a node over other sources is a copy of the node, and nothing is
 inferred anew (`verify` does that). Nodes made outside of the graph are opaque: a rule asks `made_by` before it looks at
 what a node was made from.
+
+Fuel is how many rewrites the passes and plan stages may still make. Halving the fuel of a miscompiled program finds the
+rewrite that is at fault (`runtime/debug/bisect.py`). Every pass and every plan stage asks `spend` before it changes
+something.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from wengert.compiler.fuel import spend
+from wengert.core.code import Location
+from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording
 from wengert.ops.core import DATA, LITERAL
 from wengert.ops.op import Op
+
+
+class Rewrite(NamedTuple):
+    """One rewrite: the pass and the rule that made it, what it did in words, and the user's line it is about."""
+
+    name: str
+    rule: str
+    what: str
+    location: Location
+
+
+class Fuel(threading.local):
+    """The rewrites that this thread's compilation has made, and how many it may still make."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None  # None: no limit
+        self.spent = 0
+        self.name = ""  # the pass or stage that runs
+        self.rule = ""  # of `simplify`: the one that was followed last
+        self.last: Rewrite | None = None  # the one that took the last fuel
+
+
+fuel = Fuel()
+
+
+Pass = Callable[[Graph, Target], Graph]
+
+
+def for_ops(*ops: Op, dtypes: Container[Any] | None = None) -> Callable[[Pass], Pass]:
+    """Have a pass see only graphs with one of these ops, of one of these dtypes; others it leaves as they are."""
+
+    def decorate(one: Pass) -> Pass:
+        @functools.wraps(one)
+        def wanted(graph: Graph, target: Target = HOST_TARGET) -> Graph:
+            found = any(node.op in ops and (dtypes is None or node.dtype in dtypes) for node in graph.nodes)
+            return one(graph, target) if found else graph
+
+        return wanted
+
+    return decorate
+
+
+@contextmanager
+def limited(left: int | None) -> Iterator[None]:
+    """Inside, only the first `left` rewrites happen; None for all."""
+    before, fuel.left = fuel.left, left
+    try:
+        yield
+    finally:
+        fuel.left = before
+
+
+def spend(node: Node | None, what: Callable[[], str]) -> bool:
+    """Take the fuel for one rewrite, about a node and described by `what`; whether there was any."""
+    if fuel.left == 0:
+        return False
+    if fuel.left is not None:
+        fuel.left -= 1
+        if fuel.left == 0:
+            fuel.last = Rewrite(fuel.name, fuel.rule, what(), None if node is None else node.location)
+    fuel.spent += 1
+    return True
+
+
+# --- rewrite --------------------------------------------------------------------------------------------------------
+
 
 Rule = Callable[[Node], Node | None]
 

@@ -2,7 +2,7 @@
 
 In: nodes in order. Out: hashable entries, equal where the nodes compute the same from sources in the same places. It is
 what the recordings of a compiled function are compared by, the flushes of dynamic execution (`runtime/dynamic/tiers`),
-the groups of a program that are lowered once (`plan/lowering_cache`), and the nodes that are one (`compiler/cse`).
+the groups of a program that are lowered once (`plan/lowering`), and the nodes that are one (`compiler/cleanup`).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -18,8 +19,8 @@ from wengert.core.errors import DeviceError
 
 if TYPE_CHECKING:
     from wengert.backends.protocol import Program
-    from wengert.compiler.target import Target
     from wengert.core.graph import Graph, Node, Shape
+    from wengert.kernels.launch import DeviceProperties
     from wengert.plan.plan import MakeCodegen, Plan
 
 HOST = "cpu"
@@ -293,3 +294,28 @@ def synchronize() -> None:
     """Wait until all accelerators in use have finished what they were given."""
     for name in in_use():
         of(name).synchronize()
+
+
+# --- targets ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device and the settings that what is generated for it depends on.
+
+    It is passed to every pass and stage; they read nothing about the device or the settings from anywhere else.
+    """
+
+    device: str = HOST
+    properties: DeviceProperties | None = None  # of a GPU: the figures that launch shapes follow from
+    tf32: bool = False  # whether tensor cores may round float32
+    budget: int | None = None  # bytes that intermediate values should take at most; None: what they take
+
+    @property
+    def launches(self) -> bool:
+        """Whether kernels are launched on a device of their own, and do not run as functions of one program."""
+        return self.properties is not None
+
+
+HOST_TARGET = Target()
+"""The CPU, with the settings as they are by default."""

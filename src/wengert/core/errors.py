@@ -6,7 +6,7 @@ one that surfaces later (a value that could not be computed) is given the locati
 
 from __future__ import annotations
 
-from wengert.core.location import Location, describe, here, source_line
+from wengert.core.code import Location, describe, here, source_line
 
 
 class WengertError(Exception):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wengert.core.code import Location, describe, source_line
 from wengert.core.evaluation import apply_here
-from wengert.core.location import Location, describe, source_line
 
 if TYPE_CHECKING:
     from wengert.ops.op import Op

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
-from wengert.core import generated
+from wengert.core import code
 from wengert.core.errors import ArgumentError
 
 
@@ -114,7 +114,7 @@ def builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:
     (1, [2, None, 3])
     """
     text = _expression(structure, count())
-    return partial(unflatten, structure) if text is None else generated.function(["leaves"], text, {})
+    return partial(unflatten, structure) if text is None else code.function(["leaves"], text, {})
 
 
 def _expression(structure: Structure, places: Iterator[int]) -> str | None:
@@ -144,7 +144,7 @@ def taker(structure: Structure) -> Callable[[Any], list[Any] | None]:
     if leaves is None:
         return lambda tree: None
     text = f"[{leaves}] if {' and '.join(conditions) or True} else None"
-    return generated.function(["tree"], text, {"keys": keys})
+    return code.function(["tree"], text, {"keys": keys})
 
 
 def _taken(structure: Structure, place: str, keys: list[list[Any]], conditions: list[str]) -> str | None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from wengert import cuda
 from wengert.core import devices
+from wengert.core.code import describe
 from wengert.core.graph import Node, describe_type
-from wengert.core.location import describe
 from wengert.runtime.debug.explain import bytes_text, fullest, size_of
 
 Holder = tuple[int, str, str]  # bytes, what, the line

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.code import Backward, Location, line_number, source_line
 from wengert.core.graph import Node, describe_type, has_array
-from wengert.core.location import Backward, Location, line_number, source_line
 from wengert.inspect.recorded import RecordedCall, evaluate
 from wengert.inspect.summary import summary
 from wengert.inspect.symbols import call_text, local_derivatives

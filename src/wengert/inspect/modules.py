@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
+from wengert.core.code import Backward, Location
 from wengert.core.graph import Node, now, recording
-from wengert.core.location import Backward, Location
 from wengert.nn.hooks import observers
 from wengert.nn.module import Module
 

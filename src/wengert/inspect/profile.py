@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from wengert.backends.cpu.program import CpuProgram
+from wengert.core.code import Location, describe
 from wengert.core.devices import CUDA, HOST, is_host
 from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node, describe_type
-from wengert.core.location import Location, describe
 from wengert.inspect.events import EventTimes
 from wengert.inspect.memory import MemoryWatch
 from wengert.inspect.modules import Modules

@@ -1,19 +1,77 @@
-"""Ops that are work of their own on a GPU: what they read, and the launches that carry them out.
+"""Ops that are work of their own on a GPU: what a kernel says of itself, and the launches that carry an op out.
 
 An op that has no kernel in `registry` and is no expression in a loop is computed on the host by its reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from wengert.core.graph import Node
-from wengert.kernels.copy.cuda import copy
 from wengert.kernels.launch import H200, DeviceProperties, Named, Work
-from wengert.kernels.matmul.product import Epilogue, Tile
-from wengert.kernels.registry import Asked, cuda_kernel
+from wengert.kernels.registry import cuda_of_others, of_folders
+from wengert.ops.op import Op
 
-__all__ = ["absorbs", "copy", "has_work", "operands", "outdoes_libraries", "sides", "sums", "tiles", "work"]
+if TYPE_CHECKING:
+    from wengert.kernels.matmul.product import Epilogue, Tile
+
+
+def _sources(node: Node) -> Sequence[Node]:
+    return node.sources
+
+
+def _never(node: Node, device: DeviceProperties) -> bool:
+    return False
+
+
+class Asked(NamedTuple):
+    """What is asked of an op's work: the nodes that pick its results, by number; one of its tiles; what an attention's
+    forward leaves for its backward; what is done with the sums of a product.
+    """
+
+    results: Mapping[int, Node] = {}
+    tile: Tile | None = None
+    kept: Sequence[Node] = ()
+    epilogue: Epilogue | None = None
+
+
+def _untiled(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
+    return [None]
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """An op on a GPU: work(node, named, device, asked) -> its launches, or None where the host computes it."""
+
+    work: Callable[[Node, Named, DeviceProperties, Asked], Work | None]
+    has_work: Callable[[Node], bool] | None = None  # whether `work` gives launches; it is tried where this is None
+    operands: Callable[[Node], Sequence[Node]] = _sources  # what it reads from memory
+    tiles: Callable[[Node, DeviceProperties], Sequence[Tile | None]] = _untiled  # candidates, best expected first
+    absorbs: Callable[[Node, DeviceProperties], bool] = _never  # whether it is the best and takes in an epilogue
+    sides: Callable[[Node], tuple[int, int]] | None = None  # the rows and columns of the sums an epilogue takes
+    outdoes_libraries: Callable[[Node, DeviceProperties], bool] = _never  # whether it is faster than theirs
+
+
+def simple(rule: Callable[[Node, Named, DeviceProperties], Work | None]) -> CudaKernel:
+    """The kernel of an op with one result and one way to carry it out."""
+    return CudaKernel(lambda node, named, device, asked: rule(node, named, device))
+
+
+@functools.cache
+def cuda_kernels() -> dict[Op, CudaKernel]:
+    """The ops of the folders that have CUDA C++."""
+    return of_folders("cuda_kernels")
+
+
+def cuda_kernel(op: Op) -> CudaKernel | None:
+    """The CUDA C++ of an op."""
+    return cuda_of_others.get(op) or cuda_kernels().get(op)
+
+
+# --- what a program asks --------------------------------------------------------------------------------------------
 
 
 def work(

@@ -20,12 +20,12 @@ import numpy as np
 from wengert.core.dtypes import INTEGER, int64
 from wengert.core.errors import DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape
-from wengert.ops.broadcasting import broadcast_shapes, with_rank
 from wengert.ops.core import as_node, cast, data, literal, operand
 from wengert.ops.elementwise import equal, where
 from wengert.ops.facts import SIMPLE, Check, no_flops
 from wengert.ops.movement import broadcast_to, moveaxis, take_slice
 from wengert.ops.op import Op, behind_lanes, count_lanes, each_batched
+from wengert.ops.recorders import broadcast_shapes, with_rank
 
 
 def zeros(shape: Shape, like: Node) -> Node:

@@ -23,14 +23,13 @@ import numpy as np
 from wengert.core.dtypes import INTEGER, bool_, result_dtype
 from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape
-from wengert.ops.broadcasting import broadcast_shapes
-from wengert.ops.core import as_node, cast, data, operands, require_floating, stop_gradient
+from wengert.ops.core import as_node, cast, data, operands, require_floating, stop_gradient, widened
 from wengert.ops.elementwise import equal, exp, greater_equal, isfinite, where
 from wengert.ops.gather import take
 from wengert.ops.linalg import matmul, over_lanes
 from wengert.ops.movement import matrix_transpose, reshape
-from wengert.ops.normalize import widened
 from wengert.ops.op import Op, picks
+from wengert.ops.recorders import broadcast_shapes
 from wengert.ops.reduce import MAX, SUM
 
 

@@ -16,23 +16,16 @@ rewriting) is recorded with autocast off, since its operands have the right dtyp
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
 from wengert.core.devices import is_kind
 from wengert.core.dtypes import HALF, as_dtype, bfloat16
 from wengert.core.errors import DTypeError
-from wengert.core.graph import Node, recorded_as, recording
-from wengert.ops.op import Precision, at_precision
-
-P = ParamSpec("P")
-T = TypeVar("T")
-WholePrecision = Precision | Literal["same"]
-"""Of a function as a whole: "low", "full" as of an op; "same": as without autocast; None: its ops decide."""
+from wengert.core.graph import recording
 
 
 def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextManager[None]:
@@ -69,34 +62,3 @@ def _autocast(low: np.dtype[Any] | None) -> Iterator[None]:
         yield
     finally:
         recording.autocast = outer
-
-
-def as_a_whole(function: Callable[P, T], precision: WholePrecision) -> Callable[P, T]:
-    """A function over nodes that has a precision as a whole: its ops are not asked for theirs."""
-
-    @functools.wraps(function)
-    def whole(*args: Any, **kwargs: Any) -> T:
-        if recording.autocast is None:
-            return function(*args, **kwargs)
-        if precision == "low" or precision == "full":
-            nodes = list(_nodes_in([*args, *kwargs.values()]))
-            instead = dict(zip(nodes, at_precision(precision, nodes)))
-            args, kwargs = _replaced(args, instead), {key: _replaced(kwargs[key], instead) for key in kwargs}
-        with recorded_as(recording.location, recording.grad):
-            return function(*args, **kwargs)
-
-    return whole
-
-
-def _nodes_in(values: Any) -> Iterator[Node]:
-    for value in values:
-        if type(value) is Node:
-            yield value
-        elif type(value) in (list, tuple):
-            yield from _nodes_in(value)
-
-
-def _replaced(value: Any, instead: dict[Node, Node]) -> Any:
-    if type(value) in (list, tuple):
-        return type(value)([_replaced(item, instead) for item in value])
-    return instead[value] if type(value) is Node else value

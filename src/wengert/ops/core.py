@@ -9,21 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.code import here
 from wengert.core.devices import HOST
 from wengert.core.dtypes import (
     ALL,
     COMPLEX,
+    HALF,
     INEXACT,
     as_dtype,
     bool_,
     default_float,
+    float32,
     is_floating,
     promote,
     scalar_dtype,
 )
 from wengert.core.errors import ComputationError, DTypeError
 from wengert.core.graph import NO_ATTRS, Node, Shape, recording
-from wengert.core.location import here
 from wengert.ops.facts import FREE, itself
 from wengert.ops.op import Op
 from wengert.ops.symbolic import number, truth
@@ -286,3 +288,8 @@ def require_floating(name: str, *nodes: Node) -> None:
     for node in nodes:
         if not is_floating(node.dtype):
             raise DTypeError(f"{name} takes floating-point values, not {node.dtype}; cast with astype(wg.float32)")
+
+
+def widened(x: Node) -> Node:
+    """A value of half precision in float32, others as they are."""
+    return cast(x, float32) if x.dtype in HALF else x

@@ -28,11 +28,11 @@ from wengert.core.dtypes import (
 )
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
-from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import as_node, cast, literal, operands, to_device
 from wengert.ops.elementwise import equal, floor, greater_equal, less, where
 from wengert.ops.movement import as_shape, broadcast_to, reshape
 from wengert.ops.op import Op
+from wengert.ops.recorders import broadcast_shapes
 
 IOTA = Op(
     "iota",

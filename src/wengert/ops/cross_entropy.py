@@ -14,13 +14,11 @@ from wengert.core.dtypes import INTEGER, int64, is_floating
 from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.activation import log_softmax
-from wengert.ops.core import as_node, cast, require_floating
+from wengert.ops.core import as_node, cast, require_floating, widened
 from wengert.ops.creation import full
 from wengert.ops.elementwise import equal, where
 from wengert.ops.gather import take, take_along_axis
-from wengert.ops.loss import check_reduction
 from wengert.ops.movement import expand_dims, reshape
-from wengert.ops.normalize import widened
 from wengert.ops.reduce import sum
 
 
@@ -42,6 +40,12 @@ def _class_weights(name: str, weight: Any, classes: int) -> Node | None:
     if weight.shape != (classes,):
         raise ShapeError(f"{name}: the weight has shape {weight.shape}; {classes} classes take ({classes},)")
     return widened(weight)
+
+
+def check_reduction(name: str, reduction: Any) -> None:
+    """Raise unless the reduction is one of the three."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ArgumentError(f'{name}: reduction is "none", "mean" or "sum", not {reduction!r}')
 
 
 class _Targets:

@@ -17,7 +17,6 @@ import numpy as np
 from wengert.core.dtypes import COMPLEX, HALF, float32, real_of
 from wengert.core.errors import ArgumentError, GradientError
 from wengert.core.graph import Node
-from wengert.ops.broadcasting import broadcast
 from wengert.ops.contract import diagonal
 from wengert.ops.core import as_node, cast, operand, stop_gradient
 from wengert.ops.creation import eye, tril
@@ -26,6 +25,7 @@ from wengert.ops.linalg import TRIANGULAR_SOLVE, as_matrices, over_lanes
 from wengert.ops.movement import concat, expand_dims, place, reshape, slice_axis
 from wengert.ops.movement import matrix_transpose as turned
 from wengert.ops.op import Op, picks
+from wengert.ops.recorders import broadcast
 from wengert.ops.reduce import count_nonzero, norm
 from wengert.ops.reduce import max as max_along
 from wengert.ops.reduce import min as min_along

@@ -26,11 +26,11 @@ from wengert.ops.addressing import (
     put_slice,
     values_for,
 )
-from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import as_node, cast, data
 from wengert.ops.elementwise import equal, where
 from wengert.ops.movement import broadcast_to, expand_dims, normalize_axis, reshape, take_slice
 from wengert.ops.op import Op
+from wengert.ops.recorders import broadcast_shapes
 
 # --- as NumPy has them ----------------------------------------------------------------------------------------------
 

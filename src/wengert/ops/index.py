@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.code import here
 from wengert.core.dtypes import INTEGER, bool_
 from wengert.core.errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape, recording
-from wengert.core.location import here
 from wengert.ops.addressing import GATHER, SCATTER, check_range, put_slice, values_for
-from wengert.ops.broadcasting import broadcast_shapes
 from wengert.ops.core import as_node, data
 from wengert.ops.elementwise import where
 from wengert.ops.movement import FLIP, RESHAPE, SLICE, broadcast_to, moveaxis, reshape, stack, take_slice
+from wengert.ops.recorders import broadcast_shapes
 
 Look = Callable[[Node], Any]
 

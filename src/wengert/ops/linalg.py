@@ -14,12 +14,12 @@ import numpy as np
 from wengert.core.dtypes import INEXACT, default_float, promote, real_of
 from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
-from wengert.ops.broadcasting import broadcast, with_rank
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.creation import eye, tril, triu
 from wengert.ops.facts import product_flops
 from wengert.ops.movement import broadcast_to, expand_dims, matrix_transpose, reshape
 from wengert.ops.op import Op, picks
+from wengert.ops.recorders import broadcast, with_rank
 from wengert.ops.reduce import SUM
 
 # --- what the ops over matrices share -------------------------------------------------------------------------------

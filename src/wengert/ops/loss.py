@@ -13,17 +13,12 @@ from wengert.core.dtypes import is_floating, result_dtype
 from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.graph import Node
 from wengert.ops.activation import logsigmoid
-from wengert.ops.core import as_node, cast, operands, require_floating, stop_gradient
+from wengert.ops.core import as_node, cast, operands, require_floating, stop_gradient, widened
+from wengert.ops.cross_entropy import check_reduction
 from wengert.ops.elementwise import absolute, clip, equal, exp, less, log, log1p, square, where
 from wengert.ops.movement import reshape
-from wengert.ops.normalize import cosine_similarity, widened
+from wengert.ops.normalize import cosine_similarity
 from wengert.ops.reduce import mean, norm, sum
-
-
-def check_reduction(name: str, reduction: Any) -> None:
-    """Raise unless the reduction is one of the three."""
-    if reduction not in ("none", "mean", "sum"):
-        raise ArgumentError(f'{name}: reduction is "none", "mean" or "sum", not {reduction!r}')
 
 
 def reduce(name: str, losses: Node, reduction: str) -> Node:

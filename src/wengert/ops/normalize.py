@@ -12,20 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import HALF, float32, result_dtype
+from wengert.core.dtypes import result_dtype
 from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.graph import Node
-from wengert.ops.core import as_node, cast, operands, require_floating
+from wengert.ops.core import as_node, cast, operands, require_floating, widened
 from wengert.ops.elementwise import clip, reciprocal, sqrt, square
 from wengert.ops.movement import as_shape, moveaxis, normalize_axis, reshape
 from wengert.ops.pad import pad
 from wengert.ops.reduce import mean, norm, sum
 from wengert.ops.window import SUM_POOL
-
-
-def widened(x: Node) -> Node:
-    """A value of half precision in float32, others as they are."""
-    return cast(x, float32) if x.dtype in HALF else x
 
 
 def _floating(name: str, x: Any) -> Node:

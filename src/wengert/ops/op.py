@@ -27,11 +27,11 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
+from wengert.core.code import here
 from wengert.core.devices import HOST
 from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
 from wengert.core.errors import DeviceError
 from wengert.core.graph import Node, recording
-from wengert.core.location import here
 from wengert.ops.facts import FUNCTION, Facts, Kind, Template, cost_of, flops_of, no_checks
 
 registry: dict[str, Op] = {}
@@ -72,7 +72,7 @@ class Op:
         self.differentiable = differentiable
         self.expensive = expensive  # its value is kept for a later backward rather than computed again
         self.moves = moves  # it does no arithmetic: half precision needs no detour through float32
-        self.c = c  # one element of it in C, for elementwise ops; see kernels/expressions.py
+        self.c = c  # one element of it in C, for elementwise ops; see kernels/writer.py
         self.precision = precision  # under autocast; the table is in docs/mixed-precision.md
         self._state(facts)
         if name in registry:

@@ -21,11 +21,11 @@ from wengert.core.dtypes import float32, float64, int64, uint32, uint64
 from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops import elementwise as e
-from wengert.ops.broadcasting import broadcast, with_rank
 from wengert.ops.core import cast, literal, operand
 from wengert.ops.facts import FUNCTION
 from wengert.ops.movement import reshape, slice_axis, stack
 from wengert.ops.op import Op
+from wengert.ops.recorders import broadcast, with_rank
 from wengert.ops.reduce import argmax
 from wengert.ops.sorting import argsort
 from wengert.ops.special import erfinv

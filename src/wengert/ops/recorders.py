@@ -5,7 +5,7 @@ that the derivative is zero. Multiplying a cotangent with a derivative is `weigh
 It, `add` and `negative` are what every rule is made of, and stand here; the others are the table in `elementwise`.
 
 `table` maps the dtype in which the operands meet to the dtype they are computed in and that of the result. `c` is the
-op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype; see kernels/expressions.py.
+op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype; see kernels/writer.py.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from wengert.core.code import here
 from wengert.core.dtypes import COMPLEX, bool_, promote
-from wengert.core.errors import DTypeError, GradientError
-from wengert.core.graph import NO_ATTRS, Node, recording
-from wengert.core.location import here
-from wengert.ops.broadcasting import broadcast, broadcast_shapes, with_rank
+from wengert.core.errors import DTypeError, GradientError, ShapeError
+from wengert.core.graph import NO_ATTRS, Node, Shape, recording
 from wengert.ops.core import cast, operand, operands
 from wengert.ops.facts import SIMPLE, Facts, Sample, Template
+from wengert.ops.movement import reshape
 from wengert.ops.op import Op, Precision, at_precision, common_device
 from wengert.ops.tables import ARITHMETIC, Table
 
@@ -202,3 +202,55 @@ negative: Unary = Unary(
     c={"f": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"},
     symbolic=lambda s, x: -x,
 )
+
+
+def as_operator(op: Callable[..., Node]) -> Callable[..., Node]:
+    """An op as a method of nodes: a function, as an object with `__call__` would not be given the node."""
+    return lambda *operands: op(*operands)
+
+
+def as_reflected_operator(op: Callable[[Any, Any], Node]) -> Callable[[Node, Any], Node]:
+    """The same where the node is the second operand."""
+    return lambda node, other: op(other, node)
+
+
+# --- broadcasting: the shape that shapes meet in ---------------------------------------------------------------------
+
+_broadcasts: dict[tuple[Shape, Shape], Shape] = {}
+
+
+def broadcast(a: Shape, b: Shape, name: str) -> Shape:
+    """The shape two shapes broadcast to. Remembered: the same few pairs come again and again."""
+    found = _broadcasts.get((a, b))
+    if found is None:
+        found = _broadcast(a, b, name)
+        if len(_broadcasts) >= 1024:
+            _broadcasts.clear()
+        _broadcasts[a, b] = found
+    return found
+
+
+def _broadcast(a: Shape, b: Shape, name: str) -> Shape:
+    rank = max(len(a), len(b))
+    left, right = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    for axis, (m, n) in enumerate(zip(left, right)):
+        if m != n and 1 not in (m, n):
+            raise ShapeError(
+                f"{name}: shapes {a} and {b} do not broadcast: axis {axis - rank} has {m} and {n} elements. "
+                "From the right, sizes must be equal or one of them 1; add an axis with x[:, None] or expand_dims"
+            )
+    return tuple(n if m == 1 else m for m, n in zip(left, right))
+
+
+def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
+    """The shape several shapes broadcast to."""
+    result: Shape = ()
+    for shape in shapes:
+        result = broadcast(result, shape, name)
+    return result
+
+
+def with_rank(x: Node, rank: int) -> Node:
+    """A batched operand of an op of this rank: axes of size 1 go in behind the lanes, so that the rest lines up."""
+    missing = rank - (len(x.shape) - 1)
+    return reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from wengert.compiler.storage import storage
-from wengert.compiler.target import HOST_TARGET, Target
+from wengert.compiler.memory import storage
+from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function, FunctionCall, write, write_rows

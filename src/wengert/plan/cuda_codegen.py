@@ -14,18 +14,18 @@ from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wengert.compiler.fuel import spend
-from wengert.compiler.storage import storage
-from wengert.compiler.target import Target
+from wengert.compiler.memory import storage
+from wengert.compiler.rewrite import spend
+from wengert.core.devices import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels import cuda_ops
 from wengert.kernels.attention import form as attention_form
-from wengert.kernels.convolution.form import is_convolution
+from wengert.kernels.convolution.form import CONVOLUTIONS
+from wengert.kernels.copy.cuda import copy
 from wengert.kernels.cuda import write
 from wengert.kernels.launch import DeviceProperties, Work, in_turn
-from wengert.kernels.matmul.c import product
-from wengert.kernels.matmul.epilogue import epilogue
-from wengert.kernels.matmul.product import Tile
+from wengert.kernels.matmul.cuda import epilogue
+from wengert.kernels.matmul.product import Tile, product
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.linalg import MATMUL
 from wengert.ops.op import PICK
@@ -64,7 +64,9 @@ class Candidates:
 
     def _pair_attentions(self) -> None:
         """Have forwards keep what their backwards want, where libraries carry out both or our kernels do."""
-        for forward, backward in attention_form.pairs(group.roots[0] for group in self.grouping.groups if group.opaque):
+        nodes = [group.roots[0] for group in self.grouping.groups if group.opaque]
+        attentions = [node for node in nodes if node.op in (ATTENTION, ATTENTION_BACKWARD)]
+        for forward, backward in attention_form.pairs(attentions) if attentions else ():
             ways = {self._by_library(node, forward) for node in (forward, backward)}
             if len(ways) == 1 and cuda_ops.has_work(forward) and cuda_ops.has_work(backward):
                 (place,) = self.kept.setdefault(forward, (attention_form.place_for_logarithms(forward),))
@@ -95,10 +97,10 @@ class Candidates:
     def key(self, group: Group) -> str | None:
         """What a group is, for the choice among its candidates; None where there is nothing to choose."""
         node = group.roots[0]
-        is_chosen = node.op in (MATMUL, ATTENTION, ATTENTION_BACKWARD) or is_convolution(node)
+        is_chosen = node.op in (MATMUL, ATTENTION, ATTENTION_BACKWARD) or node.op in CONVOLUTIONS
         if not group.opaque or not is_chosen or not node.sources[0].size:
             return None
-        finish = self._epilogue(group) if is_convolution(node) else None
+        finish = self._epilogue(group) if node.op in CONVOLUTIONS else None
         then = str(finish.how) if finish else ", ".join(dict.fromkeys(each.op.name for each in group.epilogue))
         return f"{node.op.name} {self.libraries.about(node)}" + (f" then {then}" if then else "")
 
@@ -131,7 +133,7 @@ class Candidates:
         if first is node:
             return NOTHING
         names = {"from": first, "to": node}
-        return launched(cuda_ops.copy("from", "to", node, self.properties), names, [first], [node])
+        return launched(copy("from", "to", node, self.properties), names, [first], [node])
 
     # --- several ways ---------------------------------------------------------------------------------------------
 
@@ -186,7 +188,7 @@ class Candidates:
     def _products(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
         """A product or convolution with what takes its sums: in a library's call or our kernel, or after a call."""
         node, properties = group.roots[0], self.properties
-        if not is_convolution(node):
+        if node.op not in CONVOLUTIONS:
             yield from self._at_once(group, reads)
         takes_sums = self._takes_sums(node)
         then = "" if takes_sums else ", then loops"
@@ -200,7 +202,7 @@ class Candidates:
         )
         ours_first = cuda_ops.absorbs(node, properties) or cuda_ops.outdoes_libraries(node, properties)
         yield from chain(ours, theirs) if ours_first else chain(theirs, ours)
-        if is_convolution(node):
+        if node.op in CONVOLUTIONS:
             yield from self._at_once(group, reads)
 
     def _at_once(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
@@ -210,7 +212,7 @@ class Candidates:
             return
         for vendor in self.libraries.candidates(node, epilogue=finish.how):
             yield Candidate(
-                vendor.name, partial(self._with_epilogue, group, reads, finish, vendor), is_convolution(node)
+                vendor.name, partial(self._with_epilogue, group, reads, finish, vendor), node.op in CONVOLUTIONS
             )
         for vendor in self.libraries.candidates(node, epilogue=(BIAS,)) if finish.kept and finish.operands else ():
             yield Candidate(f"{vendor.name}, then loops", partial(self._biased, group, reads, finish, vendor))
@@ -222,7 +224,7 @@ class Candidates:
 
     def _takes_sums(self, node: Node) -> bool:
         """Whether our kernel for a product or convolution does what follows with its sums."""
-        return not is_convolution(node) or cuda_ops.absorbs(node, self.properties)
+        return node.op not in CONVOLUTIONS or cuda_ops.absorbs(node, self.properties)
 
     def _with_epilogue(self, group: Group, reads: list[Node], finish: LibraryEpilogue, vendor: Any) -> Step | None:
         values = (*self.libraries.operands(group.roots[0]), *finish.operands, *finish.kept, finish.result)
@@ -324,7 +326,7 @@ class CudaCodegen:
         gelu and its argument 169 us instead of 158 on an H200; with the slope of gelu 168 and another kernel for the
         gradient of the bias, instead of 205 with it. A convolution's epilogue has to be compiled first.
         """
-        pays = not is_convolution(node) and {ARGUMENT, SLOPE}.isdisjoint(how)
+        pays = node.op not in CONVOLUTIONS and {ARGUMENT, SLOPE}.isdisjoint(how)
         if self.absorbs(node) or not (pays or self.tuning > 0 or self._was_timed(node)):
             return False
         return bool(self.libraries.candidates(node, epilogue=how))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from wengert.core.code import describe
 from wengert.core.graph import Node, describe_type
-from wengert.core.location import describe
 from wengert.kernels.launch import Launch
 from wengert.plan.groups import Group
 from wengert.plan.plan import ARENA, Body, CCode, HostOp, LibraryCall, Part, Plan, Start, Step

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.compiler.fuel import spend
+from wengert.compiler.memory import storage
 from wengert.compiler.remat import is_relu
-from wengert.compiler.storage import storage
+from wengert.compiler.rewrite import spend
 from wengert.core.dtypes import HALF, float32
 from wengert.core.graph import Graph, Node
 from wengert.ops.channels_last import CONVOLVE_LAST

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage
 from wengert.core.graph import Node
 from wengert.ops.facts import Check
 from wengert.plan.groups import Group, Grouping

@@ -15,11 +15,10 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.fuel import spend
-from wengert.compiler.materialize import stored_values
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage, stored_values
+from wengert.compiler.rewrite import spend
 from wengert.core.graph import Graph, Node, Shape
-from wengert.kernels.ir.index_map import IndexMap, broadcast_place, everywhere, loops_of, moved_place
+from wengert.kernels.ir.loops import IndexMap, broadcast_place, everywhere, loops_of, moved_place
 from wengert.ops.core import AGAIN
 from wengert.ops.random import RANDOM_BITS
 from wengert.ops.reduce import reduced, reduced_axes

@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import count, islice
 
-from wengert.compiler.fuel import spend
+from wengert.compiler.rewrite import spend
 from wengert.core.graph import Node
 from wengert.kernels.c import Function
 from wengert.kernels.ir.loops import LoopKernel

@@ -12,14 +12,14 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage
 from wengert.core.graph import Node
 from wengert.kernels.ir.index import Index, flat, number, variable
-from wengert.kernels.ir.index_map import IndexMap, broadcast_place, everywhere, loops_of, moved_place
 from wengert.kernels.ir.intrinsics import COPY, PHILOX
 from wengert.kernels.ir.loops import (
     Accumulate,
     DType,
+    IndexMap,
     Let,
     Load,
     LoopKernel,
@@ -28,8 +28,12 @@ from wengert.kernels.ir.loops import (
     Stage,
     Statement,
     Store,
+    broadcast_place,
+    everywhere,
     let,
     literal,
+    loops_of,
+    moved_place,
 )
 from wengert.ops.core import AGAIN, LITERAL
 from wengert.ops.creation import IOTA

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Mapping
 
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage
 from wengert.core.canonical import frozen_attributes
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Graph, Node
-from wengert.kernels.expressions import has_expression
 from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.ir.transforms import with_buffers
+from wengert.kernels.writer import has_expression
 from wengert.ops.core import LITERAL
 from wengert.ops.creation import IOTA
 from wengert.ops.op import PICK

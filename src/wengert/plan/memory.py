@@ -13,8 +13,8 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from wengert.compiler.fuel import spend
-from wengert.compiler.liveness import Life, best_fit, live, lives
+from wengert.compiler.memory import Life, best_fit, live, lives
+from wengert.compiler.rewrite import spend
 from wengert.core.graph import Node
 from wengert.kernels.launch import DeviceProperties
 from wengert.plan.plan import Arena, Plan, Step

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from wengert.compiler import constants
-from wengert.compiler.fuel import spend
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage
+from wengert.compiler.rewrite import spend
 from wengert.core.devices import HOST
 from wengert.core.dtypes import INTEGER
 from wengert.core.graph import Graph, Node, recorded_as

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from wengert.compiler.fuel import spend
+from wengert.compiler.rewrite import spend
 from wengert.core.graph import Node
 from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel
 from wengert.kernels.ir.transforms import with_buffers

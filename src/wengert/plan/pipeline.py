@@ -13,21 +13,35 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from wengert.compiler.fuel import fuel as tank
-from wengert.compiler.fuel import limited
-from wengert.compiler.passes import PASSES, Pass, PassReport, optimize
-from wengert.compiler.target import Target
+from wengert.compiler.passes import PASSES, PassReport, optimize
+from wengert.compiler.rewrite import Pass, limited
+from wengert.compiler.rewrite import fuel as tank
+from wengert.core.devices import Target
 from wengert.core.graph import Graph
 from wengert.plan.epilogues import library_epilogues
 from wengert.plan.fuse import fuse
+from wengert.plan.groups import schedule
 from wengert.plan.launches import dependent_launch, horizontal_fusion, parallel_regions
 from wengert.plan.memory import arena, in_place, liveness, waits
 from wengert.plan.outputs import donate, host_outputs
 from wengert.plan.partials import attention_partials, column_partials
 from wengert.plan.plan import MakeCodegen, Plan
-from wengert.plan.schedule import schedule
-from wengert.plan.select import select, tune
 from wengert.plan.verify import verify
+
+
+def tune(plan: Plan) -> Plan:
+    """The plan; where tuning was asked for, candidates are timed before one is selected."""
+    tuned = plan.codegen.tune(plan)
+    return plan if tuned is None else replace(plan, tuned=tuned)
+
+
+def select(plan: Plan) -> Plan:
+    """The plan with a step for each group. Without fuel the first candidate that works is taken."""
+    return replace(plan, steps=tuple(plan.codegen.steps(plan)))
+
+
+# --- pipeline -------------------------------------------------------------------------------------------------------
+
 
 Stage = Callable[[Plan], Plan]
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from wengert.compiler.liveness import Life
-from wengert.compiler.target import Target
+from wengert.compiler.memory import Life
+from wengert.core.devices import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import Launch, Work
@@ -24,7 +24,7 @@ from wengert.plan.groups import Grouping
 
 if TYPE_CHECKING:
     from wengert.kernels.c import Function, FunctionCall
-    from wengert.kernels.c_call import CFunction
+    from wengert.kernels.c_ops import CFunction
 
 
 class LibraryCandidate(Protocol):

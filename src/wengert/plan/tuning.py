@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from wengert.kernels.convolution.form import convolution, is_convolution
+from wengert.kernels.convolution.form import CONVOLUTIONS, convolution
 from wengert.ops.linalg import MATMUL
 from wengert.plan.groups import Group
 from wengert.plan.libraries import Timer
@@ -80,7 +80,7 @@ def _weight(group: Group) -> tuple[int, int]:
     """About how many products of numbers a group adds up, and how many numbers it reads."""
     node = group.roots[0]
     first, second, *_ = node.sources
-    found = convolution(node) if is_convolution(node) else None
+    found = convolution(node) if node.op in CONVOLUTIONS else None
     if found is not None:
         products = found.form.flops // 2
     else:

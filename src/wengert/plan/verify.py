@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Node, describe_type
 from wengert.kernels.launch import ERROR_FLAG

@@ -14,8 +14,7 @@ from wengert.backends.cpu import draws, toolchain
 from wengert.backends.cpu.program import CpuProgram
 from wengert.backends.cpu.recycle import is_sole_base, recycler
 from wengert.backends.protocol import Program
-from wengert.compiler.target import Target
-from wengert.core.devices import HOST
+from wengert.core.devices import HOST, Target
 from wengert.core.dtypes import bfloat16
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, Shape

@@ -20,9 +20,8 @@ from wengert.backends.cpu.blas import blas, single_threaded
 from wengert.backends.cpu.recycle import recycler
 from wengert.backends.cpu.replay import HEAD, ITEMS, CpuReplay
 from wengert.backends.cpu.toolchain import close_with, load
-from wengert.compiler.storage import storage
-from wengert.compiler.target import HOST_TARGET
-from wengert.core.devices import HOST
+from wengert.compiler.memory import storage
+from wengert.core.devices import HOST, HOST_TARGET
 from wengert.core.errors import OutOfRangeError
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node

@@ -18,7 +18,7 @@ import numpy as np
 
 from wengert.core.dtypes import bfloat16, float16, float32, float64
 from wengert.core.errors import CudaError
-from wengert.kernels.matmul.c import BlasProduct
+from wengert.kernels.matmul.product import BlasProduct
 from wengert.plan.epilogues import ARGUMENT, BIAS, GELU, SLOPE
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in

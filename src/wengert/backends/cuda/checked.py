@@ -12,10 +12,10 @@ from itertools import groupby
 from typing import Any
 
 from wengert.backends.checked import StoredSums, difference, has_reference, references, wrong
+from wengert.backends.cuda.kernel import BoundLibraryCall, KernelCall, name_of
 from wengert.backends.cuda.memory import DeviceArray, download
 from wengert.backends.cuda.program import CudaProgram
-from wengert.backends.cuda.segment import BoundLibraryCall, KernelCall, name_of
-from wengert.compiler.storage import storage
+from wengert.compiler.memory import storage
 from wengert.core.errors import CudaError
 from wengert.core.graph import Node, describe_type
 from wengert.plan.plan import Step

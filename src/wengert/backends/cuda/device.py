@@ -12,9 +12,9 @@ from wengert.backends.cuda import dlpack, driver, memory
 from wengert.backends.cuda.interpret import Settings, run
 from wengert.backends.cuda.memory import DeviceArray
 from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
-from wengert.compiler.target import Target
+from wengert.core.devices import Target
 from wengert.core.graph import Node, Shape
-from wengert.kernels.registry import cuda_kernels
+from wengert.kernels.cuda_ops import cuda_kernels
 from wengert.ops.movement import RESHAPE
 from wengert.plan.plan import MakeCodegen, Plan
 

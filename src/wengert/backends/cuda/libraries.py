@@ -1,17 +1,41 @@
-"""The libraries of a GPU, as a plan asks for them: cuBLASLt for matrix products, cuDNN for the rest."""
+"""The libraries of a GPU, as a plan asks for them, and the choice among candidates: timed, and kept for the next time.
+
+cuBLASLt is asked for matrix products, cuDNN for the rest. Candidates, steps that do the same, are timed in turn, each
+carried out alone, on memory of its own, many times in a row. Which won is kept in a file for every kind of GPU: a
+choice stands for a GPU, the versions of the libraries and our kernels' text; where one of them has changed, the file is
+ignored with a warning until candidates are timed again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import hashlib
+import json
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from statistics import median
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
+
+from wengert.backends.cpu.toolchain import cache_folder
 from wengert.backends.cuda import blas, dnn, dnn_attention
+from wengert.backends.cuda.compile import headers
 from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.kernel import BoundLibraryCall, KernelCall
+from wengert.backends.protocol import Driver, Replayable
+from wengert.core.errors import OutOfMemoryError
 from wengert.core.graph import Node
-from wengert.kernels.convolution.form import is_convolution
-from wengert.kernels.matmul.c import is_even, product
+from wengert.kernels.convolution.form import CONVOLUTIONS
+from wengert.kernels.launch import ERROR_FLAG, Launch, TensorMap
+from wengert.kernels.matmul.product import is_even, product
 from wengert.ops.linalg import MATMUL
-from wengert.plan.plan import How, LibraryCandidate
+from wengert.plan.plan import Choice, How, LibraryCandidate, Step
 
 SUGGESTED = 8  # ways of a library that are worth a try
 FUSED = 4  # of cuDNN's with what follows a convolution: each takes it half a second to compile
@@ -31,9 +55,9 @@ class CudaLibraries:
         if node.op is MATMUL:
             found: Sequence[Any] = blas.candidates(shape, opened(self.device).index)
         else:
-            library: Any = dnn if is_convolution(node) else dnn_attention
+            library: Any = dnn if node.op in CONVOLUTIONS else dnn_attention
             found = library.candidates(shape, self.device)
-        return found[: FUSED if epilogue and is_convolution(node) else SUGGESTED]
+        return found[: FUSED if epilogue and node.op in CONVOLUTIONS else SUGGESTED]
 
     def _shape(self, node: Node, keeper: Node | None = None, epilogue: How = ()) -> Any:
         """An op in a library's terms; None where there is none that does it."""
@@ -41,7 +65,7 @@ class CudaLibraries:
             if not node.size or not is_even(node):
                 return None
             return blas.shape_of(product(node), node.dtype, self.tf32, epilogue)
-        if is_convolution(node):
+        if node.op in CONVOLUTIONS:
             return dnn.shape_of(node, self.tf32, epilogue)
         return dnn_attention.shape_of(node, keeper) if node.op in dnn_attention.ATTENTIONS else None
 
@@ -61,3 +85,220 @@ class CudaLibraries:
         return " ".join(
             f"{name}={value}".replace(" ", "") for name, value in vars(shape).items() if name not in ("op", "then")
         )
+
+
+# --- choices --------------------------------------------------------------------------------------------------------
+
+
+class Choices:
+    """The choices for one GPU, by what was to be carried out."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device  # the GPU's name
+        self.path = cache_folder() / ("tuned-" + re.sub(r"\W+", "-", device) + ".json")
+        self.found = self._read()
+
+    @functools.cached_property
+    def machine(self) -> dict[str, str]:
+        """What the times depend on."""
+        kernels = hashlib.sha256("".join(headers().values()).encode()).hexdigest()[:12]
+        found = {"device": self.device, "kernels": kernels}
+        if (products := blas.library()) is not None:
+            found["cuBLASLt"] = str(products.version)
+        if dnn.library() is not None:
+            found["cuDNN"] = str(dnn.library().backend_version())
+        return found
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def get(self, key: str) -> Choice | None:
+        """The choice for this, if candidates were timed."""
+        return self.found.get(key)
+
+    def winners(self) -> dict[str, str]:
+        """The names of those that won."""
+        return {key: choice.winner for key, choice in self.found.items()}
+
+    def drop(self, key: str, choice: Choice) -> None:
+        """Forget a choice that cannot be carried out."""
+        warnings.warn(f"{choice.winner} is no candidate any more for {key}: the first one is taken", stacklevel=2)
+        del self.found[key]
+
+    def keep(self, new: Mapping[str, Choice]) -> None:
+        """Note choices, here and in the file. Others that a process wrote there in the meantime stay."""
+        self.found.update(new)
+        together = {**self._read(), **new}
+        text = json.dumps({"machine": self.machine, "choices": {k: c._asdict() for k, c in together.items()}}, indent=1)
+        handle, name = tempfile.mkstemp(dir=self.path.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.replace(name, self.path)
+
+    def replace(self, choices: Mapping[str, str]) -> None:
+        """Take these winners and no others, in this process."""
+        self.found = {key: Choice(winner, 0.0, winner, 0.0, 0) for key, winner in choices.items()}
+
+    def _read(self) -> dict[str, Choice]:
+        """What the file has for this machine; nothing, with a warning, if it cannot be used."""
+        if not self.path.exists():
+            return {}
+        try:
+            stored = json.loads(self.path.read_text())
+            machine = dict(stored["machine"])
+            found = {str(key): _checked(fields) for key, fields in stored["choices"].items()}
+        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+            warnings.warn(f"{self.path} is no file of tuned choices ({error!r}), and is ignored", stacklevel=2)
+            return {}
+        changed = [f"{k} {machine.get(k)} then, {v} now" for k, v in self.machine.items() if machine.get(k) != v]
+        if changed:
+            warnings.warn(f"{self.path} is ignored, tune again: {', '.join(changed)}", stacklevel=2)
+        return {} if changed else found
+
+
+def _checked(fields: Any) -> Choice:
+    choice = Choice(**fields)
+    if not (isinstance(choice.winner, str) and isinstance(choice.first, str)):
+        raise TypeError("a candidate is named by a string")
+    return choice._replace(seconds=float(choice.seconds), first_seconds=float(choice.first_seconds))
+
+
+_loaded: WeakKeyDictionary[Any, Choices] = WeakKeyDictionary()
+
+
+def choices_of(driver: Driver) -> Choices:
+    """The choices for a driver's GPU, read from the file once."""
+    found = _loaded.get(driver)
+    if found is None:
+        found = _loaded[driver] = Choices(driver.name)
+    return found
+
+
+# --- timing ---------------------------------------------------------------------------------------------------------
+
+
+ROUNDS = 5  # times that each candidate is timed, in turn with the others
+SPAN = 1e-3  # seconds that one timing should take, by carrying a step out again and again
+MOST = 64  # times in a row
+HOPELESS = 1.5  # times as slow as the best in the first round: not timed again
+
+
+class CandidateTimer:
+    """What times the candidates of a plan on a driver's GPU."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+
+    def prepare(self, launches: Iterable[Launch]) -> None:
+        """Compile kernels, side by side."""
+        self.driver.kernels(list(launches))
+
+    def times(self, steps: Mapping[str, Step]) -> dict[str, float]:
+        """The median seconds of each step that runs; none where there is no memory to time them in."""
+        try:
+            with self.driver.lock, Bench(self.driver, steps.values()) as bench:
+                return timed(bench, steps)
+        except OutOfMemoryError:
+            return {}
+
+
+def timed(bench: Bench, steps: Mapping[str, Step]) -> dict[str, float]:
+    """The median seconds of each step that runs, timed in turn; those far behind are timed once."""
+    ready: dict[str, tuple[Replayable, int]] = {}
+    for name, step in steps.items():
+        with suppress(Exception):  # a library's way to say that it does not take these operands after all
+            ready[name] = bench.repeated(step)
+    times: dict[str, list[float]] = {name: [] for name in ready}
+    first = next(iter(steps))
+    for _ in range(ROUNDS):
+        best = min((span[0] for span in times.values() if span), default=float("inf"))
+        for name, (graph, count) in ready.items():
+            if name == first or not times[name] or times[name][0] < HOPELESS * best:
+                times[name].append(bench.driver.time(graph.replay) / count)
+    return {name: median(spans) for name, spans in times.items()}
+
+
+class Bench:
+    """Memory for what some steps read, write and work in, so that each can be carried out alone."""
+
+    def __init__(self, driver: Driver, steps: Iterable[Step]) -> None:
+        self.driver, self.steps = driver, list(steps)
+        self.places: dict[Node, int] = {}
+        self.workspace = 0
+
+    def __enter__(self) -> Bench:
+        try:
+            for node in dict.fromkeys(node for step in self.steps for node in step.buffers.values()):
+                self._fill(node)
+            self.workspace = self.driver.allocate(
+                max(sum(map(_rounded, step.workspace.values())) for step in self.steps) + 1
+            )
+        except OutOfMemoryError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.driver.synchronize()
+        for pointer in (*self.places.values(), *([self.workspace] if self.workspace else [])):
+            self.driver.free(pointer)
+
+    def _fill(self, node: Node) -> None:
+        """Memory for a value, full of random numbers: zeros would take less power, and so less time."""
+        size = max(node.size * node.dtype.itemsize, 1)
+        pointer = self.places[node] = self.driver.allocate(size)
+        count = min(node.size, 1 << 20)
+        is_float = node.dtype.kind not in "iub"
+        some = (
+            (np.random.default_rng(0).random(count) - 0.5).astype(node.dtype)
+            if is_float
+            else np.zeros(count, node.dtype)
+        )
+        self.driver.upload(pointer, some)
+        full = some.nbytes
+        while full < size:
+            more = min(full, size - full)
+            self.driver.copy(pointer + full, pointer, more)
+            full += more
+
+    def repeated(self, step: Step) -> tuple[Replayable, int]:
+        """A graph of a step many times in a row, and how many times."""
+        calls = self._calls(step)
+
+        def once() -> None:
+            for call in calls:
+                call.enqueue(self.driver)
+
+        once()  # what is set up at the first call is not timed
+        count = max(1, min(MOST, round(SPAN / max(self.driver.time(once), 1e-7))))
+        with self.driver.capturing() as graph:
+            for _ in range(count):
+                once()
+        graph.replay()
+        return graph, count
+
+    def _calls(self, step: Step) -> Sequence[KernelCall | BoundLibraryCall]:
+        """What carries a step out, with the addresses in place."""
+        places = {name: self.places[node] for name, node in step.buffers.items()}
+        places[ERROR_FLAG] = self.driver.error_flag()
+        at = self.workspace
+        for name, size in step.workspace.items():
+            places[name] = at
+            at += _rounded(size)
+        calls: list[KernelCall | BoundLibraryCall] = []
+        if step.library is not None:
+            call = BoundLibraryCall(step.library.candidate, len(step.library.operands), places.get("workspace", 0), 0)
+            call.pointers[:] = [places[name] for name in step.library.operands]
+            calls.append(call)
+        for launch in step.launches:
+            own = KernelCall(self.driver.functions[launch.source, launch.entry], launch, self.driver.encode, 0)
+            for position, argument in enumerate(launch.arguments):
+                buffer = argument.buffer if isinstance(argument, TensorMap) else argument
+                if isinstance(buffer, str):
+                    own.arguments.set(position, places[buffer])
+            calls.append(own)
+        return calls
+
+
+def _rounded(size: int) -> int:
+    return -(-size // 256) * 256

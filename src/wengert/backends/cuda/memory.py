@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from wengert.backends.cuda.driver import opened
+from wengert.core.code import describe, here
 from wengert.core.devices import keepers
 from wengert.core.errors import OutOfMemoryError, OutOfRangeError
 from wengert.core.graph import Shape
-from wengert.core.location import describe, here
 from wengert.core.ownership import ownership
 
 _LARGE = 1 << 30  # bytes: from here on it is worth a look whether there is so much at all

@@ -18,19 +18,17 @@ from weakref import ref
 import numpy as np
 
 from wengert.backends.cuda import report
-from wengert.backends.cuda.choices import choices_of
 from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.libraries import CudaLibraries
+from wengert.backends.cuda.kernel import BoundLibraryCall, GraphSegment, KernelCall
+from wengert.backends.cuda.libraries import CandidateTimer, CudaLibraries, choices_of
 from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
 from wengert.backends.cuda.recycle import OutputArrays
 from wengert.backends.cuda.replay import CudaReplay
-from wengert.backends.cuda.segment import BoundLibraryCall, GraphSegment, KernelCall
-from wengert.backends.cuda.timing import CandidateTimer
-from wengert.compiler.storage import storage
-from wengert.compiler.target import Target
+from wengert.compiler.memory import storage
+from wengert.core.code import describe
+from wengert.core.devices import Target
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node, Shape
-from wengert.core.location import describe
 from wengert.kernels.launch import ERROR_FLAG, TensorMap
 from wengert.ops.op import PICK
 from wengert.plan import plan as planning

@@ -9,9 +9,9 @@ from weakref import ref
 
 import numpy as np
 
+from wengert.backends.cuda.kernel import GraphSegment
 from wengert.backends.cuda.memory import DeviceArray, unchecked
 from wengert.backends.cuda.recycle import SMALL, OutputArrays
-from wengert.backends.cuda.segment import GraphSegment
 from wengert.backends.cuda.stream import current
 from wengert.core.ownership import ownership
 

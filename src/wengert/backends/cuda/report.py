@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from wengert.core.location import describe
+from wengert.core.code import describe
 from wengert.plan.plan import Step
 
 if TYPE_CHECKING:

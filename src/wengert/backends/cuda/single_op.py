@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.kernel import KernelCall
 from wengert.backends.cuda.memory import DeviceArray, afforded, unchecked, upload
-from wengert.backends.cuda.segment import KernelCall
+from wengert.core.code import describe
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node
-from wengert.core.location import describe
 from wengert.kernels.launch import ERROR_FLAG, Number, Work
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import bool_, float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import CCall, Pointer, braces, called
-from wengert.kernels.expressions import suffix
+from wengert.kernels.c_ops import CCall, Pointer, braces, called
 from wengert.kernels.threads import thread_count
+from wengert.kernels.writer import suffix
 
 _SCORES = 1 << 18  # bytes of a block's scores: a quarter of the second-level cache
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position, reductions_in
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Stage, Statement
-from wengert.kernels.ir.match import definitions, used
+from wengert.kernels.ir.transforms import definitions, used
 
 LANES, MANY_LANES = 128, 2048  # rows worked on together: so many that all threads have work, or as the cache holds
 COLUMN_PARTS, PARTIAL_SUMS = 8, 1 << 16  # of sums down the columns: the parts, and the most reductions to keep for them

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position, reductions_in
-from wengert.kernels.expressions import stored_type
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Stage, Statement
+from wengert.kernels.writer import stored_type
 
 PARTS = 32
 BLOCK = 4096  # elements that a long sum adds up in its own dtype before it goes on in double

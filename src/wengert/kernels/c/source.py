@@ -7,12 +7,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wengert.core.dtypes import bool_, float32, float64
-from wengert.kernels.expressions import C, scalar_type
-from wengert.kernels.expressions import store as narrowed
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Position, Stage, Statement, Store
 from wengert.kernels.ir.transforms import statements_of
-from wengert.kernels.writer import Page, expression, functions_of, loaded, operand_text, position_text
+from wengert.kernels.writer import (
+    C,
+    Page,
+    expression,
+    functions_of,
+    loaded,
+    narrowed,
+    operand_text,
+    position_text,
+    scalar_type,
+)
 
 WORTH_THREADS = (
     600_000  # statements executed (about 20 us): below, waking the other threads may cost more than it saves

@@ -10,10 +10,9 @@ from wengert.core.dtypes import float64
 from wengert.kernels.c.lanes import Lanes
 from wengert.kernels.c.rows import RowWriter
 from wengert.kernels.c.source import Body, ParallelFor
-from wengert.kernels.expressions import C
 from wengert.kernels.ir.loops import Let, LoopKernel
 from wengert.kernels.ir.transforms import crosses, cut, merge_loops, split, statements_of, symbols
-from wengert.kernels.writer import functions_of, parameters
+from wengert.kernels.writer import C, functions_of, parameters
 
 _FAR = frozenset(("sin", "cos", "tan"))  # whose float64 versions for large arguments are a header of their own
 

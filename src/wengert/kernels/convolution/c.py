@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import CCall, Pointer, braces, called
-from wengert.kernels.expressions import suffix
+from wengert.kernels.c_ops import CCall, Pointer, braces, called
 from wengert.kernels.threads import thread_count
+from wengert.kernels.writer import suffix
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.op import Op
 

@@ -139,11 +139,6 @@ _FIRST = {CONVOLVE_LAST: CONVOLVE, CONVOLVE_INPUT_LAST: CONVOLVE_INPUT, CONVOLVE
 CONVOLUTIONS = (*_FIRST, *_FIRST.values())
 
 
-def is_convolution(node: Node) -> bool:
-    """Whether a node is one of the three, whichever way its channels lie."""
-    return node.op in CONVOLUTIONS
-
-
 def shapes_of(node: Node) -> tuple[Op, bool, Shape, Shape, Shape]:
     """Which of the three a node is, whether channels come last, and the shapes of x, weight and y, channels first."""
     op, last = _FIRST.get(node.op, node.op), node.op in _FIRST

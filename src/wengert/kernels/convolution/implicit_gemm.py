@@ -18,7 +18,7 @@ from wengert.core.dtypes import float32
 from wengert.kernels.convolution.form import ConvolutionForm
 from wengert.kernels.convolution.rearrange import Arrangement, swap
 from wengert.kernels.launch import DeviceProperties, Launch, Work
-from wengert.kernels.matmul.gemm import candidates, expected
+from wengert.kernels.matmul.cuda import candidates, expected
 from wengert.kernels.matmul.gemm_source import Result, add_up, taken, wgmma
 from wengert.kernels.matmul.product import HALVES, DType, Epilogue, Matrix, Product, Tile, device_type
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT

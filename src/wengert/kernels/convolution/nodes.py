@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from wengert.core.graph import Node
 from wengert.kernels.convolution import cuda
 from wengert.kernels.convolution.form import convolution
+from wengert.kernels.cuda_ops import Asked
 from wengert.kernels.launch import DeviceProperties, Named, Work
 from wengert.kernels.matmul.product import Tile
-from wengert.kernels.registry import Asked
 
 
 def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
-from wengert.kernels.c_call import CCall, Pointer
-from wengert.kernels.expressions import stored_type
+from wengert.kernels.c_ops import CCall, Pointer
+from wengert.kernels.writer import stored_type
 
 
 def concat(node: Node, pointer: Pointer) -> CCall | None:

@@ -19,14 +19,16 @@ Before they are written, kernels are changed where that is faster on a GPU: `fas
 """
 
 from wengert.kernels.cuda.column_partials import takes_in
-from wengert.kernels.cuda.final_reduction import (
+from wengert.kernels.cuda.multi_tensor import (
     final_reduction,
     final_reduction_shape,
     final_reduction_signature,
+    multi_tensor_signature,
+    transpose_signature,
     write_final_reductions,
+    write_multi_tensor,
+    write_multi_transpose,
 )
-from wengert.kernels.cuda.multi_tensor import multi_tensor_signature, write_multi_tensor
-from wengert.kernels.cuda.multi_transpose import transpose_signature, write_multi_transpose
 from wengert.kernels.cuda.reductions import partials_name
 from wengert.kernels.cuda.write import write, write_column_partials, write_in_place
 

@@ -13,16 +13,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wengert.kernels.cuda.final_reduction import final_reduction
-from wengert.kernels.cuda.reciprocal import with_reciprocals
+from wengert.kernels.cuda.multi_tensor import final_reduction
 from wengert.kernels.cuda.reductions import accumulated, partials_name, reductions_in, start, state_bytes, state_type
+from wengert.kernels.cuda.rewrites import with_reciprocals
 from wengert.kernels.cuda.rows import WholeRows
 from wengert.kernels.cuda.shapes import Rows, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.source import Access, Pass, access, is_vector, stored_type
 from wengert.kernels.ir.intrinsics import COPY
 from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Stage, Statement, Store, Value, let
-from wengert.kernels.ir.match import Fresh, definitions, number_of, renamed, uses
-from wengert.kernels.ir.transforms import indices_of, merge_loops, statements_of
+from wengert.kernels.ir.transforms import (
+    Fresh,
+    definitions,
+    indices_of,
+    merge_loops,
+    number_of,
+    renamed,
+    statements_of,
+    uses,
+)
 from wengert.kernels.launch import DeviceProperties, Work
 
 MOST = 4  # reductions that one kernel takes

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
 from wengert.kernels.cuda.reductions import (
     partials_name,
     reductions_in,
@@ -22,13 +21,14 @@ from wengert.kernels.cuda.reductions import (
     state_bytes,
     state_type,
 )
+from wengert.kernels.cuda.rows import bytes_of, copies_of, copying, declare, reading
 from wengert.kernels.cuda.shapes import Columns
 from wengert.kernels.cuda.source import CudaPage, Names, Pass, base_name, unravel
-from wengert.kernels.expressions import scalar_type
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Stage, Statement
-from wengert.kernels.ir.match import definitions
+from wengert.kernels.ir.transforms import definitions
 from wengert.kernels.launch import Launch, Work
+from wengert.kernels.writer import scalar_type
 
 PARTS_TO_READ = 96 << 10  # bytes of partial reductions that a block reads in about the time of a launch
 

@@ -2,6 +2,15 @@
 
 Each kernel is a segment. A block works on one piece of one segment: it finds which by the number of blocks before each
 (a binary search), and its buffers in a table of addresses that the launch takes by value.
+
+Short transpositions, (..., channels, taps) to (..., taps, channels) with few taps, have a text of their own: those of
+the weights of convolutions with their channels last, say. A block brings ROWS of taps into shared memory by whole
+vectors, and each of its warps then writes one tap of all of them, two neighbouring channels a thread. (With an odd
+number of taps, such as 9, the elements that a warp takes from shared memory lie in different banks.)
+
+A final reduction is what is left of a kernel over columns when another kernel has left partial sums of the columns: a
+kernel over columns again, whose rows are the partial sums. It takes a few microseconds, of which most are its launch:
+those of a model's equal layers, one text, are one launch when the last of them can be done.
 """
 
 from __future__ import annotations
@@ -9,12 +18,15 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from wengert.kernels.cuda.shapes import accesses, vector_width
-from wengert.kernels.cuda.source import CudaPage, Names, Pass, stored_type
-from wengert.kernels.ir.index import ZERO, Index, Loop, substitute
-from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Stage, Statement, Store
-from wengert.kernels.ir.transforms import merge_loops, statements_of
+from wengert.kernels.cuda.columns import ColumnsText
+from wengert.kernels.cuda.reductions import partials_name, reductions_in, state_dtype
+from wengert.kernels.cuda.shapes import Columns, accesses, vector_width
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, access, stored_type
+from wengert.kernels.ir.index import ZERO, Index, Loop, flat, substitute, variable
+from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Position, Stage, Statement, Store
+from wengert.kernels.ir.transforms import Fresh, definitions, merge_loops, needed, statements_of
 from wengert.kernels.launch import DeviceProperties, Work
 from wengert.kernels.writer import CUDA
 
@@ -155,3 +167,185 @@ class _MultiTensor(Segments):
         work = Pass(statements, ALONG, vector, names)
         work.load(page)
         work.compute(page)
+
+
+# --- multi transpose ------------------------------------------------------------------------------------------------
+
+
+ROWS = 256  # of taps, to a block
+TAPS = 16  # fewer than so many: more are worth tiles
+EVEN = 8  # channels: a multiple of these, so that vectors of both kinds begin where they may
+
+
+class _Transpose(NamedTuple):
+    """A transposition: its kernel over a loop of any length, its rows of taps, and how many of them are channels."""
+
+    plain: LoopKernel
+    rows: int
+    channels: int
+    taps: int
+
+
+def transpose_signature(kernel: LoopKernel) -> Hashable | None:
+    """What transpositions must have in common to be segments of one launch; None for what is not one."""
+    transpose = _transpose_of(kernel)
+    return None if transpose is None else (signature_of_plain(transpose.plain), transpose.taps)
+
+
+def write_multi_transpose(kernels: Sequence[LoopKernel], device: DeviceProperties) -> Work:
+    """One launch for transpositions of one signature (more where the table of their buffers would be too long)."""
+    found = [transpose for transpose in map(_transpose_of, kernels) if transpose is not None]
+    if len(found) != len(kernels) or len({(signature_of_plain(t.plain), t.taps) for t in found}) > 1:
+        raise ValueError("kernels of different texts cannot be one launch")
+    size = ADDRESSES // 2
+    parts = [_MultiTranspose(found[i : i + size]) for i in range(0, len(found), size)]
+    return Work(tuple(part.work().launches[0] for part in parts))
+
+
+def _transpose_of(kernel: LoopKernel) -> _Transpose | None:
+    """A kernel as a transposition of whole arrays, of one operand and one result; None for any other."""
+    if kernel.inner:
+        return None
+    kernel = merge_loops(kernel)
+    if not 2 <= len(kernel.outer) <= 3:
+        return None
+    *others, taps, channels = kernel.outer
+    if channels.extent % EVEN or taps.extent >= TAPS:
+        return None
+    places = {Load: _dense([*others, channels, taps]), Store: _dense(kernel.outer)}
+    moved: list[Statement] = []
+    for statement in statements_of(kernel):
+        if isinstance(statement, Accumulate | Position) or (not isinstance(statement, Store) and statement.guards):
+            return None
+        if isinstance(statement, Load | Store):
+            if statement.index != places.pop(type(statement), None):
+                return None
+            statement = replace(statement, index=Index(((ALONG, 1),)))
+        moved.append(statement)
+    if places:
+        return None
+    plain = replace(kernel, outer=[ALONG], stages=[Stage([], moved)], after=[])
+    rows = math.prod(loop.extent for loop in others) * channels.extent
+    return _Transpose(plain, rows, channels.extent, taps.extent) if rows * taps.extent < ALONG.extent else None
+
+
+def _dense(loops: Sequence[Loop]) -> Index:
+    """Where an element of an array lies that has these loops as its axes."""
+    steps = [math.prod(inner.extent for inner in loops[k + 1 :]) for k in range(len(loops))]
+    return Index(tuple(sorted(zip(loops, steps))))
+
+
+class _MultiTranspose(Segments):
+    def __init__(self, transpose: Sequence[_Transpose]) -> None:
+        super().__init__([one.plain for one in transpose])
+        self.transpose, self.taps = transpose, transpose[0].taps
+        (self.load,) = (s for s in statements_of(self.kernel) if isinstance(s, Load))
+
+    def work(self) -> Work:
+        page, names, taps = CudaPage(), Names(self.kernel), self.taps
+        names.index = "int"
+        before = [0]
+        for one in self.transpose:
+            before.append(before[-1] + -(-one.rows // ROWS))
+        for name, numbers in (
+            ("all_rows", [t.rows for t in self.transpose]),
+            ("widths", [t.channels for t in self.transpose]),
+        ):
+            page.line(f"static const int {name}[] = {{{', '.join(map(str, numbers))}}};")
+        self.find(page, before[:-1])
+        self.bind(page, names)
+        page.line(f"__align__(16) __shared__ {stored_type(self.load.dtype)} tile[{ROWS * taps}];")
+        page.line("const int rows = all_rows[segment], channels = widths[segment];")
+        page.line(f"const int first = ((int)blockIdx.x - before[segment]) * {ROWS};")
+        self._bring_in(page, names)
+        page.line("__syncthreads();")
+        page.line("const int lane = threadIdx.x % 32, tap = threadIdx.x / 32;")
+        page.unrolled("u", ROWS // 64)
+        page.line("const int within = u * 64 + lane * 2, row = first + within;")
+        page.open("if (row < rows)")
+        page.line("const int channel = row % channels;")
+        page.line(f"const int i_0 = (row - channel) * {taps} + tap * channels + channel;")
+        work = Pass(list(statements_of(self.kernel)), ALONG, 2, names)
+        work.tiles = {access(self.load): f"tile[(within + j) * {taps} + tap]"}
+        work.compute(page)
+        page.close()
+        page.close()
+        count = sum(one.rows for one in self.transpose)
+        why = f"{len(self.transpose)} transpositions of one text, {count} rows of {taps}: {ROWS} a block"
+        return Work((names.launch(page, before[-1], 32 * taps, why=why),))
+
+    def _bring_in(self, page: CudaPage, names: Names) -> None:
+        """Copy the block's rows into shared memory: the threads, 32 for each tap, have 8 elements each."""
+        vector = min(EVEN, 16 // self.load.dtype.itemsize)
+        page.unrolled("u", EVEN // vector)
+        page.line(f"const int at = (u * {32 * self.taps} + (int)threadIdx.x) * {vector};")
+        source = f"{names.of(self.load.buffer)}[first * {self.taps} + at]"
+        page.open(f"if (at < (rows - first) * {self.taps})")
+        page.line(f"wg_store(&tile[at], wg_load<{vector}>(&{source}));")
+        page.close()
+        page.close()
+
+
+# --- final reduction ------------------------------------------------------------------------------------------------
+
+
+_PART = "part"  # the loop of a final reduction over the partial sums
+
+
+def final_reduction(columns: LoopKernel, parts: int) -> LoopKernel:
+    """The kernel that adds up partial sums of columns, and does what comes after."""
+    columns = merge_loops(columns)
+    reductions = reductions_in(columns.stages[0].inside)
+    along = Loop(_PART, parts)
+    loops = [along, *columns.outer]
+    index = flat([variable(loop) for loop in loops], [loop.extent for loop in loops])
+    fresh = Fresh(definitions(statements_of(columns)).values())
+    loads = [Load(fresh.name(), partials_name(reduction), state_dtype(reduction), index) for reduction in reductions]
+    added = [replace(reduction, value=load.name) for reduction, load in zip(reductions, loads)]
+    kernel = needed(replace(columns, inner=[along], stages=[Stage(columns.stages[0].before, [*loads, *added])]))
+    used = {s.buffer for s in statements_of(kernel) if isinstance(s, Load | Store)}
+    buffers = {name: kind for name, kind in columns.buffers.items() if name in used}
+    return replace(kernel, buffers={**buffers, **{load.buffer: (load.dtype, False) for load in loads}})
+
+
+def final_reduction_shape(kernel: LoopKernel, count: int = 1) -> Columns:
+    """Few columns a block and many threads for each, since their parts are many.
+
+    Of several final reductions more columns: there are blocks enough, and memory is read in longer pieces.
+    """
+    across = 1 << min(count, 4).bit_length()
+    return Columns(vector_width([*kernel.stages[0].inside, *kernel.after], kernel.outer[-1]), across, 256 // across)
+
+
+def final_reduction_signature(kernel: LoopKernel) -> Hashable | None:
+    """What final reductions must have in common to be segments of one launch; None for another kernel."""
+    loops = (*kernel.outer, *kernel.inner)
+    is_final = len(kernel.outer) == 1 and [loop.name for loop in kernel.inner] == [_PART]
+    return (loops, signature_of_plain(kernel)) if is_final else None
+
+
+def write_final_reductions(kernels: Sequence[LoopKernel], device: DeviceProperties) -> Work:
+    """One launch for final reductions of one signature (more where the table of their buffers would be too long)."""
+    size = max(1, ADDRESSES // len(kernels[0].buffers))
+    parts = [_FinalReductions(kernels[i : i + size]) for i in range(0, len(kernels), size)]
+    return Work(tuple(part.work().launches[0] for part in parts))
+
+
+class _FinalReductions(ColumnsText):
+    """Final reductions of one text, each a segment of as many blocks."""
+
+    def __init__(self, kernels: Sequence[LoopKernel]) -> None:
+        self.segments = Segments(kernels)
+        shape = final_reduction_shape(kernels[0], len(kernels))
+        super().__init__(kernels[0], shape, f"{len(kernels)} kernels of one text")
+
+    def block(self, page: CudaPage) -> str:
+        """The number of a block in its segment."""
+        blocks = self.lines * self.others
+        page.line(f"const int segment = blockIdx.x / {blocks};")
+        self.segments.bind(page, self.names)
+        return f"(blockIdx.x % {blocks})"
+
+    def launch(self, grid: int, why: str) -> None:
+        """Launch the blocks of all segments."""
+        super().launch(grid * len(self.segments.segments), why)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wengert.core.dtypes import HALF, bool_, float32
-from wengert.kernels.expressions import scalar_type, stored_type
 from wengert.kernels.ir.loops import Accumulate, DType, Statement
-from wengert.kernels.writer import operand_text
+from wengert.kernels.writer import operand_text, scalar_type, stored_type
 
 
 def state_type(reduction: Accumulate) -> str:

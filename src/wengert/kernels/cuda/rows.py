@@ -9,9 +9,9 @@ memory, and one more puts them together in order.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from wengert.kernels.cuda.overwritten import bytes_of, copies_of, copying, declare, reading
 from wengert.kernels.cuda.reductions import (
     partials_name,
     reductions_in,
@@ -23,8 +23,55 @@ from wengert.kernels.cuda.reductions import (
 )
 from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
 from wengert.kernels.cuda.source import Access, CudaPage, Names, Pass, access, stored_type, unravel
-from wengert.kernels.ir.loops import Accumulate, DType, Load, LoopKernel, Stage, Statement
+from wengert.kernels.ir.index import flat, variable
+from wengert.kernels.ir.loops import Accumulate, DType, Load, LoopKernel, Stage, Statement, Store
 from wengert.kernels.launch import DeviceProperties, Launch, Work
+
+Copies = Mapping[Access, Load]  # by what is read: the same from its copy
+
+
+def copies_of(kernel: LoopKernel) -> Copies:
+    """What is both read by the passes and overwritten after them."""
+    written = {s.buffer for s in kernel.after if isinstance(s, Store)}
+    loads = {access(s): s for stage in kernel.stages for s in stage.before if isinstance(s, Load)}
+    row = flat([variable(loop) for loop in kernel.outer], [loop.extent for loop in kernel.outer])
+    read = [(key, load) for key, load in loads.items() if load.buffer in written]
+    return {key: replace(load, buffer=f"kept{i}", index=row) for i, (key, load) in enumerate(read)}
+
+
+def declare(copies: Copies, names: Names) -> None:
+    """Have the temporaries under their names."""
+    for copy in copies.values():
+        names.buffers[copy.buffer] = copy.buffer
+        names.workspace[copy.buffer] = stored_type(copy.dtype)
+
+
+def bytes_of(copies: Copies, rows: int) -> dict[str, int]:
+    """The bytes of the temporaries."""
+    return {copy.buffer: rows * copy.dtype.itemsize for copy in copies.values()}
+
+
+def copying(copies: Copies) -> list[Statement]:
+    """What makes the copies."""
+    found: list[Statement] = []
+    for (buffer, index, guards), copy in copies.items():
+        found.append(Load(copy.name, buffer, copy.dtype, index, guards))
+        found.append(Store(copy.buffer, copy.dtype, copy.index, copy.name))
+    return found
+
+
+def reading(stages: list[Stage], copies: Copies) -> list[Stage]:
+    """The stages with the copies read instead."""
+
+    def instead(statement: Statement) -> Statement:
+        if not isinstance(statement, Load) or access(statement) not in copies:
+            return statement
+        return replace(copies[access(statement)], name=statement.name)
+
+    return [Stage([instead(s) for s in stage.before], stage.inside) for stage in stages]
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def rows(kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> Work:

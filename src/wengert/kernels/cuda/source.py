@@ -16,15 +16,11 @@ from dataclasses import replace
 from wengert.core.dtypes import HALF, float32
 from wengert.kernels import writer
 from wengert.kernels.cuda.reductions import accumulated
-from wengert.kernels.expressions import load as widened
-from wengert.kernels.expressions import scalar_type
-from wengert.kernels.expressions import store as narrowed
-from wengert.kernels.expressions import stored_type as stored_type
 from wengert.kernels.ir.index import Index, Loop, substitute, variable
-from wengert.kernels.ir.index_map import Guard
 from wengert.kernels.ir.loops import (
     Accumulate,
     DType,
+    Guard,
     Let,
     Load,
     LoopKernel,
@@ -34,8 +30,7 @@ from wengert.kernels.ir.loops import (
     Store,
     Value,
 )
-from wengert.kernels.ir.match import is_op, number_of, used
-from wengert.kernels.ir.transforms import indices_of, statements_of, symbols
+from wengert.kernels.ir.transforms import indices_of, is_op, number_of, statements_of, symbols, used
 from wengert.kernels.launch import Argument, Extent, Launch, Number
 from wengert.kernels.writer import (
     CUDA,
@@ -43,10 +38,14 @@ from wengert.kernels.writer import (
     expression,
     guarded,
     loaded,
+    narrowed,
     operand_text,
     parameter,
     position_text,
+    scalar_type,
+    widened,
 )
+from wengert.kernels.writer import stored_type as stored_type
 from wengert.ops.addressing import CHECKED_INDEX
 from wengert.ops.core import CAST
 

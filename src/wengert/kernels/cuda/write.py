@@ -12,18 +12,59 @@ from typing import Any, TypeVar
 
 from wengert.kernels.cuda.column_partials import column_partials
 from wengert.kernels.cuda.columns import columns
-from wengert.kernels.cuda.elements import elements
-from wengert.kernels.cuda.fast_exp import with_fast_exponentials
 from wengert.kernels.cuda.in_place import reads_first
-from wengert.kernels.cuda.one_pass_variance import one_pass_variance
-from wengert.kernels.cuda.reciprocal import with_reciprocals
+from wengert.kernels.cuda.rewrites import one_pass_variance, with_fast_exponentials, with_reciprocals
 from wengert.kernels.cuda.rows import rows
 from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, elements_shape, reduction_shape
 from wengert.kernels.cuda.shared_rows import shared_rows
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, unravel
 from wengert.kernels.cuda.tiles import tiles
 from wengert.kernels.ir.loops import Accumulate, LoopKernel
-from wengert.kernels.ir.transforms import crosses, merge_loops, statements_of, with_buffers
+from wengert.kernels.ir.transforms import crosses, merge_loops, statements_of, symbols, with_buffers
 from wengert.kernels.launch import Argument, DeviceProperties, Work
+
+
+def elements(kernel: LoopKernel, shape: Elements, why: str) -> Work:
+    """One launch with a thread for every few vectors."""
+    names, page = Names(kernel), CudaPage()
+    loop = kernel.outer[-1] if kernel.outer else None
+    vectors = math.prod(loop.most for loop in kernel.outer) // shape.vector
+    work = Pass(list(statements_of(kernel)), loop, shape.vector, names)
+    covered = shape.threads * shape.steps
+    exact = vectors % covered == 0 and not symbols(kernel)
+    count = " * ".join(str(loop.size) for loop in kernel.outer) if symbols(kernel) else vectors
+
+    def begin(step: str) -> None:
+        first = f"({names.index})blockIdx.x * {covered} + threadIdx.x"
+        page.line(f"const {names.index} at = {first}{step};")
+        if not exact:
+            page.open(f"if (at < {count})")
+        unravel(page, "at", kernel.outer, names, shape.vector)
+
+    def end() -> None:
+        if not exact:
+            page.close()
+
+    if shape.steps == 1:
+        begin("")
+        work.load(page)
+        work.compute(page)
+        end()
+    else:
+        work.slot = "[u]"
+        work.declare(page, shape.steps)
+        for part in (work.load, work.compute):
+            page.unrolled("u", shape.steps)
+            begin(f" + u * {shape.threads}")
+            part(page)
+            end()
+            page.close()
+    launch = names.launch(page, -(-vectors // covered), shape.threads, why=why)
+    return Work((launch,))
+
+
+# --- write ----------------------------------------------------------------------------------------------------------
+
 
 _REMEMBERED = 2048  # works: those of several large models
 _works: dict[Hashable, Any] = {}

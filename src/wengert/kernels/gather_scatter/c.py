@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from wengert.core.dtypes import COMPLEX, float32, float64, int32, int64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import CCall, Pointer, braces, called
-from wengert.kernels.expressions import suffix
+from wengert.kernels.c_ops import CCall, Pointer, braces, called
+from wengert.kernels.writer import suffix
 from wengert.ops.addressing import ADD_ALONG, PUT_ALONG, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.core import LITERAL
 from wengert.ops.movement import BROADCAST, RESHAPE

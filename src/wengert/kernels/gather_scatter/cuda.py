@@ -17,12 +17,12 @@ import numpy as np
 from wengert.core.dtypes import COMPLEX, int32, int64
 from wengert.core.graph import Node
 from wengert.kernels.copy.cuda import MOVED, filled, moved
-from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.gather_scatter.c import broadcast_steps, is_zero, splits
 from wengert.kernels.launch import H200, Argument, DeviceProperties, Named, Work
 from wengert.kernels.pool import cuda as pool
 from wengert.kernels.sizes import Sizes
 from wengert.kernels.space import Access, space
+from wengert.kernels.writer import narrowed, scalar_type, stored_type, widened
 from wengert.ops.addressing import ADD_ALONG, SCATTER_ADD, TAKE_ALONG
 
 ERROR = "wg_error"
@@ -241,15 +241,15 @@ extern "C" __global__ void wg_add_rows(wg_chunk *y, const wg_chunk *values, cons
         if (!fresh) sums = y[at];
         {scalar} sum[{width}];
 #pragma unroll
-        for (int w = 0; w < {width}; w++) sum[w] = {load(node.dtype, "sums.of[w]")};
+        for (int w = 0; w < {width}; w++) sum[w] = {widened(node.dtype, "sums.of[w]")};
         const int *list = lists + (n ? begins[place] : 0);
         for (int k = 0; k < n; k++) {{
             wg_chunk value = values[(o * count + first + list[k]) * chunks + j];
 #pragma unroll
-            for (int w = 0; w < {width}; w++) sum[w] += {load(node.dtype, "value.of[w]")};
+            for (int w = 0; w < {width}; w++) sum[w] += {widened(node.dtype, "value.of[w]")};
         }}
 #pragma unroll
-        for (int w = 0; w < {width}; w++) sums.of[w] = {store(node.dtype, "sum[w]")};
+        for (int w = 0; w < {width}; w++) sums.of[w] = {narrowed(node.dtype, "sum[w]")};
         y[at] = sums;
     }}
 }}
@@ -313,8 +313,8 @@ def along(node: Node, named: Named, device: DeviceProperties, general: bool = Fa
     kind = stored_type(node.dtype)
     put = "y[to] = values[at];"
     if op is ADD_ALONG:
-        added = f"{load(node.dtype, 'y[to]')} + {load(node.dtype, 'values[at]')}"
-        put = f"y[to] = {store(node.dtype, added)};"
+        added = f"{widened(node.dtype, 'y[to]')} + {widened(node.dtype, 'values[at]')}"
+        put = f"y[to] = {narrowed(node.dtype, added)};"
     text = f"""extern "C" __global__ void wg_{op.name}(const {kind} *values, const {number} *k, {kind} *y,
                                      int *wg_error{sizes.parameters})
 {{

@@ -1,6 +1,6 @@
 """Ops of the loop IR alone: what transforms make, and what has no op of its own in the graph.
 
-An Intrinsic has a template for C as an Op has one (see `kernels/expressions.py`), and transforms know it by identity.
+An Intrinsic has a template for C as an Op has one (see `kernels/writer.py`), and transforms know it by identity.
 """
 
 from __future__ import annotations

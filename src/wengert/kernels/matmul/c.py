@@ -2,83 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import CCall, CFunction, Pointer
-from wengert.kernels.expressions import suffix
+from wengert.kernels.c_ops import CCall, CFunction, Pointer
+from wengert.kernels.matmul.product import BlasProduct, is_even, product, unbatched, untransposed
 from wengert.kernels.threads import thread_count
-from wengert.ops.movement import BROADCAST, PERMUTE
+from wengert.kernels.writer import suffix
 
 WORTH_THREADS = 4_000_000  # floating-point operations (about 40 us): below, a product stays on one thread
 TILED_FROM = 32  # rows and columns from which a product above that is faster in our tiles than by BLAS
 BLOCK_ROWS = 16  # that a thread makes at a time, or up to twice as many: two tiles of full height, or three or four
 
 
-def _untransposed(x: Node) -> tuple[Node, bool]:
-    """The matrix behind a transpose of the last two axes, and whether there was one."""
-    if x.op is PERMUTE:
-        n = x.ndim
-        if x.attrs["axes"] == (*range(n - 2), n - 1, n - 2):
-            return x.sources[0], True
-    return x, False
-
-
 def operands(node: Node) -> Sequence[Node]:
     """What a product reads from memory: the matrices behind transposes and broadcasts, where there is C for it."""
     if not _multiplies(node):
         return node.sources
-    return [_unbatched(_untransposed(source)[0]) for source in node.sources]
-
-
-def _unbatched(x: Node) -> Node:
-    """The matrix behind a broadcast over batches."""
-    if x.op is BROADCAST and x.sources[0].size == x.shape[-1] * x.shape[-2]:
-        source = x.sources[0]
-        if source.shape[-2:] == x.shape[-2:]:
-            return source
-    return x
+    return [unbatched(untransposed(source)[0]) for source in node.sources]
 
 
 def _multiplies(node: Node) -> bool:
     return node.dtype in (float32, float64) and is_even(node)
-
-
-def is_even(node: Node) -> bool:
-    """Whether the matrices of a product's batches lie evenly apart: as many as there are results, or one for all."""
-    batch = math.prod(node.shape[:-2])
-    return all(math.prod(source.shape[:-2]) in (1, batch) for source in node.sources)
-
-
-class BlasProduct(NamedTuple):
-    """A matrix product as BLAS takes it: operands as they lie in memory, sizes, transposes, steps between batches."""
-
-    x: Node
-    y: Node
-    batch: int
-    m: int
-    n: int
-    k: int
-    turned_x: bool
-    turned_y: bool
-    step_x: int
-    step_y: int
-
-
-def product(node: Node) -> BlasProduct:
-    """What a matmul node multiplies, with transposes and broadcasts absorbed."""
-    (a, b), (m, n) = node.sources, node.shape[-2:]
-    k, batch = a.shape[-1], math.prod(node.shape[:-2])
-    (x, turned_x), (y, turned_y) = _untransposed(a), _untransposed(b)
-    x, y = _unbatched(x), _unbatched(y)
-    step_x = 0 if x.size == m * k else m * k
-    step_y = 0 if y.size == k * n else k * n
-    if batch > 1 and step_x and not step_y and not turned_x:  # one matrix for all batches: one taller product
-        m, batch = m * batch, 1
-    return BlasProduct(x, y, batch, m, n, k, turned_x, turned_y, step_x, step_y)
 
 
 def absorbs(node: Node) -> bool:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.dtypes import bfloat16, float16, float32, float64
+from wengert.core.graph import Node
+from wengert.ops.movement import BROADCAST, PERMUTE
 
 DType = np.dtype[Any]
 
@@ -235,3 +237,58 @@ class Tile:
         split = f", the depth in {self.split} parts" if self.split > 1 else ""
         split += " of a cluster" if self.joined else ""
         return f"{self.rung} {self.high}x{self.wide}x{self.depth}, {self.threads} threads{stages}{split}"
+
+
+# --- the product of a node --------------------------------------------------------------------------------------------
+
+
+def is_even(node: Node) -> bool:
+    """Whether the matrices of a product's batches lie evenly apart: as many as there are results, or one for all."""
+    batch = math.prod(node.shape[:-2])
+    return all(math.prod(source.shape[:-2]) in (1, batch) for source in node.sources)
+
+
+class BlasProduct(NamedTuple):
+    """A matrix product as BLAS takes it: operands as they lie in memory, sizes, transposes, steps between batches."""
+
+    x: Node
+    y: Node
+    batch: int
+    m: int
+    n: int
+    k: int
+    turned_x: bool
+    turned_y: bool
+    step_x: int
+    step_y: int
+
+
+def product(node: Node) -> BlasProduct:
+    """What a matmul node multiplies, with transposes and broadcasts absorbed."""
+    (a, b), (m, n) = node.sources, node.shape[-2:]
+    k, batch = a.shape[-1], math.prod(node.shape[:-2])
+    (x, turned_x), (y, turned_y) = untransposed(a), untransposed(b)
+    x, y = unbatched(x), unbatched(y)
+    step_x = 0 if x.size == m * k else m * k
+    step_y = 0 if y.size == k * n else k * n
+    if batch > 1 and step_x and not step_y and not turned_x:  # one matrix for all batches: one taller product
+        m, batch = m * batch, 1
+    return BlasProduct(x, y, batch, m, n, k, turned_x, turned_y, step_x, step_y)
+
+
+def untransposed(x: Node) -> tuple[Node, bool]:
+    """The matrix behind a transpose of the last two axes, and whether there was one."""
+    if x.op is PERMUTE:
+        n = x.ndim
+        if x.attrs["axes"] == (*range(n - 2), n - 1, n - 2):
+            return x.sources[0], True
+    return x, False
+
+
+def unbatched(x: Node) -> Node:
+    """The matrix behind a broadcast over batches."""
+    if x.op is BROADCAST and x.sources[0].size == x.shape[-1] * x.shape[-2]:
+        source = x.sources[0]
+        if source.shape[-2:] == x.shape[-2:]:
+            return source
+    return x

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_call import CCall, Pointer, braces, called
-from wengert.kernels.expressions import suffix
+from wengert.kernels.c_ops import CCall, Pointer, braces, called
+from wengert.kernels.writer import suffix
 
 
 def _windows(x: Node, count: Sequence[int], node: Node) -> str | None:

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.dtypes import uint8, uint16, uint32, uint64
-from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.launch import Argument, DeviceProperties, Launch, Number, Work
 from wengert.kernels.space import Access, Space, space
-from wengert.kernels.writer import ERROR
+from wengert.kernels.writer import ERROR, narrowed, scalar_type, stored_type, widened
 
 STEPS = 2  # accesses of each operand that a thread has on their way at once
 _UNITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
@@ -40,8 +39,8 @@ def function(
     name: str, operands: Sequence[DType], result: DType, expression: str, checks: bool = False
 ) -> PrebuiltFunction:
     """A function of scalars a0, a1, ... for an op; those of half precision are floats inside."""
-    scalars = [f"const {scalar_type(d)} a{k} = {load(d, f'x{k}')};" for k, d in enumerate(operands)]
-    lines = [*scalars, f"return {store(result, expression)};"]
+    scalars = [f"const {scalar_type(d)} a{k} = {widened(d, f'x{k}')};" for k, d in enumerate(operands)]
+    lines = [*scalars, f"return {narrowed(result, expression)};"]
     sizes = tuple(dtype.itemsize for dtype in operands)
     all_sizes = (*sizes, result.itemsize)
     width = min(16 // min(all_sizes), max(16 // max(all_sizes), 8))

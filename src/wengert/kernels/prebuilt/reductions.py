@@ -13,11 +13,11 @@ import numpy as np
 
 from wengert.core.graph import Node
 from wengert.kernels.cuda.reductions import start, state_bytes, state_type
-from wengert.kernels.expressions import load, store, stored_type
 from wengert.kernels.ir.index import Loop, strides, variable
 from wengert.kernels.ir.loops import Accumulate, DType
 from wengert.kernels.launch import DeviceProperties, Launch, Struct, Work
 from wengert.kernels.space import LARGEST, Access, Space, space
+from wengert.kernels.writer import narrowed, stored_type, widened
 from wengert.ops.reduce import reduced_axes
 
 THREADS = 256
@@ -122,9 +122,9 @@ def text(name: str, x: DType, dtype: DType) -> str:
     """The CUDA C++ of a reduction."""
     state = _state(name, x, dtype)
     kind, element, result = state_type(state), stored_type(x), stored_type(dtype)
-    value = load(x, "x")
+    value = widened(x, "x")
     made = f"{value} != 0" if name in ("all", "any") else f"{kind}{{{value}, (int)i}}" if state.position else value
-    done = "s.at" if state.position else store(dtype, "s")
+    done = "s.at" if state.position else narrowed(dtype, "s")
     width = 16 // x.itemsize
     shapes = [("ones", 1, False), *([("long", width, False), ("wide", width, True)] if width > 1 else [])]
     kernels = "".join(

@@ -11,18 +11,16 @@ import numpy as np
 
 from wengert.core.dtypes import COMPLEX, int64
 from wengert.core.graph import Node
-from wengert.kernels.expressions import c_expression, scalar_type
 from wengert.kernels.gather_scatter import cuda as addressing_cuda
 from wengert.kernels.ir.index import strides
 from wengert.kernels.launch import Argument, DeviceProperties, Named, Work, in_turn
 from wengert.kernels.matmul import cuda as matmul_cuda
-from wengert.kernels.matmul.c import product
-from wengert.kernels.matmul.product import Tile
+from wengert.kernels.matmul.product import Tile, product
 from wengert.kernels.prebuilt.elements import PrebuiltFunction, filled, function, moved, over
 from wengert.kernels.prebuilt.reductions import total
 from wengert.kernels.scan import cuda as running_cuda
 from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, space, whole
-from wengert.kernels.writer import CUDA
+from wengert.kernels.writer import CUDA, c_expression, scalar_type
 from wengert.ops.addressing import (
     ADD_ALONG,
     CHECKED_INDEX,
@@ -168,7 +166,7 @@ def _product(node: Node, device: DeviceProperties) -> Work | None:
     """A small product by one tile for all; a large one is worth a library, or a tile for its sizes."""
     if not matmul_cuda.is_small(node) or product(node).m > _MOST_ROWS:
         return None
-    return matmul_cuda.matmul(node, _named(node), device, tile=_SMALL)
+    return matmul_cuda.product_work(node, _named(node), device, tile=_SMALL)
 
 
 def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, DeviceProperties], Work | None]:

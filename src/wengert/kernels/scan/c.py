@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from wengert.core.graph import Node
-from wengert.kernels.c_call import CCall, Pointer, called
-from wengert.kernels.expressions import suffix
+from wengert.kernels.c_ops import CCall, Pointer, called
 from wengert.kernels.gather_scatter.c import ADDED, splits
+from wengert.kernels.writer import suffix
 
 
 def cumsum(node: Node, pointer: Pointer) -> CCall | None:

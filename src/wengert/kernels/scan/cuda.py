@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
-from wengert.kernels.expressions import load, scalar_type, store, stored_type
 from wengert.kernels.gather_scatter.c import splits
 from wengert.kernels.launch import DeviceProperties, Named, Work
 from wengert.kernels.sizes import Sizes
+from wengert.kernels.writer import narrowed, scalar_type, stored_type, widened
 
 
 def cumsum(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> Work | None:
@@ -27,8 +27,8 @@ def cumsum(node: Node, named: Named, device: DeviceProperties, general: bool = F
         {scalar} sum = 0;
         for (wg_count i = 0; i < size; i++) {{
             wg_count at = (o * size + {"size - 1 - i" if node.attrs["backwards"] else "i"}) * inner + j;
-            sum += {load(node.dtype, "x[at]")};
-            y[at] = {store(node.dtype, "sum")};
+            sum += {widened(node.dtype, "x[at]")};
+            y[at] = {narrowed(node.dtype, "sum")};
         }}
     }}
 }}

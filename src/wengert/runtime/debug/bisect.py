@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.checked import difference, references_of
-from wengert.compiler.fuel import Rewrite
-from wengert.compiler.fuel import fuel as tank
+from wengert.compiler.rewrite import Rewrite
+from wengert.compiler.rewrite import fuel as tank
+from wengert.core.code import describe, source_line
 from wengert.core.devices import on_host
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph
-from wengert.core.location import describe, source_line
 from wengert.runtime.capture import capture
 from wengert.runtime.dynamic.realize import host_value
 from wengert.runtime.program import plan_of, program_of

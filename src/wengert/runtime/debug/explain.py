@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wengert.compiler.liveness import Life, live, lives
+from wengert.compiler.memory import Life, live, lives, storage
 from wengert.compiler.passes import PassReport
-from wengert.compiler.storage import storage
+from wengert.core.code import describe, source_line
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node, as_python
-from wengert.core.location import describe, source_line
 from wengert.plan.describe import described
 from wengert.plan.plan import Plan
 from wengert.runtime.config import config

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from wengert.backends.cpu.blas import blas
 from wengert.backends.cpu.program import CpuProgram
 from wengert.backends.cpu.toolchain import load
+from wengert.core.code import describe
 from wengert.core.devices import is_host
 from wengert.core.evaluation import watch
-from wengert.core.location import describe
 from wengert.kernels.threads import thread_count
 from wengert.plan.groups import Group
 from wengert.plan.plan import Step

@@ -13,10 +13,10 @@ import numpy as np
 
 from wengert.core import tree
 from wengert.core.canonical import canonical
+from wengert.core.code import Location, describe, source_line
 from wengert.core.devices import is_host
 from wengert.core.errors import RecordingError
 from wengert.core.graph import Graph, Node
-from wengert.core.location import Location, describe, source_line
 from wengert.runtime.static.arguments import ARRAY, FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Specification
 
 _MANY_SHAPES = 8  # of one argument: from then on padding would be cheaper

@@ -16,7 +16,7 @@ from weakref import getweakrefcount, ref
 import numpy as np
 
 from wengert.backends.protocol import Replay
-from wengert.core import generated, tree
+from wengert.core import code, tree
 from wengert.core.devices import accelerator_of, keepers, owns_memory
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node, now, recording
@@ -215,7 +215,7 @@ def _reader(types: Sequence[tuple[Any, ...]], float_dtype: Any) -> Callable[...,
             seen.append(f"{name}.node.serial")
             arrays.append(f"{name}.node.buffer")
     text = f"(({''.join(x + ', ' for x in seen)}), [{', '.join(arrays)}])"
-    return generated.function(names, text, {"array": np.array, "dtype": float_dtype})
+    return code.function(names, text, {"array": np.array, "dtype": float_dtype})
 
 
 def _types(arguments: CallArguments) -> list[tuple[Any, ...]] | None:
@@ -318,4 +318,4 @@ def _asking(count: int) -> Callable[..., Callable[[], bool]]:
     ]
     names = [f"t{i}, n{i}, a{i}, o{i}" for i in range(count)]
     text = f"lambda: {' and '.join([*whole, 'are_sole()'])}"
-    return generated.function([*names, "are_sole"], text, {"weak": getweakrefcount})
+    return code.function([*names, "are_sole"], text, {"weak": getweakrefcount})

@@ -19,9 +19,8 @@ from weakref import ref
 
 import numpy as np
 
-from wengert.core import generated
-from wengert.core.bytecode import ATTRIBUTE, CELL, GLOBAL, ITEM, LOCAL, Path, paths
-from wengert.core.location import PACKAGE
+from wengert.core import code
+from wengert.core.code import ATTRIBUTE, CELL, GLOBAL, ITEM, LOCAL, PACKAGE, Path, paths
 from wengert.tensor import Tensor
 
 _LIBRARIES = tuple({PACKAGE, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))})
@@ -110,7 +109,7 @@ class Guards:
         self._watch_attributes("cell_contents", list(self._cells.values()))
         for attribute, what in (("__code__", "the code"), ("__defaults__", "a default argument")):
             self._watch_attributes(attribute, [(f, f"{what} of {f.__name__}") for f in self._functions])
-        self._stands = generated.function([], " and ".join(self._conditions), self._named)
+        self._stands = code.function([], " and ".join(self._conditions), self._named)
         self._learn()
         self._conditions, self._mappings, self._cells, self._seen, self._alive = [], {}, {}, set(), []
 
