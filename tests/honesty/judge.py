@@ -35,7 +35,7 @@ import numpy as np
 import wengert as wg
 from tests.honesty.case import Case, cases
 from wengert.core.errors import WengertError
-from wengert.core.location import Backward, line_number, source_line
+from wengert.core.code import Backward, line_number, source_line
 
 BEFORE, AFTER = 2, 4  # calls before and after the change
 EFFECTS = 7  # calls before, for functions with effects: recording is repeated at calls 2 and 4 only
@@ -115,10 +115,13 @@ class _Run:
             if world.effect is not None and i == AFTER - 1:
                 if world.undo is not None:
                     world.undo()
-                self.effects.append(world.effect())
+                self._look()
             self._call(function)
-        if world.effect is not None:
-            self.effects.append(world.effect())
+        self._look()
+
+    def _look(self) -> None:
+        if self._world.effect is not None and not isinstance(self.error, WengertError):  # refused: nothing was done
+            self.effects.append(self._world.effect())
 
     def _wrapped(self, wrap: Callable[..., Any] | None) -> Callable[..., Any]:
         if wrap is None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -99,7 +100,8 @@ def _put_together(structure: Structure, leaves: Any) -> Any:
         return None
     parts = [_put_together(part, leaves) for part in structure.parts]
     if issubclass(kind, dict):
-        return kind(zip(structure.keys, parts))
+        pairs = zip(structure.keys, parts)
+        return kind(None, pairs) if issubclass(kind, defaultdict) else kind(pairs)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return kind(*parts)
     if issubclass(kind, (list, tuple)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import ref
 
@@ -20,8 +20,11 @@ from wengert.core.devices import HOST
 from wengert.core.errors import AbstractValueError, AssignmentError
 from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, tracing
 from wengert.ops.core import PLACEHOLDER, data, placeholder
+from wengert.runtime.debug.reasons import names
 from wengert.runtime.dynamic.realize import flush, value
+from wengert.runtime.reads.log import Log
 from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, float_dtype
+from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
 
 VALUE, SLOT, ARGUMENT, CONSTANT = "value", "slot", "argument", "constant"
@@ -40,6 +43,7 @@ class Captured:
 
     def __init__(self) -> None:
         self.graph: Graph
+        self.guards = Guards()
         self.arguments: list[int] = []
         self.float_dtype: np.dtype[Any]
         self.argument_grads: list[int] = []
@@ -63,18 +67,22 @@ class Captured:
         return list(dict.fromkeys([*self.slots, *self.grads, *others, *returned]))
 
 
-def capture(function: Callable[..., Any], arguments: CallArguments) -> Captured:
-    """Record a function on the arguments of a call."""
+def capture(
+    function: Callable[..., Any], arguments: CallArguments, make_log: Callable[[], Log] | None = None
+) -> Captured:
+    """Record a function on the arguments of a call, with a log of what it reads from outside if one is made."""
     with recording_lock:
         flush()
-        return _capture(function, arguments)
+        return _capture(function, arguments, make_log)
 
 
-def _capture(function: Callable[..., Any], arguments: CallArguments) -> Captured:
+def _capture(
+    function: Callable[..., Any], arguments: CallArguments, make_log: Callable[[], Log] | None
+) -> Captured:
     kept: set[int] = set()
     own = {id(leaf) for leaf, s in zip(arguments.leaves, arguments.specifications) if s[0] == TENSOR}
     while True:  # again, with the arguments that the function turns out to reach from outside too as they are
-        attempt = _Attempt(arguments, kept)
+        attempt = _Attempt(arguments, kept, None if make_log is None else make_log())
         try:
             captured = attempt.record(function)
         except Exception:
@@ -91,7 +99,8 @@ def _capture(function: Callable[..., Any], arguments: CallArguments) -> Captured
 class _Attempt:
     """One run of the function on stand-ins for the arguments; those in `kept` are passed as they are."""
 
-    def __init__(self, arguments: CallArguments, kept: set[int]) -> None:
+    def __init__(self, arguments: CallArguments, kept: set[int], log: Log | None) -> None:
+        self.log = log
         self.given = arguments
         self.captured = Captured()
         self.captured.float_dtype = float_dtype(arguments.specifications)
@@ -112,12 +121,20 @@ class _Attempt:
         with _own_pending(), how, tracing("compile", static=True) as trace:
             self.trace = trace
             args, kwargs = tree.unflatten(self.given.key[0], self._stand_ins())
-            result = function(*args, **kwargs)
+            with nullcontext() if self.log is None else self.log.watching(function, self._objects()):
+                result = function(*args, **kwargs)
             self._collect(result, trace)
+        if self.log is not None:
+            self.captured.guards = self.log.finish()
         with _own_pending():  # what was made inside is not computed with the slots that closing looks at
             self.captured.graph = self._close(trace)
         self.captured.held = [slot() for slot in self.captured.all_slots()]  # type: ignore[misc]
         return self.captured
+
+    def _objects(self) -> list[tuple[str, Any]]:
+        """The arguments that are objects, with what they are called."""
+        found = zip(names(self.given.key[0]), self.given.leaves, self.given.specifications)
+        return [(label, leaf) for label, leaf, s in found if s[0] in (STATIC, OBJECT)]
 
     # --- arguments ----------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core import tree
+from wengert.core.code import is_library
 from wengert.core.dtypes import FLOATING, as_dtype, default_float, float64
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import RELEASED, recording
@@ -80,7 +81,10 @@ def _flat(args: tuple[Any, ...]) -> tuple[list[Any], tree.Structure]:
 def is_compared_by_identity(kind: type) -> bool:
     """Whether objects of a class are equal only to themselves."""
     own: Any = kind.__eq__
-    return own is object.__eq__
+    if own is object.__eq__:
+        return True
+    code = getattr(own, "__code__", None)
+    return code is not None and code.co_filename != "<string>" and not is_library(code)  # a user's word for equal
 
 
 def _static(leaf: Any) -> Specification:

@@ -22,9 +22,9 @@ from wengert.runtime.capture import capture
 from wengert.runtime.debug.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
 from wengert.runtime.debug.reasons import RecordingLog, change
 from wengert.runtime.program import Interpreter, build
-from wengert.runtime.static.arguments import CallArguments, is_compared_by_identity, take_apart
+from wengert.runtime.reads.log import Log
+from wengert.runtime.static.arguments import CallArguments, take_apart
 from wengert.runtime.static.fast_path import MOVED
-from wengert.runtime.static.guards import Guards
 from wengert.runtime.static.specialization import Specialization
 
 _TUNING_SECONDS = 30.0
@@ -79,6 +79,8 @@ class Compiled:
         self._latest: tuple[tuple[Any, ...], Specialization] | None = None
         self._log = RecordingLog(repr(self))
         self._clock = 0
+        self.recordings = 0  # how often the function was recorded, repeated recordings counted
+        self._statics: dict[Any, Any] = {}  # what `wg.static` froze
         self._held: list[Any] = []  # the slots of a recording just made, until it has run
         self._lock = threading.RLock()
         functools.update_wrapper(self, function, updated=())
@@ -188,10 +190,10 @@ class Compiled:
 
     def _capture(self, arguments: CallArguments, instance: Any) -> Specialization:
         function = self._function if instance is None else functools.partial(self._function, instance)
-        guards = Guards.of(self._function, _objects(arguments, instance))  # before: it may change what it reads
-        captured = capture(function, arguments)
+        self.recordings += 1
+        captured = capture(function, arguments, functools.partial(Log, repr(self), self._statics, instance))
         self._held, captured.held = captured.held, []
-        return Specialization(captured, guards, arguments, instance)
+        return Specialization(captured, arguments, instance)
 
     def _evict(self) -> None:
         """Keep the bound: the recordings used longest ago go."""
@@ -257,12 +259,6 @@ class Compiled:
 def is_due(call: int) -> bool:
     """Whether the recording is repeated at this call: 2, 4, 8, 16, ..."""
     return call > 1 and call & (call - 1) == 0
-
-
-def _objects(arguments: CallArguments, instance: Any) -> list[Any]:
-    """The positional arguments that are objects, for what the function reads of them; None for the others."""
-    found = [arg if is_compared_by_identity(type(arg)) else None for arg in arguments.args]
-    return found if instance is None else [instance, *found]
 
 
 class CompiledMethod:

@@ -31,7 +31,6 @@ from wengert.runtime.dynamic.realize import value
 from wengert.runtime.program import Array, Interpreter
 from wengert.runtime.static.arguments import ARRAY, OBJECT, TENSOR, CallArguments, Specification
 from wengert.runtime.static.fast_path import MOVED, FastPath, given, tensors_like
-from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
 
 _TRIES = 4  # calls in a row that may move something before nobody looks any more whether one does not
@@ -40,13 +39,13 @@ _TRIES = 4  # calls in a row that may move something before nobody looks any mor
 class Specialization:
     """One recording of a function, for one kind of arguments, and its program."""
 
-    def __init__(self, captured: Captured, guards: Guards, arguments: CallArguments, instance: Any) -> None:
+    def __init__(self, captured: Captured, arguments: CallArguments, instance: Any) -> None:
         self.captured = captured
         self.graph = captured.graph
         self.transcript = Transcript(captured.graph)
         self.identity = self._identity()
         self.program: Runnable | None = None
-        self.guards = guards
+        self.guards = captured.guards
         self.version = config.version
         self.calls = 0  # since this was recorded and differed from what was known
         self.changes = 0  # how many recordings before it differed, with no reason that the guards know

@@ -1,0 +1,559 @@
+"""The log of a recording: which objects are from outside, what was read of them, and that nothing there is changed.
+
+While a function is recorded every function of the user's that runs does so as its twin (`twin`), which calls the hooks
+here. An object is from outside if it was reached from a global, a closure, a default argument or an argument; what is
+read of it becomes a guard. What the function makes itself is its own: it may read and change that as it likes.
+
+Libraries are not followed. What they compute counts as a function of the contents of what they are given, which are
+watched; what depends on more than that (`impure`) is an error on the user's line, and so is a change outside.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+
+from wengert.core.code import PACKAGE, here, is_library
+from wengert.core.errors import RecordingError
+from wengert.core.graph import recording
+from wengert.runtime.reads import contents
+from wengert.runtime.reads.contents import is_library_class
+from wengert.runtime.reads.impure import MUTATORS, is_impure, name_of, shows
+from wengert.runtime.reads.twin import is_twin, twin_of
+from wengert.runtime.static.guards import MISSING, Guards, namespace_of
+from wengert.tensor import Tensor
+
+ATOMS = frozenset({int, float, complex, str, bytes, bool, type(None), type(Ellipsis), slice, range, np.dtype, CodeType})
+_HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
+
+
+class _Current(threading.local):
+    log: Log | None = None
+
+
+_current = _Current()
+
+
+class Log:
+    """What one recording reads from outside."""
+
+    def __init__(self, name: str, statics: dict[Any, Any] | None = None, instance: Any = None) -> None:
+        self.instance = instance
+        self.name = name
+        self.guards = Guards()
+        self.outside: dict[int, Any] = {}
+        self.labels: dict[int, str] = {}
+        self.uncovered: list[CodeType] = []  # functions of the user's that ran without a twin
+        self.statics = {} if statics is None else statics  # what `wg.static` froze, by where and how often
+        self._visits: dict[Any, int] = {}
+        self._frozen: dict[int, Any] = {}
+        self._entered: dict[int, Any] = {}
+        self._swapped: list[tuple[FunctionType, CodeType]] = []
+        self._used: dict[int, Any] = {}
+
+    # --- begin and end ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def watching(self, function: Any, arguments: Sequence[tuple[str, Any]]) -> Iterator[None]:
+        """Inside, the user's functions run as their twins. `arguments` are those that are objects, with their names."""
+        outer, _current.log = _current.log, self
+        for label, value in (("self", self.instance), *arguments):
+            self.mark(value, label)
+        try:
+            root = function if self.instance is None else function.func  # a partial of the method and its object
+            self.mark(root, self.name)
+            self.install(root)
+            yield
+        finally:
+            _current.log = outer
+            for one, code in self._swapped:
+                one.__code__ = code
+            self._swapped = []
+
+    def finish(self) -> Guards:
+        """The guards of all that was read; raises where the function has changed some of it."""
+        self.outside, self._entered, self._used, self._frozen = {}, {}, {}, {}
+        self.guards.settle()
+        reason = self.guards.changed()
+        if reason is not None:
+            raise RecordingError(
+                f"compile: {self.name} changes what it reads: {reason}. That would happen only while it is recorded. "
+                "Return the new value, or keep it in a tensor made outside and assign that"
+            )
+        return self.guards
+
+    # --- what is from outside -----------------------------------------------------------------------------------
+
+    def mark(self, value: Any, label: str) -> Any:
+        """Note that a value is from outside, and what it is called; gives the value."""
+        kind = type(value)
+        if kind in ATOMS or kind is Tensor or id(value) in self.outside or id(value) in self._frozen:
+            return value
+        self.outside[id(value)] = value
+        self.labels[id(value)] = label
+        if kind is tuple or kind is frozenset:
+            for i, item in enumerate(value):
+                self.mark(item, f"{label}[{i}]")
+        elif kind in (BuiltinFunctionType, MethodType):
+            if not isinstance(value.__self__, (ModuleType, type)):
+                self.mark(value.__self__, f"what {label} belongs to")
+        elif kind not in (list, dict, ModuleType, FunctionType, type):
+            for part in contents.modules_in(value):
+                self.enter_class(type(part))
+        return value
+
+    def is_outside(self, value: Any) -> bool:
+        """Whether a value is known to be from outside."""
+        return id(value) in self.outside
+
+    def label(self, value: Any) -> str:
+        """What a value from outside is called."""
+        return self.labels.get(id(value), f"a {type(value).__name__}")
+
+    def enter(self, function: FunctionType) -> None:
+        """Have a function run as its twin, and watch the names that it reads."""
+        if id(function) in self._entered or is_twin(function.__code__):
+            return
+        self._entered[id(function)] = function
+        code = function.__code__
+        twin = twin_of(code, HOOKS)
+        if twin is not None:
+            self._swapped.append((function, code))
+            function.__code__ = twin.code
+        self.guards.watch_function(function)
+        variables = function.__globals__
+        for name in contents.global_names(code):
+            if twin is None or name in twin.names:
+                self.guards.watch_key(variables, name, f"the global {name}")
+                self._from_name(variables.get(name, MISSING), name, twin is None)
+        for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+            if twin is None or name in twin.names or name == "__class__":
+                self._enter_cell(cell, name, twin is None)
+        for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self._from_name(value, f"a default argument of {function.__name__}", twin is None)
+
+    def _from_name(self, value: Any, label: str, is_blind: bool) -> None:
+        if value is not MISSING:
+            self.mark(value, label)
+            if is_blind:
+                self.deep(value)
+
+    def _enter_cell(self, cell: CellType, name: str, is_blind: bool) -> None:
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not given a value yet
+            return
+        self.guards.watch_cell(cell, f"the closure variable {name}")
+        self._from_name(value, name, is_blind)
+
+    def enter_class(self, kind: type) -> None:
+        """Have those functions of a class run as twins that Python or a library calls: properties, operators, ..."""
+        if id(kind) in self._entered:
+            return
+        self._entered[id(kind)] = kind
+        for parent in kind.__mro__:
+            if not parent.__flags__ & _HEAP_TYPE or is_library_class(parent):
+                continue
+            for name, value in list(vars(parent).items()):
+                is_called = name.startswith("__") or name == "forward"  # by Python, or by Module
+                if is_called or type(value) is not FunctionType:
+                    for function in contents.functions_of(value):
+                        self.install(function)
+                if is_called and type(value) is FunctionType:
+                    self.guards.watch_key(vars(parent), name, f"{parent.__name__}.{name}", id(parent))
+
+    def install(self, value: Any) -> None:
+        """Have what a value calls run as twins."""
+        if isinstance(value, FunctionType):
+            if not is_library(value.__code__):
+                self.enter(value)
+            else:  # a wrapper: what it closes over may be the user's
+                for cell in value.__closure__ or ():
+                    self._install_cell(cell)
+        elif isinstance(value, MethodType):
+            self.install(value.__func__)
+        elif isinstance(value, functools.partial):
+            for i, part in enumerate((value.func, *value.args, *value.keywords.values())):
+                self.mark(part, f"argument {i} of a partial")
+                self.install(part)
+            for name in ("func", "args", "keywords") if self.is_outside(value) else ():
+                self.guards.watch_place(value, f".{name}", f"the {name} of a partial")
+            if value.keywords and self.is_outside(value):
+                self.guards.watch_items(value.keywords, "a partial", value.keywords, value.keywords.values())
+        elif isinstance(value, type):
+            self.enter_class(value)
+        elif type(value) not in ATOMS and not isinstance(value, (Tensor, np.ndarray, ModuleType, BuiltinFunctionType)):
+            wrapped = namespace_of(value).get("__wrapped__")
+            if wrapped is not None:
+                self.install(wrapped)
+            for part in contents.modules_in(value):
+                self.enter_class(type(part))
+                for function in contents.functions_kept(part):
+                    self.install(function)
+
+    def _install_cell(self, cell: CellType) -> None:
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            return
+        if callable(content) and id(content) not in self._entered:
+            if not isinstance(content, (FunctionType, type)):
+                self._entered[id(content)] = content
+            self.install(content)
+
+    def is_own_variable(self, code: CodeType, name: str) -> bool:
+        """Whether a free variable of the code that runs belongs to a function from outside."""
+        return any(function.__code__ is code and name in code.co_freevars for function, _ in self._swapped)
+
+    # --- reads --------------------------------------------------------------------------------------------------
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """An attribute, watched where the object, or its class, is from outside."""
+        kind = type(value)
+        if kind is ModuleType:
+            return self._of_module(value, name)
+        is_outside = id(value) in self.outside
+        is_class = issubclass(kind, type)
+        owner = value if is_class else kind
+        if kind is super or (not is_outside and (not owner.__flags__ & _HEAP_TYPE or is_library_class(owner))):
+            return getattr(value, name)
+        if not contents.looks_up_plainly(kind):  # by the user's own `__getattribute__`
+            return getattr(value, name)
+        found = self._in_class(owner, name)
+        if is_class and found is MISSING:
+            found = self._in_class(kind, name)
+        if not is_outside:
+            result = getattr(value, name)
+            return self.mark(result, f"{owner.__name__}.{name}") if result is found else result
+        return self._of_outside(value, name, found, f"{self.label(value)}.{name}")
+
+    def _of_outside(self, value: Any, name: str, found: Any, label: str) -> Any:
+        """An attribute of an object from outside; `found` is what its class has."""
+        try:
+            result = getattr(value, name)
+        finally:  # after: a cached property is there now
+            namespace = namespace_of(value, MISSING)
+            if namespace is not MISSING and not contents.is_data_descriptor(found):
+                self.guards.watch_key(namespace, name, label)
+            if not issubclass(type(value), type):
+                self.guards.watch_class(value, f"the class of {self.label(value)}")
+        if contents.is_place(found) or isinstance(value, threading.local):
+            self.guards.watch_place(value, f".{name}", label)
+        if type(found) is property or type(result) in (MethodType, functools.partial) and result is not found:
+            return result  # made just now
+        return self.mark(result, label)
+
+    def _in_class(self, owner: type, name: str) -> Any:
+        """What a class has under a name, watched, and that no class before has it; MISSING where none has."""
+        for parent in owner.__mro__:
+            found = vars(parent).get(name, MISSING)
+            if parent.__flags__ & _HEAP_TYPE and (found is not MISSING or not is_library_class(parent)):
+                self.guards.watch_key(vars(parent), name, f"{parent.__name__}.{name}", id(parent))
+            if found is not MISSING:
+                if type(found) is not FunctionType:
+                    for function in contents.functions_of(found):
+                        self.install(function)
+                    if not issubclass(type(found), (property, staticmethod, classmethod, type)):
+                        self.mark(found, f"{parent.__name__}.{name}")
+                if owner.__flags__ & _HEAP_TYPE and not is_library_class(owner):
+                    self.guards.watch_place(owner, ".__mro__", f"the bases of {owner.__name__}")
+                return found
+        return MISSING
+
+    def _of_module(self, module: ModuleType, name: str) -> Any:
+        result = getattr(module, name)
+        if contents.is_library_module(module):
+            is_plain = isinstance(result, (FunctionType, BuiltinFunctionType, ModuleType, type, Tensor))
+            if is_plain or type(result) in ATOMS or contents.is_wengert(module) or callable(result):
+                return result
+            return self.mark(result, f"{module.__name__}.{name}")
+        self.guards.watch_key(vars(module), name, f"{module.__name__}.{name}")
+        return self.mark(result, f"{module.__name__}.{name}")
+
+    def item(self, value: Any, key: Any) -> Any:
+        """An item, watched where the container is from outside."""
+        if id(value) not in self.outside:
+            return value[key]
+        kind, label = type(value), f"{self.label(value)}[{key!r}]" if type(key) in ATOMS else self.label(value)
+        if isinstance(value, dict) and type(key) in ATOMS and contents.has_library_items(kind):
+            if key in value:
+                self.guards.watch_key(value, key, label)
+            elif hasattr(kind, "__missing__"):  # which enters the key
+                self.writable(value, f"[{key!r}]")
+        elif kind is list and type(key) is int and -len(value) <= key < len(value):
+            self.guards.watch_place(value, f"[{key}]", label)
+        elif kind in (list, dict):
+            self.used(value)
+            return value[key] if type(key) is slice else self.mark(value[key], label)
+        elif kind is not tuple and contents.has_library_items(kind):
+            result = value[key]
+            if isinstance(result, np.ndarray):  # a view: what it holds is read where it is used
+                return self.mark(result, label)
+            self.guards.watch_item(value, key, result, label)
+            return self.mark(result, label)
+        return self.mark(value[key], label)
+
+    def contains(self, element: Any, container: Any) -> bool:
+        """`element in container`, watched where the container is from outside."""
+        if id(container) in self.outside:
+            if type(element) in ATOMS and contents.has_library_items(type(container)):
+                found = element in container
+                self.guards.watch_containing(container, element, found, f"whether {element!r} is in {self.label(container)}")
+                return found
+            self.used(container)
+        return element in container
+
+    def used(self, value: Any) -> None:
+        """Watch what a container from outside holds, where its contents as a whole count."""
+        if id(value) not in self.outside or id(value) in self._used:
+            return
+        self._used[id(value)] = value
+        contents.watch(self, value)
+
+    def deep(self, value: Any) -> None:
+        """Watch all that can be reached from a value from outside: what a library may read of it."""
+        contents.watch_all(self, value)
+
+    def iterated(self, value: Any) -> None:
+        """Watch what is gone through; an iterator from outside would be moved on."""
+        if id(value) in self.outside and contents.is_iterator(value):
+            what = f"{self.label(value)}, an iterator from outside, is moved on"
+            self.refuse(what, "Pass what it gives as an argument")
+        self.used(value)
+
+    # --- changes ------------------------------------------------------------------------------------------------
+
+    def refuse(self, what: str, instead: str) -> None:
+        """Raise an error on the user's line."""
+        raise RecordingError(
+            f"compile: {what}. That would happen only while {self.name} is recorded, and not when it runs again. {instead}",
+            here(),
+        )
+
+    def writable(self, value: Any, place: str) -> None:
+        """Raise where something outside is about to be changed."""
+        kind = type(value)
+        if kind is Tensor or isinstance(value, Tensor) or id(value) not in self.outside:
+            return
+        self.refuse(
+            f"{self.label(value)}{place} is set, which is outside of the function",
+            "Return the value, or keep it in a tensor made outside and assign that",
+        )
+
+
+# --- hooks: what a twin calls ---------------------------------------------------------------------------------------
+
+
+_OF_TENSORS = frozenset({"requires_grad", "is_leaf", "shape", "dtype", "device", "ndim", "size"})
+
+
+def _attribute(value: Any, name: str) -> Any:
+    log = _current.log
+    if log is None:
+        return getattr(value, name)
+    if type(value) is Tensor:
+        if name in _OF_TENSORS and recording.trace is not None and recording.trace.is_outside(value):
+            log.guards.watch_place(value, f".{name}", f"{name} of a tensor from outside")
+        return getattr(value, name)
+    return log.attribute(value, name)
+
+
+def _item(value: Any, key: Any) -> Any:
+    log = _current.log
+    return value[key] if log is None or type(value) is Tensor else log.item(value, key)
+
+
+def _used(value: Any) -> Any:
+    log = _current.log
+    if log is not None and type(value) is not Tensor and type(value) not in ATOMS and not isinstance(value, np.ndarray):
+        log.used(value)
+    return value
+
+
+def _shown(value: Any) -> Any:
+    log = _current.log
+    if log is not None and log.is_outside(value):
+        log.deep(value)
+    return value
+
+
+def _iterated(value: Any) -> Any:
+    log = _current.log
+    if log is not None and type(value) is not Tensor:
+        log.iterated(value)
+    return value
+
+
+def _contains(element: Any, container: Any) -> bool:
+    log = _current.log
+    return element in container if log is None else log.contains(element, container)
+
+
+def _writable(value: Any, place: str) -> Any:
+    log = _current.log
+    if log is not None:
+        log.writable(value, place)
+    return value
+
+
+def _updated(value: Any, name: str) -> Any:
+    """What has an attribute that is updated in place; a tensor is, and stays the object that it is."""
+    log = _current.log
+    if log is not None and log.is_outside(value) and isinstance(log.attribute(value, name), Tensor):
+        return _Holder(value, name)
+    return value
+
+
+class _Holder:
+    """Stands for an object whose tensor is updated: the tensor is read, and put back as it is."""
+
+    def __init__(self, value: Any, name: str) -> None:
+        object.__setattr__(self, name, getattr(value, name))
+
+
+def _grown(value: Any, name: str) -> None:
+    log = _current.log
+    if log is not None and log.is_outside(value) and type(value) in contents.GROWING:
+        log.writable(value, " (by += or the like)")
+
+
+def _global_store(name: str) -> None:
+    log = _current.log
+    if log is not None:
+        log.refuse(
+            f"the global {name} is set, which is outside of the function",
+            "Return the value, or keep it in a tensor made outside and assign that",
+        )
+
+
+def _nonlocal_store(name: str) -> None:
+    log = _current.log
+    if log is not None and log.is_own_variable(sys._getframe(1).f_code, name):
+        log.refuse(
+            f"the closure variable {name} is set, which is outside of the function",
+            "Return the value, or keep it in a tensor made outside and assign that",
+        )
+
+
+def _marked(value: Any) -> Any:
+    log = _current.log
+    return value if log is None else log.mark(value, "globals()")
+
+
+def _evaluates(function: Any) -> Any:
+    log = _current.log
+    if log is not None and function in (builtins.eval, builtins.exec):
+        log.refuse(f"{function.__name__} runs code that cannot be followed", "Write the code as a function")
+    return function
+
+
+def _static(function: Any, value: Callable[[], Any]) -> Any:
+    log = _current.log
+    if log is None or function is not static:
+        return _call(function, value())
+    return log_static(log, value)
+
+
+def log_static(log: Log, value: Callable[[], Any]) -> Any:
+    """What `wg.static` gives while recording: the value that it had at the first recording, not watched."""
+    frame = sys._getframe(2)
+    place = (id(frame.f_code), frame.f_lasti)
+    visit = log._visits[place] = log._visits.get(place, 0) + 1
+    if (place, visit) not in log.statics:
+        _current.log = None
+        try:
+            log.statics[place, visit] = contents.copied(value())
+        finally:
+            _current.log = log
+    found = log.statics[place, visit]
+    log._frozen[id(found)] = found
+    return found
+
+
+def static(value: Any) -> Any:
+    """A value that a compiled function takes as it is when it is first recorded, and does not watch.
+
+    >>> import wengert as wg
+    >>> config = {"scale": 2.0}
+    >>> double = wg.compile(lambda x: x * wg.static(config["scale"]))
+    >>> double(wg.tensor([1.0])).tolist()
+    [2.0]
+    >>> config["scale"] = 3.0
+    >>> double(wg.tensor([1.0])).tolist()
+    [2.0]
+    """
+    return value
+
+
+_NOTED_ONCE: set[tuple[str, str]] = set()
+
+
+def _call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    log = _current.log
+    if log is None:
+        return function(*args, **kwargs)
+    kind = type(function)
+    inner = function.__func__ if kind is MethodType else function
+    if type(inner) is FunctionType:
+        code = inner.__code__
+        if is_twin(code):
+            return function(*args, **kwargs)
+        if not is_library(code):
+            log.enter(inner)
+            if not is_twin(inner.__code__):  # there is no source: all that it may read is watched
+                for value in (*args, *kwargs.values()):
+                    log.deep(value)
+            return function(*args, **kwargs)
+        if code.co_filename.startswith(PACKAGE):
+            return contents.by_wengert(log, function, args, kwargs)
+    elif kind is type and function.__flags__ & _HEAP_TYPE and not is_library_class(function):
+        log.enter_class(function)
+        return function(*args, **kwargs)
+    return contents.by_library(log, function, args, kwargs)
+
+
+def said(log: Log, function: Any) -> None:
+    """Say once that a compiled function shows something only while it is recorded."""
+    name = getattr(function, "__name__", "a call")
+    if (log.name, name) not in _NOTED_ONCE:
+        _NOTED_ONCE.add((log.name, name))
+        message = f"{log.name}: {name} happens only while the function is recorded, not at every call"
+        warnings.warn(message, stacklevel=4)
+
+
+HOOKS: dict[str, Callable[..., Any]] = {
+    "attribute": _attribute,
+    "item": _item,
+    "used": _used,
+    "shown": _shown,
+    "matched": _shown,
+    "iterated": _iterated,
+    "contains": _contains,
+    "writable": _writable,
+    "updated": _updated,
+    "grown": _grown,
+    "global_store": _global_store,
+    "nonlocal_store": _nonlocal_store,
+    "marked": _marked,
+    "evaluates": _evaluates,
+    "static": _static,
+    "call": _call,
+    "slice": slice,
+}
+__all__ = ["HOOKS", "MUTATORS", "Log", "is_impure", "name_of", "said", "shows", "static"]
