@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.devices import is_host
-from wengert.core.dtypes import as_dtype, default_complex, default_float
+from wengert.core.dtypes import as_dtype, default_complex, default_float, native
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
 from wengert.ops.core import cast, data, stop_gradient, to_device
@@ -121,5 +121,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 def _require_no_copy(obj: Any, dtype: Any) -> None:
     if not isinstance(obj, (Tensor, np.ndarray)) and not _is_on_gpu(obj):
         raise ArgumentError(f"asarray: a {type(obj).__name__} cannot become a tensor without a copy")
+    if isinstance(obj, np.ndarray) and native(obj, as_dtype(obj.dtype)) is not obj:
+        raise ArgumentError("asarray: an array of another byte order, or unaligned, is no tensor without a copy")
     if dtype is not None and obj.dtype != as_dtype(dtype):
         raise ArgumentError(f"asarray: {obj.dtype} cannot become {as_dtype(dtype)} without a copy")

@@ -18,6 +18,7 @@ from wengert.core.dtypes import (
     bool_,
     default_float,
     is_floating,
+    native,
     promote,
     scalar_dtype,
 )
@@ -70,7 +71,9 @@ LITERAL = Op(
 
 def data(array: np.ndarray[Any, Any], device: str = HOST) -> Node:
     """A node that holds an array. The array is the node's from now on."""
-    return Node(DATA, (), NO_ATTRS, array.shape, as_dtype(array.dtype), device, False, None, array)
+    dtype = as_dtype(array.dtype)
+    held = native(array, dtype) if isinstance(array, np.ndarray) else array
+    return Node(DATA, (), NO_ATTRS, array.shape, dtype, device, False, None, held)
 
 
 def literal(value: complex, dtype: np.dtype[Any], device: str = HOST) -> Node:
@@ -246,7 +249,7 @@ def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
     if kind in (float, int, bool, complex):
         return literal(x, _dtype_holding(x, beside), device)
     if isinstance(x, (np.ndarray, np.generic)):
-        if np.asarray(x).dtype not in ALL:
+        if x.dtype.newbyteorder("=") not in ALL:
             raise DTypeError(f"an array of dtype {x.dtype} cannot become a tensor")
         return data(np.array(x), device)
     node = getattr(x, "node", None)

@@ -209,7 +209,7 @@ def _reader(types: Sequence[tuple[Any, ...]], float_dtype: Any) -> Callable[...,
             seen.append(f"type({name})")
             arrays.append(f"array({name}, dtype) if type({name}) is float else None")
         elif kind == ARRAY:
-            seen.append(f"(type({name}), {name}.shape, {name}.dtype)")
+            seen.append(f"(type({name}), {name}.shape, {name}.dtype, {name}.flags.aligned)")
             arrays.append(name)
         else:
             seen.append(f"{name}.node.serial")
@@ -230,7 +230,7 @@ def _is_of_type(leaf: Any, array: Any, wanted: tuple[Any, ...]) -> bool:
     if type(leaf) is Tensor:  # its array may be abstract while another thread records, or pending
         return (*_type(leaf.node), type(array)) == wanted
     if type(leaf) is np.ndarray:
-        return wanted == (ARRAY, leaf.shape, leaf.dtype)
+        return wanted == (ARRAY, leaf.shape, leaf.dtype) and leaf.flags.aligned
     return type(leaf) is float and wanted == (FLOAT,)
 
 

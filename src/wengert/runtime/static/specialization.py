@@ -19,6 +19,7 @@ from wengert.backends.protocol import Runnable
 from wengert.core import tree
 from wengert.core.canonical import ACROSS_RECORDINGS, frozen
 from wengert.core.devices import is_sole
+from wengert.core.dtypes import as_dtype, native
 from wengert.core.evaluation import watch
 from wengert.core.graph import NO_ATTRS, RELEASED, Graph, Node, now, recording
 from wengert.core.ownership import ownership
@@ -254,7 +255,8 @@ class Binding:
         """The array of an argument that is an array or a float."""
         if type(source) is float:
             return np.array(source, self.captured.float_dtype)
-        return np.asarray(source)
+        array = np.asarray(source)
+        return native(array, as_dtype(array.dtype))
 
     def _owned(self, sources: list[Any], arrays: list[Array]) -> list[int]:
         """The inputs whose memory only their slot refers to: they are about to be replaced, and may be overwritten."""
