@@ -14,7 +14,7 @@ from wengert.core.devices import is_host
 from wengert.core.dtypes import as_dtype, default_complex, default_float, native
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
-from wengert.ops.core import cast, data, stop_gradient, to_device
+from wengert.ops.core import cast, data, operand, stop_gradient, to_device
 from wengert.ops.creation import check_device
 from wengert.ops.movement import stack
 from wengert.tensor import Tensor
@@ -41,7 +41,7 @@ def tensor(
 def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
     """The node of a value, through which no derivative passes."""
     if isinstance(value, Tensor):
-        node = stop_gradient(value.node)
+        node = stop_gradient(value.node if value.weak is None else operand(value.weak, dtype))
         return node if dtype is None else cast(node, dtype)
     if _holds_tensor(value):
         return stack([_untracked(item, dtype, copy) for item in value])
@@ -110,7 +110,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     place = obj.device if device is None and isinstance(obj, Tensor) else check_device(device, "asarray")
     if copy is False:
         _require_no_copy(obj, dtype)
-    if isinstance(obj, Tensor):
+    if isinstance(obj, Tensor) and obj.weak is None:
         node = to_device(obj.node if dtype is None else cast(obj.node, as_dtype(dtype)), place)
         return obj if node is obj.node and not copy else Tensor(node)
     if _holds_tensor(obj):

@@ -37,6 +37,16 @@ class Argument(float):
     """
 
 
+class Weak:
+    """A float that is known only when the program runs. Like a Python float it takes the dtype of what it meets."""
+
+    __slots__ = ()
+
+    def at(self, dtype: np.dtype[Any]) -> Node:
+        """It in this dtype."""
+        raise TypeError("what stands for a float says itself what it is in a dtype")
+
+
 def _no_value(**attrs: Any) -> Any:
     raise ComputationError("a placeholder has no value")
 
@@ -248,6 +258,8 @@ def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
         return Node(DATA, (), NO_ATTRS, (), dtype, device, False, None, np.array(x, dtype))
     if kind in (float, int, bool, complex):
         return literal(x, _dtype_holding(x, beside), device)
+    if isinstance(x, Weak):
+        return x.at(default_float if beside is None or beside not in INEXACT else beside)
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.newbyteorder("=") not in ALL:
             raise DTypeError(f"an array of dtype {x.dtype} cannot become a tensor")
