@@ -26,7 +26,7 @@ _RESERVED = 1024  # serial numbers for the inputs of a call that has floats: 40 
 Step = tuple[Callable[..., Any], tuple[Any, ...], Location]  # of floats, by number, and constants; the user's line
 
 
-class _Numbered(int):
+class _FloatNumber(int):
     """The number of a float among a call's."""
 
 
@@ -45,7 +45,7 @@ class Floats:
         if not self.leaves:
             self._serials = iter([now() for _ in range(_RESERVED)])
         self.leaves.append(leaf)
-        return Float(Unknown(self, _Numbered(len(self.leaves) - 1)))
+        return Float(Unknown(self, _FloatNumber(len(self.leaves) - 1)))
 
     def input(self, number: int, dtype: np.dtype[Any]) -> Node:
         """A float as an input of this dtype. It is as old as the recording, though it be met first inside of a scan."""
@@ -58,7 +58,7 @@ class Floats:
     def compute(self, function: Callable[..., Any], *operands: Any) -> Unknown:
         """Python's function of floats and numbers."""
         self.steps.append((function, operands, here()))
-        return Unknown(self, _Numbered(len(self.leaves) + len(self.steps) - 1))
+        return Unknown(self, _FloatNumber(len(self.leaves) + len(self.steps) - 1))
 
     def close(self, read: Sequence[Node]) -> list[Node]:
         """Keep as inputs those that are read, and give their nodes."""
@@ -71,7 +71,7 @@ class Floats:
         found = [leaves[i] for i in self.leaves]
         for function, operands, location in self.steps:
             try:
-                found.append(function(*[found[x] if type(x) is _Numbered else x for x in operands]))
+                found.append(function(*[found[x] if type(x) is _FloatNumber else x for x in operands]))
             except ArithmeticError as error:
                 raise type(error)(f"{error}\n  at {describe(location)}:  {source_line(location)}") from None
         return found
@@ -111,7 +111,7 @@ class Unknown(Weak):
 
     __slots__ = ("floats", "number")
 
-    def __init__(self, floats: Floats, number: _Numbered) -> None:
+    def __init__(self, floats: Floats, number: _FloatNumber) -> None:
         self.floats, self.number = floats, number
 
     def __eq__(self, other: object) -> bool:
