@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.devices import is_host
-from wengert.core.dtypes import as_dtype, default_complex, default_float, native
+from wengert.core.dtypes import as_dtype, cast_array, default_complex, default_float, native
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
 from wengert.ops.core import cast, data, operand, stop_gradient, to_device
@@ -55,6 +55,8 @@ def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
             held = _NO_NUMBERS[array.dtype.kind]
             raise DTypeError(f"cannot make a tensor of a {type(value).__name__}: it holds {held}, not numbers")
         dtype = as_dtype(array.dtype if _has_dtype(value) else _PYTHON_KINDS.get(array.dtype.kind, array.dtype))
+    if array.dtype.kind in "fV" and dtype.kind in "iu":
+        return data(cast_array(native(array, as_dtype(array.dtype)), dtype))
     return data(np.array(array, dtype) if copy or array.dtype != dtype else array)
 
 

@@ -16,6 +16,7 @@ from wengert.core.dtypes import (
     INEXACT,
     as_dtype,
     bool_,
+    cast_array,
     default_float,
     is_floating,
     native,
@@ -224,7 +225,7 @@ def _cast_symbolic(s: Any, x: Any, dtype: np.dtype[Any]) -> Any:
 CAST: Op = Op(
     "cast",
     infer=_cast_infer,
-    numpy=lambda x, dtype: x.astype(dtype),
+    numpy=cast_array,
     vjp=(lambda g, y, x: cast(g, x.dtype),),
     linear=(0,),
     batch=lambda y, sources, batched: CAST(sources[0], **y.attrs),
