@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from wengert.core.dtypes import complex128
 from wengert.core.errors import ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.movement import reshape
+from wengert.ops.op import check_size
 
 _broadcasts: dict[tuple[Shape, Shape], Shape] = {}
 
@@ -29,7 +31,10 @@ def _broadcast(a: Shape, b: Shape, name: str) -> Shape:
                 f"{name}: shapes {a} and {b} do not broadcast: axis {axis - rank} has {m} and {n} elements. "
                 "From the right, sizes must be equal or one of them 1; add an axis with x[:, None] or expand_dims"
             )
-    return tuple(n if m == 1 else m for m, n in zip(left, right))
+    shape = tuple(n if m == 1 else m for m, n in zip(left, right))
+    if shape not in (a, b):
+        check_size(name, shape, complex128)  # whatever the dtype is: this is remembered for all of them
+    return shape
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:

@@ -167,7 +167,8 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
         raise DTypeError("arange gives integers or real floating-point numbers")
     if step == 0 or not all(map(math.isfinite, (start, stop, step))):
         raise ArgumentError(f"arange: no finite number of steps of {step} leads from {start} to {stop}")
-    length = max(0, math.ceil((stop - start) / step))
+    exact = all(isinstance(value, int) for value in (start, stop, step))
+    length = max(0, -((start - stop) // step) if exact else math.ceil((stop - start) / step))
     _check_range(start + (length - 1) * step if length else start, chosen)
     # NumPy takes the step between the first two numbers as rounded to the dtype; halves are computed in float32
     compute = float32 if chosen in HALF else chosen

@@ -31,7 +31,7 @@ from wengert.ops.checked import zero_where
 from wengert.ops.core import as_node, cast, data
 from wengert.ops.elementwise import equal, greater_equal, less, logical_and, where
 from wengert.ops.movement import broadcast_to, expand_dims, normalize_axis, reshape, take_slice
-from wengert.ops.op import Op
+from wengert.ops.op import Op, check_size
 
 # --- as NumPy has them ----------------------------------------------------------------------------------------------
 
@@ -216,6 +216,7 @@ def one_hot(x: Any, num_classes: int, dtype: Any = int64) -> Node:
     known = x.buffer
     if isinstance(known, np.ndarray) and known.size and not 0 <= known.min() <= known.max() < num_classes:
         raise OutOfRangeError(f"one_hot: classes from {known.min()} to {known.max()}, with num_classes={num_classes}")
+    check_size("one_hot", (*x.shape, num_classes), as_dtype(dtype))
     x = cast(x, int64)
     if not isinstance(known, np.ndarray):
         is_class = logical_and(greater_equal(x, 0), less(x, num_classes))
