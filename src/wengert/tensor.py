@@ -18,7 +18,7 @@ from wengert.core.dtypes import FLOATING, as_dtype
 from wengert.core.errors import AssignmentError, DTypeError, GradientError, ShapeError
 from wengert.core.graph import Node, now, recording, watch
 from wengert.ops import elementwise as e
-from wengert.ops.core import VARIABLE, Argument, alias, cast, data, operand, stop_gradient, to_device, variable
+from wengert.ops.core import VARIABLE, Argument, Weak, alias, cast, data, operand, stop_gradient, to_device, variable
 from wengert.ops.index import get_item, set_item
 from wengert.ops.linalg import matmul
 from wengert.ops.movement import matrix_transpose, permute_dims, reshape
@@ -53,7 +53,7 @@ def _operator(record: Callable[[Any, Any], Node]) -> Callable[..., Any]:
     """
 
     def left(self: Tensor, other: Any) -> Any:
-        b = other.node if type(other) is Tensor else _beside(other)
+        b = other.node if type(other) is Tensor else beside(other)
         return b if b is NotImplemented else Tensor(record(self.node, b))
 
     return left
@@ -68,7 +68,7 @@ def _arithmetic(symbol: str, record: Callable[[Any, Any], Node]) -> tuple[Callab
     left = _operator(record)
 
     def right(self: Tensor, other: Any) -> Any:
-        a = other.node if type(other) is Tensor else _beside(other)
+        a = other.node if type(other) is Tensor else beside(other)
         return a if a is NotImplemented else Tensor(record(a, self.node))
 
     def in_place(self: Tensor, other: Any) -> Any:
@@ -88,14 +88,14 @@ _KINDS_INTO = {"b": "b", "i": "biu", "u": "biu", "f": "biufV", "V": "biufV", "c"
 """The kinds of result that a slot of each kind takes in place."""
 
 
-def _beside(other: Any) -> Any:
+def beside(other: Any) -> Any:
     """What stands beside a Tensor in an expression. A float is an argument of the program, other numbers part of it."""
     if type(other) is float:
         return Argument(other)
     if isinstance(other, (int, float, complex, np.ndarray, np.generic)):
         return other
     if isinstance(other, Tensor):
-        return other.node
+        return other.node if other.weak is None else other.weak
     if isinstance(other, (list, tuple)):
         raise DTypeError(f"an operand is a {type(other).__name__}; make it a tensor with wg.tensor(...)")
     return NotImplemented
@@ -108,6 +108,7 @@ class Tensor:
     __array_priority__ = 100
 
     node: Node
+    weak: Weak | None = None  # what it is beside values, where it stands for a Python float
     _grad: Tensor | None
 
     def __init__(self, node: Node) -> None:
@@ -251,10 +252,8 @@ class Tensor:
                 "this tensor is the result of an indexing: a value of its own, not a view. To change part of x write "
                 "x[0, 1] = 5 instead of x[0][1] = 5; to work on the part alone take x[0].copy()"
             )
-        if isinstance(value, Tensor):
-            node = value.node
-        else:
-            node = value if type(value) is Node else operand(value, self.node.dtype, self.device)
+        value = unwrap(value) if isinstance(value, Tensor) else value
+        node = value if type(value) is Node else operand(value, self.node.dtype, self.device)
         if node.shape != self.node.shape:
             raise ShapeError(f"assign: a slot of shape {self.shape} cannot take a value of shape {node.shape}")
         node = to_device(cast(node, self.node.dtype), self.device)
@@ -515,7 +514,9 @@ def unwrap(value: Any) -> Any:
         return value.node
     if kind is list or kind is tuple:
         return kind([unwrap(item) for item in value])
-    return value.node if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor):
+        return value.node if value.weak is None else value.weak
+    return value
 
 
 def wrap(value: Any) -> Any:

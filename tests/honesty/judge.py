@@ -34,8 +34,8 @@ import numpy as np
 
 import wengert as wg
 from tests.honesty.case import Case, cases
-from wengert.core.errors import WengertError
 from wengert.core.code import Backward, line_number, source_line
+from wengert.core.errors import WengertError
 
 BEFORE, AFTER = 2, 4  # calls before and after the change
 EFFECTS = 7  # calls before, for functions with effects: recording is repeated at calls 2 and 4 only

@@ -98,3 +98,9 @@ def test_embedding_errors() -> None:
         wg.embedding(wg.tensor([0]), wg.ones(3))
     with pytest.raises(OutOfRangeError, match="padding_idx 3"):
         wg.embedding(wg.tensor([0]), wg.ones((3, 2)), padding_idx=3)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.uint64])
+def test_embedding_by_small_integers_into_many_rows(dtype: type) -> None:
+    weight = wg.arange(600.0).reshape(300, 2)
+    assert wg.embedding(wg.tensor(np.array([1, 2], dtype)), weight).tolist() == [[2.0, 3.0], [4.0, 5.0]]

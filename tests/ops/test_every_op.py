@@ -77,7 +77,6 @@ UNREACHED = dict.fromkeys(
 UNREACHED["to_device"] = "nothing moves where there is one device; tests/backends/test_cuda_program.py"
 UNREACHED["again"] = "recorded for what is computed twice on purpose; tests/compiler/test_remat.py"
 UNREACHED["cuda_kernel"] = "a kernel of the user's own; tests/backends/test_cuda_program.py"
-UNREACHED["checked_index"] = "recorded by the compiler only; tests/compiler/test_groups.py"
 UNREACHED |= dict.fromkeys(
     (
         "convolve_last",

@@ -175,15 +175,6 @@ def test_floats_are_inputs_and_never_record_again():
     assert f.recordings == 2 and len(f.why()) == 1
 
 
-@pytest.mark.parametrize(
-    ("dtypes", "expected"),
-    [((np.float64,), "float64"), ((np.float32, np.float64), "float32"), ((np.int64,), "float32"), ((), "float32")],
-)
-def test_the_dtype_of_a_float_argument(dtypes, expected):
-    f = wg.compile(lambda rate, *rest: rate * 1)
-    assert f(0.1, *[wg.tensor(np.ones(2, d)) for d in dtypes]).dtype.name == expected
-
-
 def test_an_unhashable_static_argument_is_refused():
     with pytest.raises(ArgumentError, match="of type set is neither a tensor nor hashable"):
         wg.compile(lambda x, names: x)(wg.tensor(1.0), {"a"})

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from wengert.core.devices import is_host
-from wengert.core.dtypes import as_dtype, default_complex, default_float
+from wengert.core.dtypes import as_dtype, cast_array, default_complex, default_float, native
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
-from wengert.ops.core import cast, data, stop_gradient, to_device
+from wengert.ops.core import cast, data, operand, stop_gradient, to_device
 from wengert.ops.creation import check_device
 from wengert.ops.movement import stack
 from wengert.tensor import Tensor
@@ -41,7 +41,7 @@ def tensor(
 def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
     """The node of a value, through which no derivative passes."""
     if isinstance(value, Tensor):
-        node = stop_gradient(value.node)
+        node = stop_gradient(value.node if value.weak is None else operand(value.weak, dtype))
         return node if dtype is None else cast(node, dtype)
     if _holds_tensor(value):
         return stack([_untracked(item, dtype, copy) for item in value])
@@ -55,6 +55,8 @@ def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
             held = _NO_NUMBERS[array.dtype.kind]
             raise DTypeError(f"cannot make a tensor of a {type(value).__name__}: it holds {held}, not numbers")
         dtype = as_dtype(array.dtype if _has_dtype(value) else _PYTHON_KINDS.get(array.dtype.kind, array.dtype))
+    if array.dtype.kind in "fV" and dtype.kind in "iu":
+        return data(cast_array(native(array, as_dtype(array.dtype)), dtype))
     return data(np.array(array, dtype) if copy or array.dtype != dtype else array)
 
 
@@ -110,7 +112,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     place = obj.device if device is None and isinstance(obj, Tensor) else check_device(device, "asarray")
     if copy is False:
         _require_no_copy(obj, dtype)
-    if isinstance(obj, Tensor):
+    if isinstance(obj, Tensor) and obj.weak is None:
         node = to_device(obj.node if dtype is None else cast(obj.node, as_dtype(dtype)), place)
         return obj if node is obj.node and not copy else Tensor(node)
     if _holds_tensor(obj):
@@ -121,5 +123,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 def _require_no_copy(obj: Any, dtype: Any) -> None:
     if not isinstance(obj, (Tensor, np.ndarray)) and not _is_on_gpu(obj):
         raise ArgumentError(f"asarray: a {type(obj).__name__} cannot become a tensor without a copy")
+    if isinstance(obj, np.ndarray) and native(obj, as_dtype(obj.dtype)) is not obj:
+        raise ArgumentError("asarray: an array of another byte order, or unaligned, is no tensor without a copy")
     if dtype is not None and obj.dtype != as_dtype(dtype):
         raise ArgumentError(f"asarray: {obj.dtype} cannot become {as_dtype(dtype)} without a copy")

@@ -93,7 +93,9 @@ def _operand(x: Any) -> Any:
         raise DTypeError(
             f"expected a tensor, an array or a number, not a {type(x).__name__}: make it one with wg.tensor"
         )
-    return x if isinstance(x, (int, float, complex)) else as_node(x)
+    if isinstance(x, (int, float, complex)):
+        return x
+    return x.weak if isinstance(x, Tensor) and x.weak is not None else as_node(x)
 
 
 def _named(lifted: Any, op: Unary | Binary) -> Any:

@@ -57,6 +57,36 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
         raise DTypeError(f"{dtype!r} is not a dtype here; there are {names}") from None
 
 
+def native(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array of this dtype as kernels read it: in the machine's byte order and aligned. A copy only where it is not.
+
+    >>> native(np.arange(2, dtype=">i4"), int32).dtype is int32
+    True
+    """
+    if array.dtype == dtype and array.flags.aligned:
+        return array
+    return np.array(array, dtype)
+
+
+def cast_array(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array in another dtype. A float that is no integer of it becomes the nearest one, and NaN 0, on any machine.
+
+    >>> cast_array(np.array([-1.5, 3e9, np.nan]), int32).tolist(), cast_array(np.array([-1.5, 300.0]), uint8).tolist()
+    ([-1, 2147483647, 0], [0, 255])
+    """
+    if dtype not in INTEGER or array.dtype not in FLOATING:
+        return array.astype(dtype)
+    wide = array.astype(float32) if array.dtype in HALF else array
+    limits = np.iinfo(dtype)
+    low, high = wide.dtype.type(limits.min), wide.dtype.type(limits.max)
+    with np.errstate(invalid="ignore"):
+        result = wide.astype(dtype)
+        fits = (wide > low) & (wide < high)
+    if not fits.all():  # what NumPy makes of the others depends on the processor
+        result = np.where(fits, result, np.where(wide >= high, limits.max, np.where(wide <= low, limits.min, 0)))
+    return result.astype(dtype, copy=False)
+
+
 def is_floating(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype is one of the real floating-point ones."""
     return dtype in FLOATING

@@ -215,7 +215,7 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
     recorded = RecordedCall(title, _shown(forward), _shown(backward), list(graph.outputs), observed, values)
     recorded.specialization = specialization
     names = _argument_names(compiled._function, args, kwargs)
-    recorded.names.update(zip(graph.inputs, [names[i] for i in captured.arguments]))
+    recorded.names.update(zip(graph.inputs, [names[i] for i in captured.arguments] + captured.floats.names(names)))
     slots = {id(slot()): node for slot, node in zip(captured.slots, graph.inputs[_first_slot(captured) :])}
     named = _named_slots(compiled._function, observed)
     recorded.names.update((slots[id(slot)], name) for slot, name in named if id(slot) in slots)
@@ -223,16 +223,15 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
 
 
 def _first_slot(captured: Captured) -> int:
-    return len(captured.arguments) + len(captured.argument_grads)
+    return len(captured.arguments) + len(captured.floats.used) + len(captured.argument_grads)
 
 
 def _inputs(captured: Captured, leaves: Sequence[Any]) -> list[Value]:
     """The arrays that the inputs of a captured graph have now."""
-    found = [leaves[i] for i in captured.arguments] + [leaves[i].grad for i in captured.argument_grads]
-    found += [slot() for slot in captured.slots] + [slot().grad for slot in captured.grads]  # type: ignore[union-attr]
-    return [
-        np.asarray(value, captured.float_dtype) if type(value) is float else np.asarray(_host(value)) for value in found
-    ]
+    found = [leaves[i] for i in captured.arguments] + captured.floats.arrays(leaves)
+    found += [leaves[i].grad for i in captured.argument_grads] + [slot() for slot in captured.slots]
+    found += [slot().grad for slot in captured.grads]  # type: ignore[union-attr]
+    return [np.asarray(_host(value)) for value in found]
 
 
 def _host(value: Any) -> Any:

@@ -959,22 +959,23 @@ WG uint8_t wg_minimum_b8(uint8_t a, uint8_t b) { return a & b; }
 
 /* --- casts -------------------------------------------------------------------------------------------------------- */
 
-/* floats to integers, towards zero. What does not fit becomes the smallest number, as x86 has it and so NumPy there;
-   the small and unsigned ones go by way of a wider one and wrap around, for the same reason. */
-#define WG_TO_INTEGERS(t, T)                                                                                           \
-    WG int32_t wg_##t##_to_i32(T x) {                                                                                  \
-        return (x > (T)-2147483649.0) & (x < (T)0x1p31) ? (int32_t)x : INT32_MIN;                                      \
-    }                                                                                                                  \
-    WG int64_t wg_##t##_to_i64(T x) { return (x >= (T)-0x1p63) & (x < (T)0x1p63) ? (int64_t)x : INT64_MIN; }           \
-    WG int8_t wg_##t##_to_i8(T x) { return (int8_t)wg_##t##_to_i32(x); }                                               \
-    WG int16_t wg_##t##_to_i16(T x) { return (int16_t)wg_##t##_to_i32(x); }                                            \
-    WG uint8_t wg_##t##_to_u8(T x) { return (uint8_t)wg_##t##_to_i32(x); }                                             \
-    WG uint16_t wg_##t##_to_u16(T x) { return (uint16_t)wg_##t##_to_i32(x); }                                          \
-    WG uint32_t wg_##t##_to_u32(T x) { return (uint32_t)wg_##t##_to_i64(x); }                                          \
-    WG uint64_t wg_##t##_to_u64(T x) {                                                                                 \
-        uint64_t high = (uint64_t)wg_##t##_to_i64(x - (T)0x1p63) ^ 0x8000000000000000ull;                              \
-        return x < (T)0x1p63 ? (uint64_t)wg_##t##_to_i64(x) : high;                                                    \
+/* floats to integers, towards zero. NaN becomes 0, and what does not fit the nearest number that does, on every machine:
+   what C makes of it is undefined. The cast is of a number that fits, also where a vector computes both ways. */
+#define WG_TO_INTEGER(t, T, i, I, low, high, LOW, HIGH)                                                                \
+    WG I wg_##t##_to_##i(T x) {                                                                                        \
+        int inside = (x > (T)(low)) & (x < (T)(high));                                                                 \
+        I whole = (I)(inside ? x : 0), limit = x >= (T)(high) ? HIGH : x <= (T)(low) ? LOW : 0;                        \
+        return inside ? whole : limit;                                                                                 \
     }
+#define WG_TO_INTEGERS(t, T)                                                                                           \
+    WG_TO_INTEGER(t, T, i8, int8_t, -128.0, 127.0, -128, 127)                                                          \
+    WG_TO_INTEGER(t, T, i16, int16_t, -32768.0, 32767.0, -32768, 32767)                                                \
+    WG_TO_INTEGER(t, T, i32, int32_t, -0x1p31, 0x1p31, (-2147483647 - 1), 2147483647)                                  \
+    WG_TO_INTEGER(t, T, i64, int64_t, -0x1p63, 0x1p63, (-9223372036854775807LL - 1), 9223372036854775807LL)            \
+    WG_TO_INTEGER(t, T, u8, uint8_t, 0.0, 255.0, 0, 255)                                                               \
+    WG_TO_INTEGER(t, T, u16, uint16_t, 0.0, 65535.0, 0, 65535)                                                         \
+    WG_TO_INTEGER(t, T, u32, uint32_t, 0.0, 0x1p32, 0, 4294967295u)                                                    \
+    WG_TO_INTEGER(t, T, u64, uint64_t, 0.0, 0x1p64, 0, 18446744073709551615ull)
 WG_TO_INTEGERS(f32, float)
 WG_TO_INTEGERS(f64, double)
 

@@ -20,9 +20,10 @@ import numpy as np
 from wengert.core.dtypes import INTEGER, int64
 from wengert.core.errors import DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape
+from wengert.ops.checked import CHECKED_INDEX as CHECKED_INDEX
 from wengert.ops.core import as_node, cast, data, literal, operand
 from wengert.ops.elementwise import equal, where
-from wengert.ops.facts import SIMPLE, Check, no_flops
+from wengert.ops.facts import Check
 from wengert.ops.movement import broadcast_to, moveaxis, take_slice
 from wengert.ops.op import Op, behind_lanes, count_lanes, each_batched
 from wengert.ops.recorders import broadcast_shapes, with_rank
@@ -281,27 +282,3 @@ def check_range(index: Node, size: int, name: str) -> None:
         wrong = low if low < -size else high
         there = f"there are {-size} to {size - 1}" if size else "it has no elements"
         raise OutOfRangeError(f"{name}: index {wrong} is out of range for an axis of size {size}; {there}")
-
-
-def _checked_index(index: Any, size: int) -> Any:
-    wrong = index[(index < -size) | (index >= size)]
-    if wrong.size:
-        raise IndexError(f"index {int(wrong[0])} is out of range for an axis of size {size}")
-    return np.where(index < 0, index + index.dtype.type(size), index)
-
-
-CHECKED_INDEX: Op = Op(
-    "checked_index",
-    infer=lambda index, size: (index.shape, index.dtype),
-    numpy=_checked_index,
-    differentiable=False,
-    batch=lambda y, sources, batched: CHECKED_INDEX(sources[0], **y.attrs),
-    c={"i": "{wg.checked_index}({error}{0}, {size})"},
-    kind="elementwise",
-    cost=SIMPLE,
-    can_fail=True,
-    flops=no_flops,
-    checks=lambda node: [(node.sources[0], node.attrs["size"])],
-)
-"""An index counted from the front; one out of range raises. The compiler records it where it turns a gather into a
-comparison."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import INTEGER, bool_, result_dtype
+from wengert.core.dtypes import INTEGER, bool_, int64, result_dtype
 from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, data, operands, require_floating, stop_gradient, widened
@@ -278,6 +278,8 @@ def embedding(x: Any, weight: Any, padding_idx: int | None = None) -> Node:
     if isinstance(known, np.ndarray) and known.size and not 0 <= known.min() <= known.max() < rows:
         wrong = known.min() if known.min() < 0 else known.max()
         raise OutOfRangeError(f"embedding: there is no row {wrong} in a weight of shape {weight.shape}")
+    if np.iinfo(x.dtype).max < rows:
+        x = cast(x, int64)
     y = take(weight, where(x < 0, rows, x), axis=0)
     if padding_idx is None:
         return y

@@ -18,9 +18,11 @@ from wengert.core.dtypes import (
     INEXACT,
     as_dtype,
     bool_,
+    cast_array,
     default_float,
     float32,
     is_floating,
+    native,
     promote,
     scalar_dtype,
 )
@@ -36,6 +38,16 @@ class Argument(float):
 
     So `x * rate` with a rate that changes every step stays one structure.
     """
+
+
+class Weak:
+    """A float that is known only when the program runs. Like a Python float it takes the dtype of what it meets."""
+
+    __slots__ = ()
+
+    def at(self, dtype: np.dtype[Any]) -> Node:
+        """It in this dtype."""
+        raise TypeError("what stands for a float says itself what it is in a dtype")
 
 
 def _no_value(**attrs: Any) -> Any:
@@ -72,7 +84,9 @@ LITERAL = Op(
 
 def data(array: np.ndarray[Any, Any], device: str = HOST) -> Node:
     """A node that holds an array. The array is the node's from now on."""
-    return Node(DATA, (), NO_ATTRS, array.shape, as_dtype(array.dtype), device, False, None, array)
+    dtype = as_dtype(array.dtype)
+    held = native(array, dtype) if isinstance(array, np.ndarray) else array
+    return Node(DATA, (), NO_ATTRS, array.shape, dtype, device, False, None, held)
 
 
 def literal(value: complex, dtype: np.dtype[Any], device: str = HOST) -> Node:
@@ -213,7 +227,7 @@ def _cast_symbolic(s: Any, x: Any, dtype: np.dtype[Any]) -> Any:
 CAST: Op = Op(
     "cast",
     infer=_cast_infer,
-    numpy=lambda x, dtype: x.astype(dtype),
+    numpy=cast_array,
     vjp=(lambda g, y, x: cast(g, x.dtype),),
     linear=(0,),
     batch=lambda y, sources, batched: CAST(sources[0], **y.attrs),
@@ -247,8 +261,10 @@ def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
         return Node(DATA, (), NO_ATTRS, (), dtype, device, False, None, np.array(x, dtype))
     if kind in (float, int, bool, complex):
         return literal(x, _dtype_holding(x, beside), device)
+    if isinstance(x, Weak):
+        return x.at(default_float if beside is None or beside not in INEXACT else beside)
     if isinstance(x, (np.ndarray, np.generic)):
-        if np.asarray(x).dtype not in ALL:
+        if x.dtype.newbyteorder("=") not in ALL:
             raise DTypeError(f"an array of dtype {x.dtype} cannot become a tensor")
         return data(np.array(x), device)
     node = getattr(x, "node", None)

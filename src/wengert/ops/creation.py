@@ -28,7 +28,7 @@ from wengert.core.dtypes import (
 )
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
-from wengert.ops.core import as_node, cast, literal, operands, to_device
+from wengert.ops.core import Weak, as_node, cast, literal, operand, operands, to_device
 from wengert.ops.elementwise import equal, floor, greater_equal, less, where
 from wengert.ops.movement import as_shape, broadcast_to, reshape
 from wengert.ops.op import Op
@@ -107,7 +107,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
 def _full(shape: Shape, value: Any, dtype: np.dtype[Any] | None, device: Any, name: str) -> Node:
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         return _constant(value, shape, dtype or scalar_dtype(value), check_device(device, name))
-    node = as_node(value)
+    node = operand(value, dtype) if isinstance(value, Weak) else as_node(value)
     if device is not None or node.owner is None:
         node = to_device(node, check_device(device, name))
     if node.shape != ():
@@ -167,7 +167,8 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
         raise DTypeError("arange gives integers or real floating-point numbers")
     if step == 0 or not all(map(math.isfinite, (start, stop, step))):
         raise ArgumentError(f"arange: no finite number of steps of {step} leads from {start} to {stop}")
-    length = max(0, math.ceil((stop - start) / step))
+    exact = all(isinstance(value, int) for value in (start, stop, step))
+    length = max(0, -((start - stop) // step) if exact else math.ceil((stop - start) / step))
     _check_range(start + (length - 1) * step if length else start, chosen)
     # NumPy takes the step between the first two numbers as rounded to the dtype; halves are computed in float32
     compute = float32 if chosen in HALF else chosen

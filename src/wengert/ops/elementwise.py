@@ -14,6 +14,7 @@ import numpy as np
 from wengert.core.dtypes import COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, bool_, default_int, real_of
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, recording
+from wengert.ops.checked import integer_exponent
 from wengert.ops.comparison import (
     bitwise_and,
     bitwise_invert,
@@ -275,7 +276,7 @@ def pow(x1: Any, x2: Any, /) -> Node:
             return square(x1)
         if exponent == 1:
             return positive(x1)
-    return power(x1, exponent)
+    return power(x1, integer_exponent(x1, exponent))
 
 
 # --- steps: their derivative is zero, or a sign ---------------------------------------------------------------------

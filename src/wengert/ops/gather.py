@@ -26,10 +26,11 @@ from wengert.ops.addressing import (
     put_slice,
     values_for,
 )
+from wengert.ops.checked import zero_where
 from wengert.ops.core import as_node, cast, data
-from wengert.ops.elementwise import equal, where
+from wengert.ops.elementwise import equal, greater_equal, less, logical_and, where
 from wengert.ops.movement import broadcast_to, expand_dims, normalize_axis, reshape, take_slice
-from wengert.ops.op import Op
+from wengert.ops.op import Op, check_size
 from wengert.ops.recorders import broadcast_shapes
 
 # --- as NumPy has them ----------------------------------------------------------------------------------------------
@@ -215,5 +216,10 @@ def one_hot(x: Any, num_classes: int, dtype: Any = int64) -> Node:
     known = x.buffer
     if isinstance(known, np.ndarray) and known.size and not 0 <= known.min() <= known.max() < num_classes:
         raise OutOfRangeError(f"one_hot: classes from {known.min()} to {known.max()}, with num_classes={num_classes}")
+    check_size("one_hot", (*x.shape, num_classes), as_dtype(dtype))
+    x = cast(x, int64)
+    if not isinstance(known, np.ndarray):
+        is_class = logical_and(greater_equal(x, 0), less(x, num_classes))
+        x = x + zero_where(is_class, f"one_hot: a class is not one of 0 to {num_classes - 1}")
     classes = data(np.arange(num_classes), x.device)
-    return cast(equal(expand_dims(cast(x, int64), axis=-1), classes), as_dtype(dtype))
+    return cast(equal(expand_dims(x, axis=-1), classes), as_dtype(dtype))

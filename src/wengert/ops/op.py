@@ -30,7 +30,7 @@ import numpy as np
 from wengert.core.code import here
 from wengert.core.devices import HOST
 from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
-from wengert.core.errors import DeviceError
+from wengert.core.errors import DeviceError, ShapeError
 from wengert.core.graph import Node, recording
 from wengert.ops.facts import FUNCTION, Facts, Kind, Template, cost_of, flops_of, no_checks
 
@@ -101,6 +101,8 @@ class Op:
         if self.precision is not None and recording.autocast is not None:
             sources = tuple(at_precision(self.precision, sources))
         shape, dtype = self.infer(*sources, **attrs)
+        if not sources or shape is not sources[0].shape or dtype is not sources[0].dtype:
+            check_size(self.name, shape, dtype)
         tracked = False
         for source in sources:
             if source.tracked:
@@ -127,6 +129,26 @@ class Op:
 
 def _as(result: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return result if type(result) is np.ndarray and result.dtype is dtype else np.asarray(result, dtype)
+
+
+_MOST = 2**63 - 1  # bytes, and elements, that a 64-bit number counts
+_SAFE = 2**59  # elements that fit whatever their dtype
+
+
+def check_size(name: str, shape: Any, dtype: Any) -> None:
+    """Raise if the bytes of a value are more than a 64-bit number counts; the sizes beside an empty axis count too."""
+    if type(dtype) is tuple:
+        for one, other in zip(shape, dtype):
+            check_size(name, one, other)
+        return
+    size = 1
+    for n in shape:
+        size *= n or 1
+    if size > _SAFE and size * dtype.itemsize > _MOST:
+        raise ShapeError(
+            f"{name}: a value of shape {tuple(shape)} and dtype {dtype} would have {size * dtype.itemsize} bytes, more "
+            "than a 64-bit number counts"
+        )
 
 
 def _inexact(dtype: Any) -> bool:

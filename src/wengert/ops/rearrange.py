@@ -21,6 +21,7 @@ from wengert.ops.movement import (
     slice_axis,
     swapaxes,
 )
+from wengert.ops.op import check_size
 
 
 def roll(x: Any, /, shift: Any, axis: Any = None) -> Node:
@@ -74,6 +75,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Node:
         return reshape(copies, (*before, n * times, *behind))
     if counts.shape != (n,):
         raise ShapeError(f"repeat: repeats of shape {counts.shape} for the {n} elements along axis {at}")
+    check_size("repeat", (*x.shape[:at], sum(map(int, counts)), *x.shape[at + 1 :]), x.dtype)
     return GATHER(x, data(np.repeat(np.arange(n), counts), x.device), axis=at)
 
 

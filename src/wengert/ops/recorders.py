@@ -16,13 +16,13 @@ from typing import Any, Unpack
 import numpy as np
 
 from wengert.core.code import here
-from wengert.core.dtypes import COMPLEX, bool_, promote
+from wengert.core.dtypes import COMPLEX, bool_, complex128, promote
 from wengert.core.errors import DTypeError, GradientError, ShapeError
 from wengert.core.graph import NO_ATTRS, Node, Shape, recording
 from wengert.ops.core import cast, operand, operands
 from wengert.ops.facts import SIMPLE, Facts, Sample, Template
 from wengert.ops.movement import reshape
-from wengert.ops.op import Op, Precision, at_precision, common_device
+from wengert.ops.op import Op, Precision, at_precision, check_size, common_device
 from wengert.ops.tables import ARITHMETIC, Table
 
 
@@ -239,7 +239,10 @@ def _broadcast(a: Shape, b: Shape, name: str) -> Shape:
                 f"{name}: shapes {a} and {b} do not broadcast: axis {axis - rank} has {m} and {n} elements. "
                 "From the right, sizes must be equal or one of them 1; add an axis with x[:, None] or expand_dims"
             )
-    return tuple(n if m == 1 else m for m, n in zip(left, right))
+    shape = tuple(n if m == 1 else m for m, n in zip(left, right))
+    if shape not in (a, b):
+        check_size(name, shape, complex128)  # whatever the dtype is: this is remembered for all of them
+    return shape
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:

@@ -15,8 +15,9 @@ from wengert.core.dtypes import COMPLEX, INEXACT, default_float, float64, int64,
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
 from wengert.ops.addressing import GATHER, TAKE_ALONG, as_index
+from wengert.ops.checked import zero_where
 from wengert.ops.core import as_node, cast, operands
-from wengert.ops.elementwise import floor, isnan, minimum, where
+from wengert.ops.elementwise import floor, greater_equal, isnan, less_equal, logical_and, minimum, where
 from wengert.ops.gather import take
 from wengert.ops.movement import broadcast_to, moveaxis, normalize_axes, normalize_axis, reshape, slice_axis
 from wengert.ops.op import Op, behind_lanes
@@ -121,6 +122,9 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Node:
     # where between two elements the quantile lies is worked out in float64, whatever the dtype of x
     place = cast(fraction, float64) * float(n - 1)
     below = minimum(cast(floor(place), int64), max(n - 2, 0))
+    if not isinstance(fraction.buffer, np.ndarray):
+        is_fraction = logical_and(greater_equal(fraction, 0), less_equal(fraction, 1))
+        below = below + zero_where(is_fraction, "quantile: q lies between 0 and 1")
     low = _last_in_front(GATHER(ordered, below, axis=rank), fraction.ndim)
     high = _last_in_front(GATHER(ordered, minimum(below + 1, n - 1), axis=rank), fraction.ndim)
     weight = reshape(cast(place - cast(below, float64), row.dtype), (*fraction.shape, *(1,) * rank))

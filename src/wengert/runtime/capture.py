@@ -13,8 +13,6 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import ref
 
-import numpy as np
-
 from wengert.core import tree
 from wengert.core.devices import HOST
 from wengert.core.errors import AbstractValueError, AssignmentError
@@ -22,12 +20,13 @@ from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, traci
 from wengert.ops.core import PLACEHOLDER, data, placeholder
 from wengert.runtime.debug.reasons import names
 from wengert.runtime.dynamic.realize import flush, value
+from wengert.runtime.floats import Float, Floats
 from wengert.runtime.reads.log import Log
-from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, float_dtype
+from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments
 from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
 
-VALUE, SLOT, ARGUMENT, CONSTANT = "value", "slot", "argument", "constant"
+VALUE, SLOT, ARGUMENT, CONSTANT, NUMBER = "value", "slot", "argument", "constant", "number"
 NEW, SAME_GRAD, NONE = "new", "same", "none"
 
 recording_lock = threading.RLock()
@@ -37,22 +36,22 @@ recording_lock = threading.RLock()
 class Captured:
     """A recorded call: the closed graph, where its inputs come from, and where its outputs go.
 
-    The graph's inputs are, in this order, those of `arguments`, `argument_grads`, `slots`, `grads`. Places among the
-    arguments are positions of leaves; slots are held weakly.
+    The graph's inputs are, in this order, those of `arguments` (tensors and arrays), `floats`, `argument_grads`,
+    `slots`, `grads`. Places among the arguments are positions of leaves; slots are held weakly.
     """
 
     def __init__(self) -> None:
         self.graph: Graph
         self.guards = Guards()
         self.arguments: list[int] = []
-        self.float_dtype: np.dtype[Any]
+        self.floats = Floats()  # of the call, and which of them are inputs
         self.argument_grads: list[int] = []
         self.slots: list[ref[Tensor]] = []
         self.grads: list[ref[Tensor]] = []  # slots whose gradient from before is read
         self.had_grad: list[tuple[ref[Tensor], bool]] = []  # slots whose gradient was looked for, and whether it was
         self.kept: list[tuple[int, int]] = []  # arguments that are slots too: place and identity
         self.structure: tree.Structure
-        self.returned: list[tuple[str, Any]] = []  # VALUE output, SLOT reference, ARGUMENT place or CONSTANT object
+        self.returned: list[tuple[str, Any]] = []  # VALUE output, SLOT reference, ARGUMENT place, CONSTANT, NUMBER
         self.assigned: list[tuple[ref[Tensor], int, bool]] = []  # slot, output, whether it is a leaf
         self.assigned_arguments: list[tuple[int, int, bool]] = []
         self.set_grads: list[tuple[ref[Tensor], str, int]] = []
@@ -76,9 +75,7 @@ def capture(
         return _capture(function, arguments, make_log)
 
 
-def _capture(
-    function: Callable[..., Any], arguments: CallArguments, make_log: Callable[[], Log] | None
-) -> Captured:
+def _capture(function: Callable[..., Any], arguments: CallArguments, make_log: Callable[[], Log] | None) -> Captured:
     kept: set[int] = set()
     own = {id(leaf) for leaf, s in zip(arguments.leaves, arguments.specifications) if s[0] == TENSOR}
     while True:  # again, with the arguments that the function turns out to reach from outside too as they are
@@ -103,7 +100,6 @@ class _Attempt:
         self.log = log
         self.given = arguments
         self.captured = Captured()
-        self.captured.float_dtype = float_dtype(arguments.specifications)
         self.kept = kept
         self.inputs: list[Node] = []
         self.grad_inputs: list[Node] = []
@@ -148,12 +144,14 @@ class _Attempt:
                     self.captured.kept.append((i, id(leaf)))
             elif kind == SAME:
                 seen.append(seen[specification[1]])
+            elif kind == FLOAT:
+                seen.append(self.captured.floats.add(i))
             else:
                 seen.append(self._stand_in(i, leaf, specification))
         return seen
 
     def _stand_in(self, i: int, leaf: Any, specification: Sequence[Any]) -> Tensor:
-        shape, dtype = ((), self.captured.float_dtype) if specification[0] == FLOAT else specification[1:3]
+        shape, dtype = specification[1:3]
         device = specification[5] if specification[0] == TENSOR else HOST
         node = placeholder(shape, dtype, device, tracked=False)
         self.inputs.append(node)
@@ -206,6 +204,8 @@ class _Attempt:
     def _returned(self, leaf: Any, places: dict[int, int], trace: Trace) -> tuple[str, Any]:
         if not isinstance(leaf, Tensor):
             return CONSTANT, leaf
+        if type(leaf) is Float:
+            return NUMBER, leaf.weak
         if id(leaf) in places and self.given.specifications[places[id(leaf)]][0] == TENSOR:
             return ARGUMENT, places[id(leaf)]
         if trace.is_outside(leaf):
@@ -237,7 +237,11 @@ class _Attempt:
     def _close(self, trace: Trace) -> Graph:
         """The graph with what it captured from outside as inputs, where a slot names it, or as constants."""
         captured = self.captured
-        graph = Graph([*self.inputs, *self.grad_inputs], self.outputs, trace.start)
+        floats = list(captured.floats.inputs.values())
+        graph = Graph([*self.inputs, *floats, *self.grad_inputs], self.outputs, trace.start)
+        read = [source for node in graph.nodes for source in node.sources]
+        floats = captured.floats.close([*read, *self.outputs])
+        graph.inputs = (*self.inputs, *floats, *self.grad_inputs)
         replacing: dict[Node, Node] = {}
         slots, grads = [], []
         for node in graph.captured():

@@ -64,6 +64,7 @@ def find(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Fault | Non
     nodes = [call.leaves[i] for i in captured.arguments]
     arrays = [np.asarray(host_value(x.node) if hasattr(x, "node") else x) for x in nodes]
     arrays = [array.astype(node.dtype, copy=False) for array, node in zip(arrays, captured.graph.inputs)]
+    arrays += captured.floats.arrays(call.leaves)
     arrays += [host_value(call.leaves[i]._grad.node) for i in captured.argument_grads]
     arrays += [host_value(slot().node) for slot in captured.slots]  # type: ignore[union-attr]
     arrays += [host_value(slot()._grad.node) for slot in captured.grads]  # type: ignore[union-attr]

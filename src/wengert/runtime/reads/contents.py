@@ -31,7 +31,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from wengert.core.code import LIBRARIES, PACKAGE
+from wengert.core.code import LIBRARIES
 from wengert.core.errors import RecordingError
 from wengert.runtime.reads import impure
 from wengert.runtime.static.guards import MISSING, namespace_of
@@ -330,7 +330,9 @@ def by_library(log: Log, function: Any, args: tuple[Any, ...], kwargs: dict[str,
         return HOOKS["call"](function.func, *function.args, *args, **{**function.keywords, **kwargs})
     if is_wengert(type(function)) or (isinstance(function, type) and is_wengert(function)):
         return by_wengert(log, function, args, kwargs)
-    if not isinstance(function, (type, BuiltinFunctionType, MethodType, FunctionType)) and not is_library_class(type(function)):
+    if not isinstance(function, (type, BuiltinFunctionType, MethodType, FunctionType)) and not is_library_class(
+        type(function)
+    ):
         log.install(function)
         return function(*args, **kwargs)
     if impure.shows(function):
@@ -359,7 +361,9 @@ def by_library(log: Log, function: Any, args: tuple[Any, ...], kwargs: dict[str,
     result = function(*args, **kwargs)
     for one in read:
         if log.guards.has_changed(one):
-            log.refuse(f"{impure.name_of(function)} changes {log.label(one)}, which is outside of the function", _RETURN)
+            log.refuse(
+                f"{impure.name_of(function)} changes {log.label(one)}, which is outside of the function", _RETURN
+            )
     return result
 
 
@@ -376,7 +380,9 @@ def _watch_caches(log: Log, function: Any) -> None:
     """Watch what a function of functools keeps: results, which may be cleared, or cases, which may be added."""
     if hasattr(function, "cache_info"):
         known = function.cache_info().misses
-        log.guards.watch_value(function, lambda: function.cache_info().misses >= known, f"the cache of {function.__name__}")
+        log.guards.watch_value(
+            function, lambda: function.cache_info().misses >= known, f"the cache of {function.__name__}"
+        )
     if _is(getattr(function, "registry", None), MappingProxyType):
         log.used(log.mark(function.registry, f"the cases of {function.__name__}"))
 

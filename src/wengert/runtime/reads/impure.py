@@ -12,17 +12,74 @@ from typing import Any
 
 _MODULES = frozenset(
     {
-        *("time", "random", "_random", "secrets", "uuid", "socket", "_socket", "subprocess", "tempfile", "shutil", "glob"),
+        *(
+            "time",
+            "random",
+            "_random",
+            "secrets",
+            "uuid",
+            "socket",
+            "_socket",
+            "subprocess",
+            "tempfile",
+            "shutil",
+            "glob",
+        ),
         *("select", "sqlite3", "_io", "io", "numpy.random", "numpy.random.mtrand", "numpy.random._generator", "locale"),
-        *("_locale", "urllib.request", "http.client", "ftplib", "smtplib", "getpass", "fileinput", "webbrowser", "pickle"),
-        *("queue", "_queue", "shelve", "gzip", "zipfile", "tarfile", "csv", "_csv", "multiprocessing", "resource", "gc"),
+        *(
+            "_locale",
+            "urllib.request",
+            "http.client",
+            "ftplib",
+            "smtplib",
+            "getpass",
+            "fileinput",
+            "webbrowser",
+            "pickle",
+        ),
+        *(
+            "queue",
+            "_queue",
+            "shelve",
+            "gzip",
+            "zipfile",
+            "tarfile",
+            "csv",
+            "_csv",
+            "multiprocessing",
+            "resource",
+            "gc",
+        ),
     }
 )
 _OF_FILES = frozenset({"exists", "isfile", "isdir", "islink", "getsize", "getmtime", "getatime", "abspath", "realpath"})
 _OF_PATHS = _OF_FILES | frozenset(
     {
-        *("is_file", "is_dir", "is_symlink", "read_text", "read_bytes", "open", "iterdir", "glob", "rglob", "stat", "cwd"),
-        *("home", "resolve", "absolute", "write_text", "write_bytes", "mkdir", "unlink", "touch", "rename", "expanduser"),
+        *(
+            "is_file",
+            "is_dir",
+            "is_symlink",
+            "read_text",
+            "read_bytes",
+            "open",
+            "iterdir",
+            "glob",
+            "rglob",
+            "stat",
+            "cwd",
+        ),
+        *(
+            "home",
+            "resolve",
+            "absolute",
+            "write_text",
+            "write_bytes",
+            "mkdir",
+            "unlink",
+            "touch",
+            "rename",
+            "expanduser",
+        ),
     }
 )
 _PURE_OF_OS = frozenset({"fspath", "fsdecode", "fsencode", "cpu_count", "strerror", "_check_methods"})
@@ -41,7 +98,15 @@ MUTATORS = frozenset(
     {
         *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "setdefault"),
         *("add", "discard", "appendleft", "popleft", "extendleft", "rotate", "move_to_end", "subtract"),
-        *("difference_update", "intersection_update", "symmetric_difference_update", "fill", "put", "itemset", "resize"),
+        *(
+            "difference_update",
+            "intersection_update",
+            "symmetric_difference_update",
+            "fill",
+            "put",
+            "itemset",
+            "resize",
+        ),
         *("__setitem__", "__delitem__", "__setattr__", "__delattr__", "__iadd__", "partition", "frombytes", "byteswap"),
         *("new_child", "set", "reset"),
     }

@@ -255,7 +255,7 @@ class Log:
                 self.guards.watch_class(value, f"the class of {self.label(value)}")
         if contents.is_place(found) or isinstance(value, threading.local):
             self.guards.watch_place(value, f".{name}", label)
-        if type(found) is property or type(result) in (MethodType, functools.partial) and result is not found:
+        if type(found) is property or (type(result) in (MethodType, functools.partial) and result is not found):
             return result  # made just now
         return self.mark(result, label)
 
@@ -314,7 +314,9 @@ class Log:
         if id(container) in self.outside:
             if type(element) in ATOMS and contents.has_library_items(type(container)):
                 found = element in container
-                self.guards.watch_containing(container, element, found, f"whether {element!r} is in {self.label(container)}")
+                self.guards.watch_containing(
+                    container, element, found, f"whether {element!r} is in {self.label(container)}"
+                )
                 return found
             self.used(container)
         return element in container

@@ -437,7 +437,10 @@ def _constant(name: str, at: ast.AST) -> ast.expr:
 def _key(key: ast.expr) -> ast.expr:
     """The expression of an index, slices written as calls."""
     if isinstance(key, ast.Slice):
-        none = [ast.copy_location(ast.Constant(None), key) if part is None else part for part in (key.lower, key.upper, key.step)]
+        none = [
+            ast.copy_location(ast.Constant(None), key) if part is None else part
+            for part in (key.lower, key.upper, key.step)
+        ]
         return ast.copy_location(ast.Call(_constant("slice", key), none, []), key)
     if isinstance(key, ast.Tuple):
         return ast.copy_location(ast.Tuple([_key(part) for part in key.elts], key.ctx), key)

@@ -6,14 +6,13 @@ other leaf is static, part of the key by its type and value, or by identity wher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wengert.core import tree
 from wengert.core.code import is_library
-from wengert.core.dtypes import FLOATING, as_dtype, default_float, float64
+from wengert.core.dtypes import as_dtype
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import RELEASED, recording
 from wengert.tensor import Tensor
@@ -99,9 +98,3 @@ def _static(leaf: Any) -> Specification:
             "apart by it; pass its parts, or make it hashable"
         ) from None
     return STATIC, kind, leaf
-
-
-def float_dtype(specifications: Sequence[Specification]) -> np.dtype[Any]:
-    """The dtype of the floats among the arguments: float64 beside floating tensors that are all float64."""
-    floating = {s[2] for s in specifications if s[0] in (TENSOR, ARRAY) and s[2] in FLOATING}
-    return float64 if floating == {float64} else default_float

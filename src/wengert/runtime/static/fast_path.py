@@ -21,8 +21,9 @@ from wengert.core.devices import accelerator_of, keepers, owns_memory
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node, now, recording
 from wengert.core.ownership import ownership
-from wengert.runtime.capture import ARGUMENT, NONE, SLOT, VALUE
+from wengert.runtime.capture import ARGUMENT, NONE, NUMBER, SLOT, VALUE
 from wengert.runtime.config import config
+from wengert.runtime.floats import Floats
 from wengert.runtime.program import Array
 from wengert.runtime.static.arguments import ARRAY, FLOAT, TENSOR, CallArguments
 from wengert.tensor import Tensor
@@ -89,7 +90,7 @@ class FastPath:
         positional, named = arguments.key[0].parts
         self._take = None if positional.is_flat else tree.taker(positional)
         self._types = None if named.parts else _types(arguments)
-        self._read = _reader(self._types or (), captured.float_dtype)
+        self._read = None if self._types is None else _reader(self._types, captured.floats)
         self._seen: tuple[Any, ...] | None = None  # of leaves that fitted, as `_read` gives it
         wraps = [specialization.binding.wrapping(k) for k in fresh]
         self.results = ResultPool(wraps, replay.makers, keeps=accelerator_of(specialization.graph) is not None)
@@ -108,11 +109,11 @@ class FastPath:
         if id(instance) != self._owner or recording.grad is not self._grad or recording.autocast is not self._autocast:
             return MOVED
         leaves = args if self._take is None else self._take(args)
-        if leaves is None or self._types is None:
+        if leaves is None or self._read is None:
             return MOVED
         try:
             seen, arrays = self._read(*leaves)
-        except (AttributeError, TypeError):  # others, or another number of them
+        except (AttributeError, TypeError, ArithmeticError):  # others, or another number of them
             return MOVED
         if seen != self._seen:
             if not self._fits(leaves, arrays) or not specialization.are_no_slots(leaves):
@@ -123,7 +124,9 @@ class FastPath:
     def _fits(self, leaves: Sequence[Any], arrays: list[Any]) -> bool:
         """Whether leaves are of the types that there were, no tensor twice, and these are their arrays."""
         tensors = [id(leaf) for leaf in leaves if type(leaf) is Tensor]
-        return len({*tensors}) == len(tensors) and all(map(_is_of_type, leaves, arrays, self._types or ()))
+        rest = iter(arrays)
+        given = [None if type(leaf) is float else next(rest, None) for leaf in leaves]
+        return len({*tensors}) == len(tensors) and all(map(_is_of_type, leaves, given, self._types or ()))
 
     def run(self, specialization: Specialization, leaves: Sequence[Any], arrays: list[Array]) -> Any:
         """The result of a call with these leaves, whose arrays are given, else MOVED."""
@@ -191,14 +194,16 @@ def _picking(slots: Sequence[ref[Tensor]], some: Sequence[ref[Tensor]]) -> Calla
 
 def given(how: str, what: Any, leaves: Sequence[Any]) -> Any:
     """What is returned as it was before the call."""
+    if how == NUMBER:
+        return what.value(leaves)
     return leaves[what] if how == ARGUMENT else what() if how == SLOT else what
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------
 
 
-def _reader(types: Sequence[tuple[Any, ...]], float_dtype: Any) -> Callable[..., tuple[tuple[Any, ...], list[Any]]]:
-    """What tells of leaves of these types whether they are such, or even the same, and gives their arrays.
+def _reader(types: Sequence[tuple[Any, ...]], floats: Floats) -> Callable[..., tuple[tuple[Any, ...], list[Any]]]:
+    """What tells of leaves of these types whether they are such, or even the same, and gives the inputs' arrays.
 
     Serial numbers stand for tensors: no two tensors name one node.
     """
@@ -207,15 +212,14 @@ def _reader(types: Sequence[tuple[Any, ...]], float_dtype: Any) -> Callable[...,
     for name, (kind, *_) in zip(names, types):
         if kind == FLOAT:
             seen.append(f"type({name})")
-            arrays.append(f"array({name}, dtype) if type({name}) is float else None")
         elif kind == ARRAY:
-            seen.append(f"(type({name}), {name}.shape, {name}.dtype)")
+            seen.append(f"(type({name}), {name}.shape, {name}.dtype, {name}.flags.aligned)")
             arrays.append(name)
         else:
             seen.append(f"{name}.node.serial")
             arrays.append(f"{name}.node.buffer")
-    text = f"(({''.join(x + ', ' for x in seen)}), [{', '.join(arrays)}])"
-    return code.function(names, text, {"array": np.array, "dtype": float_dtype})
+    text = f"(({''.join(x + ', ' for x in seen)}), [{', '.join([*arrays, *floats.texts(names)])}])"
+    return code.function(names, text, floats.named_in_texts())
 
 
 def _types(arguments: CallArguments) -> list[tuple[Any, ...]] | None:
@@ -230,7 +234,7 @@ def _is_of_type(leaf: Any, array: Any, wanted: tuple[Any, ...]) -> bool:
     if type(leaf) is Tensor:  # its array may be abstract while another thread records, or pending
         return (*_type(leaf.node), type(array)) == wanted
     if type(leaf) is np.ndarray:
-        return wanted == (ARRAY, leaf.shape, leaf.dtype)
+        return wanted == (ARRAY, leaf.shape, leaf.dtype) and leaf.flags.aligned
     return type(leaf) is float and wanted == (FLOAT,)
 
 

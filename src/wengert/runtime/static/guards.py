@@ -135,7 +135,9 @@ class Guards:
     def watch_containing(self, owner: Any, key: Any, found: bool, label: str) -> None:
         """Watch whether something is in a container."""
         if self._is_new((id(owner), "contains", repr(key)), owner):
-            watch = _Watch(code.function([], "(key in owner,)", {"owner": owner, "key": key}), [label], self._known.clear)
+            watch = _Watch(
+                code.function([], "(key in owner,)", {"owner": owner, "key": key}), [label], self._known.clear
+            )
             self._single(watch, f"({self._name(key)} in {self._name(owner)})", owner)
 
     def watch_class(self, value: Any, label: str) -> None:
@@ -182,7 +184,9 @@ class Guards:
             name = self._name(mapping)
             names = {key: self._name(key) for key in labels}
             places = [f"{name}[{k}]" if key in mapping else f"{name}.get({k})" for key, k in names.items()]
-            watch = _Watch(partial(map, mapping.get, labels), [label for label, _ in labels.values()], self._known.clear)
+            watch = _Watch(
+                partial(map, mapping.get, labels), [label for label, _ in labels.values()], self._known.clear
+            )
             watch.held = [held for _, held in labels.values()]
             self._watch(watch, places)
         cells = self._watch_attributes("cell_contents", [(cell, label) for cell, label, _ in self._cells.values()])

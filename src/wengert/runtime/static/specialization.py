@@ -19,6 +19,7 @@ from wengert.backends.protocol import Runnable
 from wengert.core import tree
 from wengert.core.canonical import ACROSS_RECORDINGS, frozen
 from wengert.core.devices import is_sole
+from wengert.core.dtypes import as_dtype, native
 from wengert.core.evaluation import watch
 from wengert.core.graph import NO_ATTRS, RELEASED, Graph, Node, now, recording
 from wengert.core.ownership import ownership
@@ -61,7 +62,8 @@ class Specialization:
         """
         c = self.captured
         returned = [(how, frozen(what, ACROSS_RECORDINGS) if how == CONSTANT else what) for how, what in c.returned]
-        wiring = (c.arguments, c.argument_grads, c.slots, c.grads, c.kept, c.assigned, c.assigned_arguments)
+        given = (c.arguments, c.floats.identity(), c.argument_grads)
+        wiring = (*given, c.slots, c.grads, c.kept, c.assigned, c.assigned_arguments)
         effects = (c.set_grads, c.set_argument_grads, c.had_grad, sorted(c.let_go))
         settings = [(name, frozen(setting)) for name, setting in vars(config).items() if name != "version"]
         return self.transcript.form, _tuples((returned, c.structure, wiring, effects, settings))
@@ -163,7 +165,7 @@ class Specialization:
         c = self.captured
         replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
         fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
-        replay = self.program.replay(range(len(c.arguments)), fresh)  # type: ignore[union-attr]
+        replay = self.program.replay(range(self.binding.count), fresh)  # type: ignore[union-attr]
         self._tries = 0 if replay is None else _TRIES
         if replay is not None:
             fast_path.arm(self, arguments, replay, fresh)
@@ -187,7 +189,8 @@ class Binding:
         self._arguments = [(i, specifications[i][0] == TENSOR) for i in c.arguments]
         outputs = c.graph.outputs
         self._types_out = [(node.shape, node.dtype, node.device) for node in outputs]
-        first = len(c.arguments) + len(c.argument_grads)
+        self.count = len(c.arguments) + len(c.floats.used)  # of the inputs that are a call's own
+        first = self.count + len(c.argument_grads)
         numbers = {id(slot()): first + i for i, slot in enumerate(c.slots)}
         self.pairs = [(numbers[id(slot())], k) for slot, k, _ in c.assigned if id(slot()) in numbers]
         grads = {slot: first + len(c.slots) + i for i, slot in enumerate(c.grads)}
@@ -235,11 +238,12 @@ class Binding:
         return sources, arrays
 
     def _given(self, leaves: Sequence[Any]) -> list[Any]:
-        """What the arguments are now: nodes, arrays and floats."""
-        return [leaves[i].node if is_tensor else leaves[i] for i, is_tensor in self._arguments]
+        """What the arguments are now: nodes, and arrays."""
+        given = [leaves[i].node if is_tensor else leaves[i] for i, is_tensor in self._arguments]
+        return given + self.captured.floats.arrays(leaves)
 
     def _sources(self, leaves: Sequence[Any]) -> list[Any]:
-        """What the inputs are now: nodes, and the arrays and floats among the arguments."""
+        """What the inputs are now: nodes, and the arrays among the arguments."""
         c = self.captured
         sources = self._given(leaves)
         if c.argument_grads:
@@ -250,10 +254,9 @@ class Binding:
         return sources
 
     def _array(self, source: Any) -> Array:
-        """The array of an argument that is an array or a float."""
-        if type(source) is float:
-            return np.array(source, self.captured.float_dtype)
-        return np.asarray(source)
+        """The array of an argument that is an array or a number."""
+        array = np.asarray(source)
+        return native(array, as_dtype(array.dtype))
 
     def _owned(self, sources: list[Any], arrays: list[Array]) -> list[int]:
         """The inputs whose memory only their slot refers to: they are about to be replaced, and may be overwritten."""

@@ -1,0 +1,242 @@
+"""The Python floats among a compiled function's arguments, at the precision of what they meet.
+
+A Python float is a double that takes the dtype of the value beside it. What stands for one while a function is recorded
+does the same: beside a float64 tensor it is an input in float64, beside a float32 one an input in float32, each rounded
+once from the double. Arithmetic among such floats and Python's numbers is Python's own: it is noted, and done again at
+every call, before the program runs. So a compiled function gives the bits, and the errors, that it gives uncompiled.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.core.code import Location, describe, here, source_line
+from wengert.core.dtypes import default_float, float64
+from wengert.core.graph import Node, now
+from wengert.ops import elementwise as e
+from wengert.ops.core import Weak, alias, placeholder
+from wengert.tensor import Tensor, beside
+
+_NUMBERS = (float, int, bool)
+_RESERVED = 1024  # serial numbers for the inputs of a call that has floats: 40 microseconds
+Step = tuple[Callable[..., Any], tuple[Any, ...], Location]  # of floats, by number, and constants; the user's line
+
+
+class _FloatNumber(int):
+    """The number of a float among a call's."""
+
+
+class Floats:
+    """The floats of a call by number: those among its leaves, then what is computed from them in Python."""
+
+    def __init__(self) -> None:
+        self.leaves: list[int] = []  # which leaves they are
+        self.steps: list[Step] = []
+        self.inputs: dict[tuple[int, np.dtype[Any]], Node] = {}  # as what each is an input of the graph
+        self.used: list[tuple[int, np.dtype[Any]]] = []  # of these, those that the graph reads
+        self._serials: Iterator[int] = iter(())  # older than what is recorded; see `input`
+
+    def add(self, leaf: int) -> Float:
+        """What stands for a leaf that is a float."""
+        if not self.leaves:
+            self._serials = iter([now() for _ in range(_RESERVED)])
+        self.leaves.append(leaf)
+        return Float(Unknown(self, _FloatNumber(len(self.leaves) - 1)))
+
+    def input(self, number: int, dtype: np.dtype[Any]) -> Node:
+        """A float as an input of this dtype. It is as old as the recording, though it be met first inside of a scan."""
+        node = self.inputs.get((number, dtype))
+        if node is None:
+            node = self.inputs[number, dtype] = placeholder((), dtype, tracked=False)
+            node.serial = next(self._serials, node.serial)
+        return node
+
+    def compute(self, function: Callable[..., Any], *operands: Any) -> Unknown:
+        """Python's function of floats and numbers."""
+        self.steps.append((function, operands, here()))
+        return Unknown(self, _FloatNumber(len(self.leaves) + len(self.steps) - 1))
+
+    def close(self, read: Sequence[Node]) -> list[Node]:
+        """Keep as inputs those that are read, and give their nodes."""
+        found = {node: key for key, node in self.inputs.items()}
+        self.used = [found[node] for node in dict.fromkeys(read) if node in found]
+        return [self.inputs[key] for key in self.used]
+
+    def values(self, leaves: Sequence[Any]) -> list[Any]:
+        """Every float of a call with these leaves."""
+        found = [leaves[i] for i in self.leaves]
+        for function, operands, location in self.steps:
+            try:
+                found.append(function(*[found[x] if type(x) is _FloatNumber else x for x in operands]))
+            except ArithmeticError as error:
+                raise type(error)(f"{error}\n  at {describe(location)}:  {source_line(location)}") from None
+        return found
+
+    def arrays(self, leaves: Sequence[Any]) -> list[Any]:
+        """The inputs that are read."""
+        if not self.used:
+            return []
+        values = self.values(leaves)
+        return [np.array(values[number], dtype) for number, dtype in self.used]
+
+    def texts(self, leaves: Sequence[str]) -> list[str]:
+        """The inputs as Python over the names of leaves; together where some are computed. See `named_in_texts`."""
+        if self.steps:
+            return [f"*computed(({''.join(name + ', ' for name in leaves)}))"]
+        places = [(k, leaves[self.leaves[number]]) for k, (number, _) in enumerate(self.used)]
+        return [f"array({name}, t{k}) if type({name}) is float else None" for k, name in places]
+
+    def named_in_texts(self) -> dict[str, Any]:
+        """What the names in the texts stand for."""
+        dtypes = {f"t{k}": dtype for k, (_, dtype) in enumerate(self.used)}
+        return {"array": np.array, "computed": self.arrays, **dtypes}
+
+    def names(self, leaves: Sequence[str]) -> list[str]:
+        """What the inputs are called, where the leaves have these names."""
+        count = len(self.leaves)
+        return [leaves[self.leaves[n]] if n < count else f"float{n - count + 1}" for n, _ in self.used]
+
+    def identity(self) -> tuple[Any, ...]:
+        """What two recordings with the same floats have in common."""
+        steps = [(function.__name__, repr(operands)) for function, operands, _ in self.steps]
+        return (*self.leaves, *self.used, *steps)
+
+
+class Unknown(Weak):
+    """A float of a call, by its number: what ops are given. With numbers it makes another one."""
+
+    __slots__ = ("floats", "number")
+
+    def __init__(self, floats: Floats, number: _FloatNumber) -> None:
+        self.floats, self.number = floats, number
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Unknown and self.number == other.number  # also of another recording
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def at(self, dtype: np.dtype[Any]) -> Node:
+        """It as an input of this dtype."""
+        return self.floats.input(self.number, dtype)
+
+    def value(self, leaves: Sequence[Any]) -> Any:
+        """What it is in a call with these leaves."""
+        return self.floats.values(leaves)[self.number]
+
+    def __repr__(self) -> str:
+        return f"<a float argument, number {self.number}>"
+
+
+class Float(Tensor):
+    """A float argument while its function is recorded. Where a tensor is asked for, it is one of the default dtype."""
+
+    __slots__ = ("weak",)
+    __hash__ = object.__hash__
+
+    weak: Unknown
+
+    def __init__(self, weak: Unknown) -> None:
+        super().__init__(alias(weak.at(default_float)))  # an alias: beside values on a GPU an input has no owner
+        self.weak = weak
+
+    def detach(self) -> Tensor:
+        """Itself: no derivative passes through a Python float."""
+        return self
+
+    def __neg__(self) -> Tensor:
+        return Float(self.weak.floats.compute(operator.neg, self.weak.number))
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return Float(self.weak.floats.compute(abs, self.weak.number))
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
+
+def _python(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The methods of `Unknown` for an operator with a number, or another one, on its right or on its left."""
+
+    def left(self: Unknown, other: Any) -> Any:
+        if type(other) is Unknown:
+            return self.floats.compute(function, self.number, other.number)
+        return self.floats.compute(function, self.number, other) if type(other) in _NUMBERS else NotImplemented
+
+    def right(self: Unknown, other: Any) -> Any:
+        return self.floats.compute(function, other, self.number) if type(other) in _NUMBERS else NotImplemented
+
+    return left, right
+
+
+def _lifted(function: Callable[..., Any], record: Callable[..., Node]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The methods of `Float` for an operator: Python's with numbers, recorded with tensors and arrays."""
+
+    def left(self: Float, other: Any) -> Any:
+        if type(other) in _NUMBERS or type(other) is Float:
+            return Float(function(self.weak, other.weak if type(other) is Float else other))
+        b = beside(other)
+        return b if b is NotImplemented else Tensor(record(self.weak, b))
+
+    def right(self: Float, other: Any) -> Any:
+        if type(other) in _NUMBERS:
+            return Float(function(other, self.weak))
+        a = beside(other)
+        return a if a is NotImplemented else Tensor(record(a, self.weak))
+
+    return left, right
+
+
+def _comparing(record: Callable[..., Node]) -> Callable[..., Any]:
+    """The method of `Float` for a comparison; with numbers as doubles, as Python's is."""
+
+    def compared(self: Float, other: Any) -> Any:
+        if type(other) in _NUMBERS or type(other) is Float:
+            wide = other.weak.at(float64) if type(other) is Float else float(other)
+            return Tensor(record(self.weak.at(float64), wide))
+        b = beside(other)
+        return b if b is NotImplemented else Tensor(record(self.weak, b))
+
+    return compared
+
+
+def _connect() -> None:
+    arithmetic = {
+        "add": (operator.add, e.add.record),
+        "sub": (operator.sub, e.subtract.record),
+        "mul": (operator.mul, e.multiply.record),
+        "truediv": (operator.truediv, e.divide.record),
+        "floordiv": (operator.floordiv, e.floor_divide.record),
+        "mod": (operator.mod, e.remainder.record),
+        "pow": (operator.pow, e.pow),
+    }
+    for name, (function, record) in arithmetic.items():
+        left, right = _python(function)
+        setattr(Unknown, f"__{name}__", left)
+        setattr(Unknown, f"__r{name}__", right)
+        left, right = _lifted(function, record)
+        setattr(Float, f"__{name}__", left)
+        setattr(Float, f"__r{name}__", right)
+        setattr(Float, f"__i{name}__", left)  # `k += 1` gives the name another float, as of a Python float
+    comparisons = {
+        "lt": e.less,
+        "le": e.less_equal,
+        "gt": e.greater,
+        "ge": e.greater_equal,
+        "eq": e.equal,
+        "ne": e.not_equal,
+    }
+    for name, op in comparisons.items():
+        setattr(Float, f"__{name}__", _comparing(op.record))
+
+
+_connect()
