@@ -62,7 +62,7 @@ from wengert.core.evaluation import debug_nans
 from wengert.ops.autocast import autocast
 from wengert.runtime.config import config
 from wengert.runtime.dynamic.realize import eager, synchronize
-from wengert.runtime.reads.log import static
+from wengert.runtime.reads.hooks import static
 from wengert.runtime.static.compile import compile
 from wengert.tensor import Tensor
 

@@ -14,7 +14,7 @@ from wengert.core.devices import is_host
 from wengert.core.dtypes import as_dtype, cast_array, default_complex, default_float, native
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
-from wengert.ops.core import cast, data, operand, stop_gradient, to_device
+from wengert.ops.core import alias, cast, data, from_outside, operand, stop_gradient, to_device
 from wengert.ops.creation import check_device
 from wengert.ops.movement import stack
 from wengert.tensor import Tensor
@@ -49,6 +49,9 @@ def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
         assert borrow is not None
         node = borrow(value, copy)
         return node if dtype is None else cast(node, dtype)
+    read = from_outside(value)
+    if read is not None:
+        return alias(read) if dtype is None else cast(alias(read), dtype)
     array = _read(value)
     if dtype is None:
         if array.dtype.kind in _NO_NUMBERS:

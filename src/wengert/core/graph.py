@@ -221,6 +221,7 @@ class Trace:
         self._around = None if outer is None else outer.static
         self.grads: dict[Any, tuple[Any, bool]] = {}  # what `grad` of a slot was, and whether it was read at first
         self.let_go: set[Node] = set()  # the graphs of backward passes, which dynamically would be gone
+        self.array_of: Callable[[Any], Node | None] | None = None  # the input that an array from outside is, if it is
 
     @property
     def static(self) -> Trace | None:

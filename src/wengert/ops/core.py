@@ -266,11 +266,18 @@ def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.newbyteorder("=") not in ALL:
             raise DTypeError(f"an array of dtype {x.dtype} cannot become a tensor")
-        return data(np.array(x), device)
+        read = from_outside(x)
+        return data(np.array(x), device) if read is None else to_device(read, device)
     node = getattr(x, "node", None)
     if type(node) is Node:
         return node
     raise DTypeError(f"cannot compute with {x!r} of type {kind.__name__}: expected a tensor, an array or a number")
+
+
+def from_outside(x: Any) -> Node | None:
+    """The input that a NumPy array is while a function is compiled that found it outside; None for any other."""
+    static = None if recording.trace is None else recording.trace.static
+    return None if static is None or static.array_of is None else static.array_of(x)
 
 
 def _dtype_holding(value: Any, beside: np.dtype[Any] | None) -> np.dtype[Any]:

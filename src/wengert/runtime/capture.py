@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -116,6 +117,7 @@ class _Attempt:
         how = recorded_as(None, recording.grad, recording.autocast)
         with _own_pending(), how, tracing("compile", static=True) as trace:
             self.trace = trace
+            trace.array_of = None if self.log is None else partial(self.log.array_input, trace.start)
             args, kwargs = tree.unflatten(self.given.key[0], self._stand_ins())
             with nullcontext() if self.log is None else self.log.watching(function, self._objects()):
                 result = function(*args, **kwargs)

@@ -1,12 +1,11 @@
-"""What objects from outside hold, as far as a recording depends on it; and calls of libraries, which read it.
+"""What objects from outside hold, as far as a recording depends on it, and what kinds of things there are.
 
-`watch` has the guards look at a container's items, `watch_all` at everything that can be reached from an object, up to a
-bound. `by_library` and `by_wengert` call a function that is not followed.
+`watch` has the guards look at a container's items, `watch_all` at everything that can be reached from an object, up to
+a bound.
 """
 
 from __future__ import annotations
 
-import builtins
 import collections
 import contextvars
 import copy
@@ -33,13 +32,13 @@ import numpy as np
 
 from wengert.core.code import LIBRARIES
 from wengert.core.errors import RecordingError
-from wengert.runtime.reads import impure
 from wengert.runtime.static.guards import MISSING, namespace_of
 from wengert.tensor import Tensor
 
 if TYPE_CHECKING:
     from wengert.runtime.reads.log import Log
 
+ATOMS = frozenset({int, float, complex, str, bytes, bool, type(None), type(Ellipsis), slice, range, np.dtype, CodeType})
 MOST = 5_000  # places that a recording may depend on
 LARGE = 65_536  # elements of an array that is compared by value at every call
 GROWING = (list, set, dict, bytearray, collections.deque, np.ndarray, collections.Counter, array)
@@ -59,8 +58,11 @@ def is_library_class(kind: type) -> bool:
     if found is None:
         module = sys.modules.get(kind.__module__ or "")
         has_code = any(type(value) is FunctionType for value in vars(kind).values())
-        is_built = module is None or module.__name__.startswith("_cython")
-        found = _library_classes[kind] = not has_code if is_built else is_library_module(module)
+        if module is None or module.__name__.startswith("_cython"):
+            found = not has_code
+        else:
+            found = is_library_module(module)
+        _library_classes[kind] = found
     return found
 
 
@@ -173,7 +175,7 @@ def copied(value: Any) -> Any:
         return value
 
 
-def _is(value: Any, *kinds: type) -> bool:
+def is_of(value: Any, *kinds: type) -> bool:
     """Whether a value is of a class, by its type alone: `isinstance` may ask the object, and run the user's code."""
     return issubclass(type(value), kinds)
 
@@ -184,30 +186,29 @@ def _is(value: Any, *kinds: type) -> bool:
 def watch(log: Log, value: Any) -> None:
     """Watch the items of a container from outside, and note that these are from outside."""
     label, guards = log.label(value), log.guards
-    if _is(value, set, frozenset):
+    if is_of(value, set, frozenset):
         guards.watch_value(value, lambda: frozenset(value), label)
         for item in value:
             log.mark(item, f"an element of {label}")
-    elif _is(value, *_MAPPINGS) and has_library_items(type(value)):
+    elif is_of(value, *_MAPPINGS) and has_library_items(type(value)):
         guards.watch_items(value, label, *((value, value.values()) if type(value) is dict else (_Pairs(value),)))
         for key, item in list(value.items()):
             log.mark(key, f"a key of {label}")
             log.mark(item, f"{label}[{key!r}]" if type(key) in (str, int) else f"an item of {label}")
-    elif _is(value, *_BYTES):
+    elif is_of(value, *_BYTES):
         guards.watch_value(value, lambda: bytes(value), label)
-    elif _is(value, np.ndarray):
-        _watch_array(log, value, label)
-    elif _is(value, list, collections.deque, collections.UserList) and _iterates_plainly(type(value)):
+    elif is_of(value, np.ndarray):
+        watch_array(log, value, label)
+    elif is_of(value, list, collections.deque, collections.UserList) and _iterates_plainly(type(value)):
         guards.watch_items(value, label, value)
         for i, item in enumerate(value):
             log.mark(item, f"{label}[{i}]")
-    elif _is(value, type({}.keys()), type({}.values()), type({}.items())):
+    elif is_of(value, type({}.keys()), type({}.values()), type({}.items())):
         guards.watch_items(value, label, value)
-    elif _is(value, SimpleNamespace):
+    elif is_of(value, SimpleNamespace):
         guards.watch_items(value, label, vars(value), vars(value).values())
-    elif _is(value, contextvars.ContextVar):
+    elif is_of(value, contextvars.ContextVar):
         guards.watch_value(value, functools.partial(value.get, None), label)
-    _require_few(log)
 
 
 def _iterates_plainly(kind: type) -> bool:
@@ -229,7 +230,17 @@ class _Pairs:
             yield self.mapping[key]
 
 
-def _watch_array(log: Log, value: np.ndarray[Any, Any], label: str) -> None:
+def is_view_of_one(log: Log, value: Any) -> bool:
+    """Whether an array, or one that it shares memory with, is from outside."""
+    while is_of(value, np.ndarray):
+        if id(value) in log.outside:
+            return True
+        value = value.base
+    return False
+
+
+def watch_array(log: Log, value: np.ndarray[Any, Any], label: str) -> None:
+    """Watch the elements of an array."""
     if value.size > LARGE or value.dtype.hasobject:
         log.refuse(
             f"{label}, an array of {value.size} elements, is read by code that cannot be followed",
@@ -238,7 +249,8 @@ def _watch_array(log: Log, value: np.ndarray[Any, Any], label: str) -> None:
     log.guards.watch_value(value, value.tobytes, label)
 
 
-def _require_few(log: Log) -> None:
+def require_few(log: Log) -> None:
+    """Raise where a recording depends on too many places."""
     if log.guards.places > MOST:
         raise RecordingError(
             f"compile: {log.name} depends on more than {MOST} places in Python objects, which would be compared at "
@@ -253,10 +265,10 @@ def watch_all(log: Log, value: Any) -> list[Any]:
     while todo:
         one = todo.pop()
         kind = type(one)
-        if kind in _SKIPPED or id(one) in seen or _is(one, *_LEAVES) or id(one) in log._frozen:
+        if kind in ATOMS or id(one) in seen or is_of(one, *_LEAVES) or id(one) in log._frozen:
             continue
         seen[id(one)] = one
-        if _is(one, FunctionType, MethodType, functools.partial, type):
+        if is_of(one, FunctionType, MethodType, functools.partial, type):
             log.install(one)
             continue
         if log.is_outside(one):
@@ -274,9 +286,9 @@ def watch_all(log: Log, value: Any) -> list[Any]:
 def _parts(log: Log, value: Any) -> list[Any]:
     """What an object holds; of one from outside, noted and watched."""
     label = log.label(value)
-    if _is(value, *_MAPPINGS):
+    if is_of(value, *_MAPPINGS):
         return [*value.values()]
-    if _is(value, list, tuple, set, frozenset, collections.deque):
+    if is_of(value, list, tuple, set, frozenset, collections.deque):
         return list(value)
     if len(modules_in(value)) > 1 or is_wengert(type(value)):
         return []
@@ -292,191 +304,3 @@ def _parts(log: Log, value: Any) -> list[Any]:
                 log.guards.watch_place(value, f".{name}", f"{label}.{name}")
                 found.append(log.mark(item, f"{label}.{name}"))
     return found
-
-
-_SKIPPED = frozenset({int, float, complex, str, bytes, bool, type(None), type(Ellipsis), slice, range, Tensor})
-
-
-# --- calls ----------------------------------------------------------------------------------------------------------
-
-
-def by_wengert(log: Log, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function of Wengert's: containers count by their items, and functions among them are followed."""
-    log.install(function)
-    for value in (*args, *kwargs.values()):
-        if type(value) is not Tensor and type(value) not in _SKIPPED:
-            _given(log, value, 4)
-    return function(*args, **kwargs)
-
-
-def _given(log: Log, value: Any, depth: int) -> None:
-    if isinstance(value, (list, tuple, dict)):
-        log.used(value)
-        for item in value.values() if isinstance(value, dict) else value:
-            if depth and type(item) is not Tensor and type(item) not in _SKIPPED:
-                _given(log, item, depth - 1)
-    elif not isinstance(value, np.ndarray):
-        if log.is_outside(value) and is_iterator(value):
-            log.iterated(value)
-        log.install(value)
-
-
-def by_library(log: Log, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function of a library that is not followed: it counts as one of the contents of its arguments."""
-    if type(function) is functools.partial:
-        from wengert.runtime.reads.log import HOOKS
-
-        log.install(function)
-        return HOOKS["call"](function.func, *function.args, *args, **{**function.keywords, **kwargs})
-    if is_wengert(type(function)) or (isinstance(function, type) and is_wengert(function)):
-        return by_wengert(log, function, args, kwargs)
-    if not isinstance(function, (type, BuiltinFunctionType, MethodType, FunctionType)) and not is_library_class(
-        type(function)
-    ):
-        log.install(function)
-        return function(*args, **kwargs)
-    if impure.shows(function):
-        from wengert.runtime.reads.log import said
-
-        said(log, function)
-        return function(*args, **kwargs)
-    special = _SPECIAL.get(function) if isinstance(function, (BuiltinFunctionType, type)) else None
-    if special is not None:
-        return special(log, *args, **kwargs)
-    if impure.is_impure(function, args) and not _is_of_its_own(log, function):
-        called = log.labels.get(id(function), "")
-        log.refuse(
-            f"{called and called + ', '}{impure.name_of(function)}{called and ','} depends on more than its arguments, or does more than give a result",
-            "Call it outside, and give the result as an argument",
-        )
-    owner = getattr(function, "__self__", None)
-    if owner is not None and not isinstance(owner, (ModuleType, type)):
-        _check_owner(log, function, owner, args)
-        if type(owner) is dict and function.__name__ == "get" and args and log.is_outside(owner):
-            return _got(log, owner, *args)
-    read = [one for value in (owner, *args, *kwargs.values()) for one in _reached(log, value)]
-    if not isinstance(function, (type, BuiltinFunctionType)):
-        log.install(function)
-        _watch_caches(log, function)
-    result = function(*args, **kwargs)
-    for one in read:
-        if log.guards.has_changed(one):
-            log.refuse(
-                f"{impure.name_of(function)} changes {log.label(one)}, which is outside of the function", _RETURN
-            )
-    return result
-
-
-def _is_of_its_own(log: Log, function: Any) -> bool:
-    """Whether a method belongs to an object that the recorded function made itself, as a seeded generator is."""
-    owner = getattr(function, "__self__", None)
-    if owner is None or isinstance(owner, (ModuleType, type)) or log.is_outside(owner):
-        return False
-    home = sys.modules.get(impure.module_of(function))
-    return home is None or all(value is not owner for value in vars(home).values())
-
-
-def _watch_caches(log: Log, function: Any) -> None:
-    """Watch what a function of functools keeps: results, which may be cleared, or cases, which may be added."""
-    if hasattr(function, "cache_info"):
-        known = function.cache_info().misses
-        log.guards.watch_value(
-            function, lambda: function.cache_info().misses >= known, f"the cache of {function.__name__}"
-        )
-    if _is(getattr(function, "registry", None), MappingProxyType):
-        log.used(log.mark(function.registry, f"the cases of {function.__name__}"))
-
-
-_RETURN = "Return the value, or keep it in a tensor made outside and assign that"
-
-
-def _reached(log: Log, value: Any) -> list[Any]:
-    if type(value) in _SKIPPED or isinstance(value, ModuleType):
-        return []
-    return watch_all(log, value)
-
-
-def _check_owner(log: Log, function: Any, owner: Any, args: tuple[Any, ...]) -> None:
-    """Raise where a method changes what it belongs to, which is outside."""
-    if not log.is_outside(owner) or function.__name__ not in impure.MUTATORS:
-        return
-    known = (*GROWING, collections.OrderedDict, collections.UserDict, collections.UserList, contextvars.ContextVar)
-    if isinstance(owner, known):
-        log.writable(owner, f".{function.__name__}(...)")
-
-
-def _got(log: Log, owner: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    label = f"{log.label(owner)}[{key!r}]" if type(key) in _SKIPPED else log.label(owner)
-    if type(key) not in _SKIPPED:
-        log.used(owner)
-    elif key in owner:
-        log.guards.watch_key(owner, key, label)
-    else:
-        log.guards.watch_containing(owner, key, False, f"whether {key!r} is in {log.label(owner)}")
-    return log.mark(owner[key], label) if key in owner else default
-
-
-# --- builtins that are not just functions of contents ---------------------------------------------------------------
-
-
-def _getattr(log: Log, value: Any, name: str, *default: Any) -> Any:
-    try:
-        return log.attribute(value, name) if type(value) is not Tensor else getattr(value, name)
-    except AttributeError:
-        if not default:
-            raise
-        return default[0]
-
-
-def _hasattr(log: Log, value: Any, name: str) -> bool:
-    try:
-        _getattr(log, value, name)
-    except AttributeError:
-        return False
-    return True
-
-
-def _setattr(log: Log, value: Any, name: str, *new: Any) -> None:
-    log.writable(value, f".{name}")
-    setattr(value, name, *new) if new else delattr(value, name)
-
-
-def _isinstance(log: Log, value: Any, kinds: Any) -> bool:
-    if log.is_outside(value):
-        log.guards.watch_class(value, f"the class of {log.label(value)}")
-    return isinstance(value, kinds)
-
-
-def _type(log: Log, *args: Any, **kwargs: Any) -> Any:
-    if len(args) == 1 and log.is_outside(args[0]):
-        log.guards.watch_class(args[0], f"the class of {log.label(args[0])}")
-    return type(*args, **kwargs)
-
-
-def _next(log: Log, iterator: Any, *default: Any) -> Any:
-    log.iterated(iterator)
-    return next(iterator, *default)
-
-
-def _vars(log: Log, *value: Any) -> Any:
-    found = vars(*value)
-    if value and log.is_outside(value[0]):
-        log.mark(found, f"vars({log.label(value[0])})")
-    return found
-
-
-def _identity(log: Log, value: Any) -> int:
-    return id(value)
-
-
-_SPECIAL: dict[Any, Any] = {
-    builtins.getattr: _getattr,
-    builtins.hasattr: _hasattr,
-    builtins.setattr: _setattr,
-    builtins.delattr: _setattr,
-    builtins.isinstance: _isinstance,
-    builtins.type: _type,
-    builtins.next: _next,
-    builtins.vars: _vars,
-    builtins.id: _identity,
-}

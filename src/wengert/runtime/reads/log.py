@@ -10,12 +10,9 @@ watched; what depends on more than that (`impure`) is an error on the user's lin
 
 from __future__ import annotations
 
-import builtins
 import functools
-import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import (
     BuiltinFunctionType,
@@ -29,17 +26,17 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.code import PACKAGE, here, is_library
+from wengert.core.code import here, is_library
+from wengert.core.dtypes import ALL
 from wengert.core.errors import RecordingError
-from wengert.core.graph import recording
+from wengert.core.graph import Node
+from wengert.ops.core import data
 from wengert.runtime.reads import contents
-from wengert.runtime.reads.contents import is_library_class
-from wengert.runtime.reads.impure import MUTATORS, is_impure, name_of, shows
+from wengert.runtime.reads.contents import ATOMS, is_library_class
 from wengert.runtime.reads.twin import is_twin, twin_of
 from wengert.runtime.static.guards import MISSING, Guards, namespace_of
 from wengert.tensor import Tensor
 
-ATOMS = frozenset({int, float, complex, str, bytes, bool, type(None), type(Ellipsis), slice, range, np.dtype, CodeType})
 _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 
 
@@ -47,20 +44,29 @@ class _Current(threading.local):
     log: Log | None = None
 
 
-_current = _Current()
+current = _Current()
+"""Of this thread: the log of the recording that is in progress."""
+
+
+class LogMemory:
+    """What the recordings of one function have in common."""
+
+    def __init__(self) -> None:
+        self.statics: dict[Any, Any] = {}  # what `wg.static` froze, by where and how often
+        self.arrays: dict[Any, Tensor] = {}  # what stands for an array from outside, by where it lies
 
 
 class Log:
     """What one recording reads from outside."""
 
-    def __init__(self, name: str, statics: dict[Any, Any] | None = None, instance: Any = None) -> None:
+    def __init__(self, name: str, memory: LogMemory | None = None, instance: Any = None) -> None:
         self.instance = instance
+        self.memory = memory or LogMemory()
         self.name = name
         self.guards = Guards()
         self.outside: dict[int, Any] = {}
         self.labels: dict[int, str] = {}
         self.uncovered: list[CodeType] = []  # functions of the user's that ran without a twin
-        self.statics = {} if statics is None else statics  # what `wg.static` froze, by where and how often
         self._visits: dict[Any, int] = {}
         self._frozen: dict[int, Any] = {}
         self._entered: dict[int, Any] = {}
@@ -72,7 +78,7 @@ class Log:
     @contextmanager
     def watching(self, function: Any, arguments: Sequence[tuple[str, Any]]) -> Iterator[None]:
         """Inside, the user's functions run as their twins. `arguments` are those that are objects, with their names."""
-        outer, _current.log = _current.log, self
+        outer, current.log = current.log, self
         for label, value in (("self", self.instance), *arguments):
             self.mark(value, label)
         try:
@@ -81,7 +87,7 @@ class Log:
             self.install(root)
             yield
         finally:
-            _current.log = outer
+            current.log = outer
             for one, code in self._swapped:
                 one.__code__ = code
             self._swapped = []
@@ -89,6 +95,7 @@ class Log:
     def finish(self) -> Guards:
         """The guards of all that was read; raises where the function has changed some of it."""
         self.outside, self._entered, self._used, self._frozen = {}, {}, {}, {}
+        contents.require_few(self)
         self.guards.settle()
         reason = self.guards.changed()
         if reason is not None:
@@ -119,8 +126,8 @@ class Log:
         return value
 
     def is_outside(self, value: Any) -> bool:
-        """Whether a value is known to be from outside."""
-        return id(value) in self.outside
+        """Whether a value is known to be from outside, or an array that shares memory with one that is."""
+        return id(value) in self.outside or (type(value) is np.ndarray and contents.is_view_of_one(self, value))
 
     def label(self, value: Any) -> str:
         """What a value from outside is called."""
@@ -132,7 +139,7 @@ class Log:
             return
         self._entered[id(function)] = function
         code = function.__code__
-        twin = twin_of(code, HOOKS)
+        twin = twin_of(code)
         if twin is not None:
             self._swapped.append((function, code))
             function.__code__ = twin.code
@@ -288,7 +295,7 @@ class Log:
 
     def item(self, value: Any, key: Any) -> Any:
         """An item, watched where the container is from outside."""
-        if id(value) not in self.outside:
+        if not self.is_outside(value):
             return value[key]
         kind, label = type(value), f"{self.label(value)}[{key!r}]" if type(key) in ATOMS else self.label(value)
         if isinstance(value, dict) and type(key) in ATOMS and contents.has_library_items(kind):
@@ -303,8 +310,8 @@ class Log:
             return value[key] if type(key) is slice else self.mark(value[key], label)
         elif kind is not tuple and contents.has_library_items(kind):
             result = value[key]
-            if isinstance(result, np.ndarray):  # a view: what it holds is read where it is used
-                return self.mark(result, label)
+            if isinstance(result, np.ndarray):  # a view, which shares memory with what is from outside
+                return result
             self.guards.watch_item(value, key, result, label)
             return self.mark(result, label)
         return self.mark(value[key], label)
@@ -323,7 +330,7 @@ class Log:
 
     def used(self, value: Any) -> None:
         """Watch what a container from outside holds, where its contents as a whole count."""
-        if id(value) not in self.outside or id(value) in self._used:
+        if id(value) in self._used or not self.is_outside(value):
             return
         self._used[id(value)] = value
         contents.watch(self, value)
@@ -332,6 +339,12 @@ class Log:
         """Watch all that can be reached from a value from outside: what a library may read of it."""
         contents.watch_all(self, value)
 
+    def operands(self, *values: Any) -> None:
+        """Watch what the operands of an operator hold, that are from outside."""
+        for value in values:
+            if type(value) not in ATOMS and self.is_outside(value):
+                self.deep(value)
+
     def iterated(self, value: Any) -> None:
         """Watch what is gone through; an iterator from outside would be moved on."""
         if id(value) in self.outside and contents.is_iterator(value):
@@ -339,223 +352,38 @@ class Log:
             self.refuse(what, "Pass what it gives as an argument")
         self.used(value)
 
+    def array_input(self, start: int, array: Any) -> Node | None:
+        """The node by which the contents of an array from outside are read at every call; None for any other array.
+
+        It belongs to a tensor that shares the array's memory, a slot like those of the user's. An array that a program
+        cannot read where it lies is compared by value instead.
+        """
+        if not isinstance(array, np.ndarray) or not contents.is_view_of_one(self, array):
+            return None
+        if id(array) in self.outside:
+            self.guards.watch_place(array, ".shape", "the shape of an array from outside")
+        if not array.flags.c_contiguous or not array.flags.aligned or array.dtype not in ALL:
+            contents.watch_array(self, array, self.label(array))
+            return None
+        key = (array.__array_interface__["data"][0], array.shape, array.dtype)
+        slot = self.memory.arrays.get(key)
+        if slot is None:
+            slot = self.memory.arrays[key] = Tensor(data(array.view()))
+            slot.node.serial = 0  # as old as whatever was there before the recording
+        return slot.node
+
     # --- changes ------------------------------------------------------------------------------------------------
 
     def refuse(self, what: str, instead: str) -> None:
         """Raise an error on the user's line."""
-        raise RecordingError(
-            f"compile: {what}. That would happen only while {self.name} is recorded, and not when it runs again. {instead}",
-            here(),
-        )
+        when = f"That would happen only while {self.name} is recorded, and not when it runs again"
+        raise RecordingError(f"compile: {what}. {when}. {instead}", here())
 
     def writable(self, value: Any, place: str) -> None:
         """Raise where something outside is about to be changed."""
-        kind = type(value)
-        if kind is Tensor or isinstance(value, Tensor) or id(value) not in self.outside:
+        if isinstance(value, Tensor) or not self.is_outside(value):
             return
         self.refuse(
             f"{self.label(value)}{place} is set, which is outside of the function",
             "Return the value, or keep it in a tensor made outside and assign that",
         )
-
-
-# --- hooks: what a twin calls ---------------------------------------------------------------------------------------
-
-
-_OF_TENSORS = frozenset({"requires_grad", "is_leaf", "shape", "dtype", "device", "ndim", "size"})
-
-
-def _attribute(value: Any, name: str) -> Any:
-    log = _current.log
-    if log is None:
-        return getattr(value, name)
-    if type(value) is Tensor:
-        if name in _OF_TENSORS and recording.trace is not None and recording.trace.is_outside(value):
-            log.guards.watch_place(value, f".{name}", f"{name} of a tensor from outside")
-        return getattr(value, name)
-    return log.attribute(value, name)
-
-
-def _item(value: Any, key: Any) -> Any:
-    log = _current.log
-    return value[key] if log is None or type(value) is Tensor else log.item(value, key)
-
-
-def _used(value: Any) -> Any:
-    log = _current.log
-    if log is not None and type(value) is not Tensor and type(value) not in ATOMS and not isinstance(value, np.ndarray):
-        log.used(value)
-    return value
-
-
-def _shown(value: Any) -> Any:
-    log = _current.log
-    if log is not None and log.is_outside(value):
-        log.deep(value)
-    return value
-
-
-def _iterated(value: Any) -> Any:
-    log = _current.log
-    if log is not None and type(value) is not Tensor:
-        log.iterated(value)
-    return value
-
-
-def _contains(element: Any, container: Any) -> bool:
-    log = _current.log
-    return element in container if log is None else log.contains(element, container)
-
-
-def _writable(value: Any, place: str) -> Any:
-    log = _current.log
-    if log is not None:
-        log.writable(value, place)
-    return value
-
-
-def _updated(value: Any, name: str) -> Any:
-    """What has an attribute that is updated in place; a tensor is, and stays the object that it is."""
-    log = _current.log
-    if log is not None and log.is_outside(value) and isinstance(log.attribute(value, name), Tensor):
-        return _Holder(value, name)
-    return value
-
-
-class _Holder:
-    """Stands for an object whose tensor is updated: the tensor is read, and put back as it is."""
-
-    def __init__(self, value: Any, name: str) -> None:
-        object.__setattr__(self, name, getattr(value, name))
-
-
-def _grown(value: Any, name: str) -> None:
-    log = _current.log
-    if log is not None and log.is_outside(value) and type(value) in contents.GROWING:
-        log.writable(value, " (by += or the like)")
-
-
-def _global_store(name: str) -> None:
-    log = _current.log
-    if log is not None:
-        log.refuse(
-            f"the global {name} is set, which is outside of the function",
-            "Return the value, or keep it in a tensor made outside and assign that",
-        )
-
-
-def _nonlocal_store(name: str) -> None:
-    log = _current.log
-    if log is not None and log.is_own_variable(sys._getframe(1).f_code, name):
-        log.refuse(
-            f"the closure variable {name} is set, which is outside of the function",
-            "Return the value, or keep it in a tensor made outside and assign that",
-        )
-
-
-def _marked(value: Any) -> Any:
-    log = _current.log
-    return value if log is None else log.mark(value, "globals()")
-
-
-def _evaluates(function: Any) -> Any:
-    log = _current.log
-    if log is not None and function in (builtins.eval, builtins.exec):
-        log.refuse(f"{function.__name__} runs code that cannot be followed", "Write the code as a function")
-    return function
-
-
-def _static(function: Any, value: Callable[[], Any]) -> Any:
-    log = _current.log
-    if log is None or function is not static:
-        return _call(function, value())
-    return log_static(log, value)
-
-
-def log_static(log: Log, value: Callable[[], Any]) -> Any:
-    """What `wg.static` gives while recording: the value that it had at the first recording, not watched."""
-    frame = sys._getframe(2)
-    place = (id(frame.f_code), frame.f_lasti)
-    visit = log._visits[place] = log._visits.get(place, 0) + 1
-    if (place, visit) not in log.statics:
-        _current.log = None
-        try:
-            log.statics[place, visit] = contents.copied(value())
-        finally:
-            _current.log = log
-    found = log.statics[place, visit]
-    log._frozen[id(found)] = found
-    return found
-
-
-def static(value: Any) -> Any:
-    """A value that a compiled function takes as it is when it is first recorded, and does not watch.
-
-    >>> import wengert as wg
-    >>> config = {"scale": 2.0}
-    >>> double = wg.compile(lambda x: x * wg.static(config["scale"]))
-    >>> double(wg.tensor([1.0])).tolist()
-    [2.0]
-    >>> config["scale"] = 3.0
-    >>> double(wg.tensor([1.0])).tolist()
-    [2.0]
-    """
-    return value
-
-
-_NOTED_ONCE: set[tuple[str, str]] = set()
-
-
-def _call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
-    log = _current.log
-    if log is None:
-        return function(*args, **kwargs)
-    kind = type(function)
-    inner = function.__func__ if kind is MethodType else function
-    if type(inner) is FunctionType:
-        code = inner.__code__
-        if is_twin(code):
-            return function(*args, **kwargs)
-        if not is_library(code):
-            log.enter(inner)
-            if not is_twin(inner.__code__):  # there is no source: all that it may read is watched
-                for value in (*args, *kwargs.values()):
-                    log.deep(value)
-            return function(*args, **kwargs)
-        if code.co_filename.startswith(PACKAGE):
-            return contents.by_wengert(log, function, args, kwargs)
-    elif kind is type and function.__flags__ & _HEAP_TYPE and not is_library_class(function):
-        log.enter_class(function)
-        return function(*args, **kwargs)
-    return contents.by_library(log, function, args, kwargs)
-
-
-def said(log: Log, function: Any) -> None:
-    """Say once that a compiled function shows something only while it is recorded."""
-    name = getattr(function, "__name__", "a call")
-    if (log.name, name) not in _NOTED_ONCE:
-        _NOTED_ONCE.add((log.name, name))
-        message = f"{log.name}: {name} happens only while the function is recorded, not at every call"
-        warnings.warn(message, stacklevel=4)
-
-
-HOOKS: dict[str, Callable[..., Any]] = {
-    "attribute": _attribute,
-    "item": _item,
-    "used": _used,
-    "shown": _shown,
-    "matched": _shown,
-    "iterated": _iterated,
-    "contains": _contains,
-    "writable": _writable,
-    "updated": _updated,
-    "grown": _grown,
-    "global_store": _global_store,
-    "nonlocal_store": _nonlocal_store,
-    "marked": _marked,
-    "evaluates": _evaluates,
-    "static": _static,
-    "call": _call,
-    "slice": slice,
-}
-__all__ = ["HOOKS", "MUTATORS", "Log", "is_impure", "name_of", "said", "shows", "static"]

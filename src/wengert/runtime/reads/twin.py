@@ -2,27 +2,21 @@
 
 In: a code object whose source can be found. Out: a code object for the same function (arguments, free variables, file
 and lines are the same) in which attributes, items, iteration, truth, operands, calls and stores go through the hooks of
-`log`. What a twin computes is what the function computes.
-
-The function is found in its file by name, line and columns, so that two lambdas on one line are told apart. A source
-that no longer fits the code (a file edited since it was imported) gives no twin.
+`hooks`. What a twin computes is what the function computes.
 """
 
 from __future__ import annotations
 
 import ast
 import linecache
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
 
+from wengert.runtime.reads.source import FUNCTIONS, bare, compiled, find, fits, functions_in, wrapped
+
 _MARK = "\0wengert:"  # a constant that stands for a hook until the code is compiled
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_FLAGS = 0x1FF0000  # the __future__ imports among a code object's flags
-_SHAPE = 0x2AC  # among the flags: stars among the parameters, generators, coroutines
 _LOOK_AROUND = frozenset({"super", "locals", "vars", "dir"})  # builtins that look at the frame that calls them
 _MEANT = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)  # what may give an object from outside
 
@@ -38,147 +32,56 @@ _twins: dict[int, tuple[ref[CodeType], Twin | None]] = {}
 _made: set[int] = set()  # the identities of all twins' code objects, nested ones too; twins are kept for good
 
 
+_hooks: dict[str, Callable[..., Any]] = {}
+
+
+def use(hooks: Mapping[str, Callable[..., Any]]) -> None:
+    """Have twins call these hooks."""
+    _hooks.update(hooks)
+
+
 def is_twin(code: CodeType) -> bool:
     """Whether a code object is a twin's, or of a function made by one."""
     return id(code) in _made
 
 
-def twin_of(code: CodeType, hooks: Mapping[str, Callable[..., Any]]) -> Twin | None:
+def twin_of(code: CodeType) -> Twin | None:
     """The twin of a code object; None where there is no source that fits."""
     known = _twins.get(id(code))
     if known is not None and known[0]() is code:
         return known[1]
     try:
-        twin = _build(code, hooks)
+        twin = _build(code)
     except (SyntaxError, ValueError, RecursionError):
         twin = None
     _twins[id(code)] = ref(code), twin
     return twin
 
 
-def _build(code: CodeType, hooks: Mapping[str, Callable[..., Any]]) -> Twin | None:
+def _build(code: CodeType) -> Twin | None:
     lines = tuple(linecache.getlines(code.co_filename))
-    found = _find(code, _functions(lines)) if lines else None
+    found = find(code, functions_in(lines)) if lines else None
     if found is None:
         return None
     node, class_name = found
-    plain = _compiled(_wrapped(_bare(node), code, class_name), code)
-    if plain is None or not _fits(plain, code):
+    plain = compiled(wrapped(bare(node), code, class_name), code)
+    if plain is None or not fits(plain, code):
         return None
     transformer = _Logging(class_name)
-    made = _compiled(_wrapped(transformer.function(_bare(node)), code, class_name), code)
+    made = compiled(wrapped(transformer.function(bare(node)), code, class_name), code)
     if made is None or made.co_freevars != code.co_freevars:
         return None
-    return Twin(_with_hooks(made, hooks).replace(co_qualname=code.co_qualname), frozenset(transformer.names))
+    return Twin(_with_hooks(made).replace(co_qualname=code.co_qualname), frozenset(transformer.names))
 
 
-# --- finding the function -------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=64)
-def _functions(lines: tuple[str, ...]) -> dict[tuple[str, int], list[tuple[Any, str]]]:
-    """The functions of a source by name and first line, with the class each is defined in."""
-    found: dict[tuple[str, int], list[tuple[Any, str]]] = {}
-
-    def walk(node: ast.AST, class_name: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            inner = child.name if isinstance(child, ast.ClassDef) else class_name
-            if isinstance(child, _FUNCTIONS):
-                name = "<lambda>" if isinstance(child, ast.Lambda) else child.name
-                first = min([child.lineno, *(d.lineno for d in getattr(child, "decorator_list", ()))])
-                found.setdefault((name, first), []).append((child, class_name))
-            walk(child, inner)
-
-    walk(ast.parse("".join(lines)), "")
-    return found
-
-
-def _find(code: CodeType, functions: dict[tuple[str, int], list[tuple[Any, str]]]) -> tuple[Any, str] | None:
-    """The function that a code object was compiled from, and its class."""
-    inside = [p for p in code.co_positions() if None not in p and (p[0], p[2]) != (p[1], p[3])]
-    best = None
-    for node, class_name in functions.get((code.co_name, code.co_firstlineno), []):
-        body = node.body if isinstance(node, ast.Lambda) else node
-        start, end = (node.lineno, 0), (node.end_lineno, node.end_col_offset)
-        if isinstance(node, ast.Lambda):
-            start = (body.lineno, body.col_offset)
-        positions = [p for p in inside if p[0] >= node.lineno]
-        if all(start <= (p[0], p[2]) and (p[1], p[3]) <= end for p in positions):
-            if best is None or (node.lineno, node.col_offset) >= (best[0].lineno, best[0].col_offset):
-                best = node, class_name
-    return best
-
-
-def _bare(node: Any) -> Any:
-    """A copy of a function without decorators, defaults' values and annotations, which its code does not hold."""
-    args = node.args
-
-    def plain(one: ast.arg) -> ast.arg:
-        return ast.copy_location(ast.arg(one.arg), one)
-
-    bare = ast.arguments(
-        posonlyargs=[plain(a) for a in args.posonlyargs],
-        args=[plain(a) for a in args.args],
-        vararg=args.vararg and plain(args.vararg),
-        kwonlyargs=[plain(a) for a in args.kwonlyargs],
-        kw_defaults=[None for _ in args.kw_defaults],
-        kwarg=args.kwarg and plain(args.kwarg),
-        defaults=[],
-    )
-    if isinstance(node, ast.Lambda):
-        return ast.copy_location(ast.Lambda(bare, node.body), node)
-    extra = {"type_params": []} if hasattr(node, "type_params") else {}
-    return ast.copy_location(type(node)(node.name, bare, node.body, [], None, None, **extra), node)
-
-
-def _wrapped(node: Any, code: CodeType, class_name: str) -> ast.Module:
-    """A module that defines the function where its free variables and its class are, for names that need them."""
-    statement = ast.copy_location(ast.Expr(node), node) if isinstance(node, ast.Lambda) else node
-    extra = {"type_params": []} if hasattr(ast, "TypeVar") else {}
-    if class_name:
-        statement = ast.ClassDef(class_name, [], [], [statement], [], **extra)
-    free = [name for name in code.co_freevars if name != "__class__" or not class_name]
-    parameters = ast.arguments([], [ast.arg(name) for name in free], None, [], [], None, [])
-    names = {getattr(statement, "name", ""), getattr(node, "name", "") if not class_name else ""} - {"", *free}
-    body = [ast.Global(sorted(names)), statement] if names else [statement]  # what the wrapper defines is no local
-    outer = ast.FunctionDef("outer", parameters, body, [], None, None, **extra)
-    return ast.fix_missing_locations(ast.Module([outer], []))
-
-
-def _compiled(module: ast.Module, code: CodeType) -> CodeType | None:
-    """The code of the function in a module."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the constants in the place of hooks are called, which looks like a mistake
-        whole = compile(module, code.co_filename, "exec", code.co_flags & _FLAGS, dont_inherit=True)
-    todo = [whole]
-    while todo:
-        one = todo.pop(0)
-        if one.co_name == code.co_name and one.co_varnames[: code.co_argcount] == code.co_varnames[: code.co_argcount]:
-            if one is not whole and one.co_name != "outer":
-                return one
-        todo += [constant for constant in one.co_consts if isinstance(constant, CodeType)]
-    return None
-
-
-def _fits(plain: CodeType, code: CodeType) -> bool:
-    """Whether a code object may have been compiled from this source; a test's assertions are rewritten, others not."""
-    same = plain.co_freevars == code.co_freevars and plain.co_flags & _SHAPE == code.co_flags & _SHAPE
-    return same and set(plain.co_names) <= set(code.co_names) and _constants(plain) <= _constants(code)
-
-
-def _constants(code: CodeType) -> set[Any]:
-    kinds = (int, float, complex, str, bytes)
-    return {(type(c), c) for c in code.co_consts if isinstance(c, kinds)} - {(str, code.co_consts[0])}
-
-
-def _with_hooks(code: CodeType, hooks: Mapping[str, Callable[..., Any]]) -> CodeType:
+def _with_hooks(code: CodeType) -> CodeType:
     """The code with hooks in the place of the constants that stand for them, down to the functions inside."""
 
     def replaced(constant: Any) -> Any:
         if isinstance(constant, CodeType):
-            return _with_hooks(constant, hooks)
+            return _with_hooks(constant)
         if isinstance(constant, str) and constant.startswith(_MARK):
-            return hooks[constant[len(_MARK) :]]
+            return _hooks[constant[len(_MARK) :]]
         return constant
 
     made = code.replace(co_consts=tuple(replaced(constant) for constant in code.co_consts))
@@ -243,7 +146,7 @@ class _Logging(ast.NodeTransformer):
             else:
                 fields[name] = self.visit(value) if isinstance(value, ast.AST) else value
         made = ast.copy_location(type(node)(**fields), node) if hasattr(node, "lineno") else type(node)(**fields)
-        if isinstance(node, ast.stmt) and not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, ast.stmt) and not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             return [*self._stores(node), made]
         return made
 
@@ -340,11 +243,14 @@ class _Logging(ast.NodeTransformer):
         made = self.visit(node)
         return _hook(hook, made, at=node) if isinstance(node, _MEANT) else made
 
+    def _binary(self, op: ast.AST, left: ast.expr, right: ast.expr, at: ast.AST) -> Any:
+        return _hook("binary", ast.Constant(type(op).__name__), self.visit(left), self.visit(right), at=at)
+
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        return ast.copy_location(ast.BinOp(self._used(node.left), node.op, self._used(node.right)), node)
+        return self._binary(node.op, node.left, node.right, node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        return ast.copy_location(ast.UnaryOp(node.op, self._used(node.operand)), node)
+        return ast.copy_location(ast.UnaryOp(node.op, self._used(node.operand, "shown")), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         return ast.copy_location(ast.BoolOp(node.op, [self._used(value) for value in node.values]), node)
@@ -355,6 +261,8 @@ class _Logging(ast.NodeTransformer):
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             found = _hook("contains", self.visit(node.left), self.visit(node.comparators[0]), at=node)
             return found if isinstance(node.ops[0], ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
+        if len(node.ops) == 1 and not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            return self._binary(node.ops[0], node.left, node.comparators[0], node)
         sides = [self._used(side, "shown") for side in (node.left, *node.comparators)]
         return ast.copy_location(ast.Compare(sides[0], node.ops, sides[1:]), node)
 

@@ -22,7 +22,7 @@ from wengert.runtime.capture import capture
 from wengert.runtime.debug.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
 from wengert.runtime.debug.reasons import RecordingLog, change
 from wengert.runtime.program import Interpreter, build
-from wengert.runtime.reads.log import Log
+from wengert.runtime.reads.log import Log, LogMemory
 from wengert.runtime.static.arguments import CallArguments, take_apart
 from wengert.runtime.static.fast_path import MOVED
 from wengert.runtime.static.specialization import Specialization
@@ -80,7 +80,7 @@ class Compiled:
         self._log = RecordingLog(repr(self))
         self._clock = 0
         self.recordings = 0  # how often the function was recorded, repeated recordings counted
-        self._statics: dict[Any, Any] = {}  # what `wg.static` froze
+        self._memory = LogMemory()
         self._held: list[Any] = []  # the slots of a recording just made, until it has run
         self._lock = threading.RLock()
         functools.update_wrapper(self, function, updated=())
@@ -191,7 +191,7 @@ class Compiled:
     def _capture(self, arguments: CallArguments, instance: Any) -> Specialization:
         function = self._function if instance is None else functools.partial(self._function, instance)
         self.recordings += 1
-        captured = capture(function, arguments, functools.partial(Log, repr(self), self._statics, instance))
+        captured = capture(function, arguments, functools.partial(Log, repr(self), self._memory, instance))
         self._held, captured.held = captured.held, []
         return Specialization(captured, arguments, instance)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import ref
@@ -22,6 +22,9 @@ from wengert.core import code
 
 _VALUES = (int, float, complex, str, bytes, bool, type(None))
 _KEPT = (CodeType, ModuleType)  # what may be held: it keeps nothing alive that would go
+_SEVERAL = 4  # keys of one dictionary: from then on they are read at once
+_OF_FUNCTIONS = {"__code__": "the code", "__defaults__": "a default argument", "__kwdefaults__": "a default argument"}
+_HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 MISSING = object()
 _NONE: dict[str, Any] = {}
 
@@ -59,7 +62,7 @@ def _is_same(value: Any, before: Any) -> bool:
     if type(before) is not type(value):
         return False
     if isinstance(value, np.generic):
-        return value.tobytes() == before.tobytes()
+        return bool(value.tobytes() == before.tobytes())
     if type(value) is tuple and len(value) == len(before):
         return all(a is b or _is_same(a, b) for a, b in zip(value, before))
     return type(value) in _VALUES and repr(before) == repr(value)
@@ -88,7 +91,9 @@ class Guards:
         self._mappings: dict[int, tuple[Mapping[str, Any], dict[Any, tuple[str, Any]]]] = {}
         self._cells: dict[int, tuple[CellType, str, Any]] = {}
         self._functions: list[FunctionType] = []
+        self._classes: list[tuple[Callable[[], Any], str, type]] = []
         self._seen: dict[Any, Any] = {}  # what is watched already; keeps it from giving its identity to something else
+        self._learning: list[tuple[str, Callable[[], Iterable[Any]]]] = []  # what is compared by identity, all at once
         self._of: dict[int, list[_Watch]] = {}  # by container: what watches its items
 
     # --- what is watched ----------------------------------------------------------------------------------------
@@ -102,7 +107,7 @@ class Guards:
 
     def watch_cell(self, cell: CellType, label: str) -> None:
         """Watch a closure variable."""
-        self._cells.setdefault(id(cell), (cell, label, _hold(cell.cell_contents, self._known.clear)))
+        self._cells.setdefault(id(cell), (cell, label, cell.cell_contents))
 
     def watch_function(self, function: FunctionType) -> None:
         """Watch a function's code and its default arguments."""
@@ -141,12 +146,11 @@ class Guards:
             self._single(watch, f"({self._name(key)} in {self._name(owner)})", owner)
 
     def watch_class(self, value: Any, label: str) -> None:
-        """Watch the class of an object."""
-        if self._is_new(("class", id(value)), value):
+        """Watch the class of an object, if that can be another."""
+        if type(value).__flags__ & _HEAP_TYPE and self._is_new(("class", id(value)), value):
             thing = ref(value) if type(value).__weakrefoffset__ else partial(_itself, value)
-            watch = _Watch(code.function([], "(thing().__class__,)", {"thing": thing}), [label], self._known.clear)
-            self._single(watch, f"{self._name(thing)}().__class__", None)
-            self._seen[("class", id(value))] = None
+            self._classes.append((thing, label, type(value)))
+            self.places += 1
 
     def watch_value(self, owner: Any, read: Callable[[], Any], label: str) -> None:
         """Watch what a call gives, compared by `==`: the bytes of an array, the elements of a set."""
@@ -180,38 +184,55 @@ class Guards:
 
     def settle(self) -> None:
         """Make watches of what was found, and the one expression that compares all of it."""
-        for mapping, labels in self._mappings.values():
+        for mapping, found in self._mappings.values():
+            absent = [key for key in found if key not in mapping]
+            present = [key for key in found if key in mapping]
+            if absent:
+                self._conditions.append(f"{self._name(mapping.keys())}.isdisjoint({self._name(tuple(absent))})")
+            watch = self._found(partial(map, mapping.get, [*present, *absent]), [found[k] for k in (*present, *absent)])
             name = self._name(mapping)
-            names = {key: self._name(key) for key in labels}
-            places = [f"{name}[{k}]" if key in mapping else f"{name}.get({k})" for key, k in names.items()]
-            watch = _Watch(
-                partial(map, mapping.get, labels), [label for label, _ in labels.values()], self._known.clear
-            )
-            watch.held = [held for _, held in labels.values()]
-            self._watch(watch, places)
-        cells = self._watch_attributes("cell_contents", [(cell, label) for cell, label, _ in self._cells.values()])
-        cells.held = [held for _, _, held in self._cells.values()]
-        for attribute, what in (("__code__", "the code"), ("__defaults__", "a default argument")):
-            self._watch_attributes(attribute, [(f, f"{what} of {f.__name__}") for f in self._functions])
-        self._watch_attributes("__kwdefaults__", [(f, f"a default argument of {f.__name__}") for f in self._functions])
+            if len(present) < _SEVERAL:
+                self._compare_each([f"{name}[{self._name(key)}]" for key in present], watch)
+            else:
+                self._compare_all(f"{self._name(itemgetter(*present))}({name})", itemgetter(*present), mapping)
+        if self._classes:
+            read = partial(_classes_of, [thing for thing, _, _ in self._classes])
+            self._found(read, [(label, _hold(kind, self._known.clear)) for _, label, kind in self._classes])
+            self._compare_all(f"{self._name(read)}()", read)
+        self._watch_attributes("cell_contents", self._cells.values())
+        for attribute, what in _OF_FUNCTIONS.items():
+            held = [(f, f"{what} of {f.__name__}", getattr(f, attribute)) for f in self._functions]
+            self._watch_attributes(attribute, held)
         self._stands = code.function([], " and ".join(self._conditions), self._named)
         self._learn()
         self._conditions, self._mappings, self._cells, self._seen, self._of = [], {}, {}, {}, {}
 
-    def _watch(self, watch: _Watch, places: list[str]) -> None:
-        """Watch single places, given as text too."""
-        for i, (place, held) in enumerate(zip(places, watch.held)):
-            self._conditions.append(f"{place} is held_{len(self._watches)}_{i}{'()' if type(held) is ref else ''}")
+    def _found(self, read: Callable[[], Iterable[Any]], found: Sequence[tuple[str, Any]]) -> _Watch:
+        """A watch of places whose labels and contents are known."""
+        watch = _Watch(lambda: (), [label for label, _ in found], self._known.clear)
+        watch.read, watch.held = read, [held for _, held in found]
         self._watches.append(watch)
-
-    def _watch_attributes(self, attribute: str, labelled: Sequence[tuple[Any, str]]) -> _Watch:
-        """Watch an attribute of some things, which are labelled."""
-        things = [thing for thing, _ in labelled]
-        places = [f"{self._name(thing)}.{attribute}" for thing in things]
-        read = partial(map, attrgetter(attribute), things)
-        watch = _Watch(read, [label for _, label in labelled], self._known.clear)
-        self._watch(watch, places)
         return watch
+
+    def _compare_each(self, places: Sequence[str], watch: _Watch) -> None:
+        for i, (place, held) in enumerate(zip(places, watch.held)):
+            number = len(self._watches) - 1
+            self._conditions.append(f"{place} is held_{number}_{i}{'()' if type(held) is ref else ''}")
+
+    def _compare_all(self, text: str, read: Callable[..., Iterable[Any]], *arguments: Any) -> None:
+        """Compare many places at once, by identity: those of objects that are gone are not known any more."""
+        name = self._name(None)
+        self._conditions.append(f"[*map(id, {text})] == {name}")
+        self._learning.append((name, partial(read, *arguments)))
+
+    def _watch_attributes(self, attribute: str, found: Iterable[tuple[Any, str, Any]]) -> None:
+        """Watch an attribute of some things, which are labelled."""
+        found = list(found)
+        if found:
+            read = partial(map, attrgetter(attribute), [thing for thing, _, _ in found])
+            held = [(label, _hold(value, self._known.clear)) for _, label, value in found]
+            self._found(read, held)
+            self._compare_all(f"{self._name(read)}()", read)
 
     def _name(self, thing: Any) -> str:
         name = f"_{len(self._named)}"
@@ -221,6 +242,7 @@ class Guards:
     def _learn(self) -> None:
         """Have the test know what is there now."""
         self._known[:] = [True]
+        self._named.update((name, [*map(id, read())]) for name, read in self._learning)
         for number, watch in enumerate(self._watches):
             if type(watch) is _Watch:
                 self._named[f"ids_{number}"] = [*map(id, watch.read())]
@@ -257,6 +279,10 @@ class _ValueWatch(_Watch):
     def changed(self) -> str | None:
         """What is another, in words."""
         return None if self.read() == self.before else f"what {self.labels[0]} holds is another"
+
+
+def _classes_of(things: Sequence[Callable[[], Any]]) -> Iterable[type]:
+    return [thing().__class__ for thing in things]
 
 
 def _itself(value: Any) -> Any:
