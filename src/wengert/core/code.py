@@ -38,7 +38,8 @@ def _own_files() -> frozenset[str]:
     return frozenset(os.path.join(folder, name) for folder, _, names in os.walk(PACKAGE) for name in names)
 
 
-_inside = _own_files()
+_GENERATED = os.path.join(PACKAGE, "generated")  # the file that functions made from text say they are in
+_inside = _own_files() | {_GENERATED}
 _frame = sys._getframe
 
 
@@ -98,5 +99,6 @@ def function(parameters: Sequence[str], expression: str, names: dict[str, Any]) 
     >>> function(["x"], "x + more", {"more": 2})(1)
     3
     """
-    made: Callable[..., Any] = eval(f"lambda {', '.join(parameters)}: {expression}", names)
+    text = f"lambda {', '.join(parameters)}: {expression}"
+    made: Callable[..., Any] = eval(compile(text, _GENERATED, "eval"), names)
     return made

@@ -89,7 +89,7 @@ def _capture(function: Callable[..., Any], arguments: CallArguments, make_log: C
             kept |= own & attempt.touched()
             continue
         more = own & set(map(id, captured.held)) - kept
-        if not more:
+        if not more and (attempt.log is None or not attempt.log.found_more()):
             return captured
         kept |= more
 

@@ -11,9 +11,10 @@ watched; what depends on more than that (`impure`) is an error on the user's lin
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -31,7 +32,7 @@ from wengert.core.dtypes import ALL
 from wengert.core.errors import RecordingError
 from wengert.core.graph import Node
 from wengert.ops.core import data
-from wengert.runtime.reads import contents
+from wengert.runtime.reads import contents, coverage
 from wengert.runtime.reads.contents import ATOMS, is_library_class
 from wengert.runtime.reads.twin import is_twin, twin_of
 from wengert.runtime.static.guards import MISSING, Guards, namespace_of
@@ -54,19 +55,21 @@ class LogMemory:
     def __init__(self) -> None:
         self.statics: dict[Any, Any] = {}  # what `wg.static` froze, by where and how often
         self.arrays: dict[Any, Tensor] = {}  # what stands for an array from outside, by where it lies
+        self.functions: list[FunctionType] = []  # of the user's, that a library called and nobody had seen before
 
 
 class Log:
     """What one recording reads from outside."""
 
-    def __init__(self, name: str, memory: LogMemory | None = None, instance: Any = None) -> None:
+    def __init__(self, name: str, memory: LogMemory | None = None, instance: Any = None, covers: bool = False) -> None:
         self.instance = instance
+        self.covers = covers and sys.getprofile() is None  # whether all functions that run are looked at
         self.memory = memory or LogMemory()
         self.name = name
         self.guards = Guards()
         self.outside: dict[int, Any] = {}
         self.labels: dict[int, str] = {}
-        self.uncovered: list[CodeType] = []  # functions of the user's that ran without a twin
+        self.uncovered: dict[CodeType, dict[str, Any]] = {}  # that ran without a twin, with their globals
         self._visits: dict[Any, int] = {}
         self._frozen: dict[int, Any] = {}
         self._entered: dict[int, Any] = {}
@@ -84,13 +87,24 @@ class Log:
         try:
             root = function if self.instance is None else function.func  # a partial of the method and its object
             self.mark(root, self.name)
-            self.install(root)
-            yield
+            for one in (root, *self.memory.functions):
+                self.install(one)
+            with coverage.covering(self.uncovered) if self.covers else nullcontext(), coverage.steady_random(self.name):
+                yield
+        except BaseException as error:
+            error.__traceback__ = coverage.without_hooks(error.__traceback__)
+            raise
         finally:
             current.log = outer
             for one, code in self._swapped:
                 one.__code__ = code
             self._swapped = []
+
+    def found_more(self) -> bool:
+        """Whether functions of the user's ran that nobody had seen; they are known now, for recording once more."""
+        new = [one for one in coverage.functions_of(self.uncovered) if one not in self.memory.functions]
+        self.memory.functions += new
+        return bool(new)
 
     def finish(self) -> Guards:
         """The guards of all that was read; raises where the function has changed some of it."""

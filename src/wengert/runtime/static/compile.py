@@ -3,8 +3,8 @@
 In: a function, and calls of it. A call like the last one, which finds everything as that left it, takes the fast path
 (`fast_path`). Any other is looked up by what counts of its arguments (`arguments`), checked against the world outside
 (`guards`, `specialization`), and run; where there is no recording that stands, it is recorded anew (`capture`) and
-built (`program`). The recording is repeated at calls 2, 4, 8, ... and must give the same graph (`core/canonical`): what
-Python does besides happens only then.
+built (`program`). What the function reads from outside is watched (`reads`). The recording is repeated now and then
+(`Specialization.confirm`) and must give the same graph (`core/canonical`).
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Compiled:
                     self._clock = known[0].used = self._clock + 1
                     return result
             found = self._find(arguments)
-            if found is None or self._check or is_due(found.calls + 1):
+            if found is None or self._check or found.calls + 1 >= found.due:
                 found = self._record(arguments, found, instance)
             found.calls += 1
             self._clock = found.used = self._clock + 1
@@ -156,7 +156,7 @@ class Compiled:
     def _record(self, arguments: CallArguments, standing: Specialization | None, instance: Any) -> Specialization:
         """Record the function on a call's arguments, where no recording stands or it is time to look again."""
         reason = self._reason(arguments) if standing is None else "the recording was repeated and gave another graph"
-        made = self._capture(arguments, instance)
+        made = self._capture(arguments, instance, covers=standing is not None and standing.calls == 1)
         known = [one for one in self._specializations.get(arguments.key, []) if one.is_alive()]
         same = next((one for one in known if one.identity == made.identity), None)
         if standing is not None and same is not standing:
@@ -178,8 +178,7 @@ class Compiled:
             made.program = Interpreter(made.graph) if len(known) >= _MANY_PROGRAMS else self._built(made)
             return made
         same.guards, same.version = made.guards, made.version
-        if made.changes:
-            same.calls = 0
+        same.confirm(is_other=made.changes > 0)
         same.changes = made.changes
         if type(same.program) is Interpreter and len(known) > _MANY_PROGRAMS:
             same.program = self._built(same)
@@ -188,10 +187,10 @@ class Compiled:
     def _built(self, specialization: Specialization) -> Runnable:
         return build(specialization.graph, specialization.binding.pairs, self._tuning)
 
-    def _capture(self, arguments: CallArguments, instance: Any) -> Specialization:
+    def _capture(self, arguments: CallArguments, instance: Any, covers: bool = False) -> Specialization:
         function = self._function if instance is None else functools.partial(self._function, instance)
         self.recordings += 1
-        captured = capture(function, arguments, functools.partial(Log, repr(self), self._memory, instance))
+        captured = capture(function, arguments, functools.partial(Log, repr(self), self._memory, instance, covers))
         self._held, captured.held = captured.held, []
         return Specialization(captured, arguments, instance)
 
@@ -254,11 +253,6 @@ class Compiled:
         if not every:
             raise ArgumentError(f"{asked}: the function has not been called yet, and is compiled at the first call")
         return max(every, key=lambda one: one.used)
-
-
-def is_due(call: int) -> bool:
-    """Whether the recording is repeated at this call: 2, 4, 8, 16, ..."""
-    return call > 1 and call & (call - 1) == 0
 
 
 class CompiledMethod:

@@ -146,7 +146,7 @@ class FastPath:
         would be overwritten. The slots are as they were if no serial number but the caller's `drawn` ones was drawn.
         """
         calls = specialization.calls
-        if specialization.version != config.version or not calls & calls + 1:  # is_due(calls + 1), without asking
+        if specialization.version != config.version or calls + 1 >= specialization.due:
             return False
         if watch.observer is not None or watch.checks_nans:
             return False
