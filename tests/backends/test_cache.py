@@ -334,6 +334,8 @@ def test_a_cache_that_can_only_be_read_is_read(base: Path, monkeypatch: pytest.M
     with pytest.warns(RuntimeWarning, match="Read-only file system"):
         cache.keep("b.plan", b"more")
     assert (cache.read("a.plan"), cache.read("b.plan")) == (b"content", b"more")
+    cache.keep("a.plan", b"newer")
+    assert cache.read("a.plan") == b"newer" and cache.read_all(["a.plan", "c.plan"]) == {"a.plan": b"newer"}
 
 
 def test_without_any_folder_what_can_do_without_goes_on(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,8 @@ def _run(commands: dict[Path, list[str]], until: float) -> None:
     finally:
         for process in running.values():
             _end(process)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def _problem(status: int, path: Path) -> str | None:

@@ -64,13 +64,15 @@ def _entry(text: str, arch: str) -> str:
 
 def compiled(texts: Iterable[str], arch: str) -> dict[str, bytes]:
     """The machine code of each text, from the cache where it was compiled before."""
-    found = {text: cache.read(_entry(text, arch)) for text in dict.fromkeys(texts)}
-    missing = sorted((text for text, code in found.items() if code is None), key=_length, reverse=True)
+    names = {text: _entry(text, arch) for text in texts}
+    kept = cache.read_all(names.values())
+    found = {text: kept[name] for text, name in names.items() if name in kept}
+    missing = sorted((text for text in names if text not in found), key=_length, reverse=True)
     if missing:
         with ThreadPoolExecutor(min(THREADS, len(missing))) as threads:
             found.update(zip(missing, threads.map(functools.partial(_compiled, arch=arch), missing)))
         cache.trim(keep=_entry(missing[-1], arch))
-    return {text: code for text, code in found.items() if code is not None}
+    return {text: found[text] for text in names}
 
 
 def _length(text: str) -> int:
