@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import wengert as wg
-from wengert.backends.cpu.toolchain import cache_folder
+from wengert.core import cache
 from wengert.runtime.dynamic import tiers
 
 ALLOWED = 2.0  # MB
@@ -45,7 +45,7 @@ def objects() -> int:
 def loaded() -> int:
     """How many of our libraries this process has open."""
     gc.collect()
-    folder = str(cache_folder())
+    folder = str(cache.folder())
     lines = Path("/proc/self/maps").read_text().splitlines()
     return len({line.split()[-1] for line in lines if folder in line})
 
@@ -92,7 +92,7 @@ def main() -> int:
                 flush=True,
             )
     grown, more = resident() - before, objects() / known - 1
-    files = list(cache_folder().glob("*.so"))
+    files = list(cache.folder().glob("*.so"))
     size = sum(file.stat().st_size for file in files) / 1e6
     print(
         f"grown since shape {shapes // 3}: {grown:.2f} MB (allowed {ALLOWED:g}), objects by {more:.2%} (1%); "

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 import wengert
-from wengert.core.errors import WengertError
+from wengert.core.errors import ArgumentError, WengertError
 
 DESCRIPTION = "Automatic differentiation for Python. Train, evaluate and look around from the command line."
 
@@ -110,6 +110,15 @@ def _info(options: argparse.Namespace) -> None:
     print(installation.text())
 
 
+def _cache(options: argparse.Namespace) -> None:
+    from wengert.inspect import stored
+
+    days = options.older_than
+    if days is not None and (options.action is None or not days >= 0):
+        raise ArgumentError("cache: --older-than is for clearing: wengert cache clear --older-than DAYS, such as 30")
+    print(stored.cleared(days or 0.0) if options.action else stored.text())
+
+
 # --- what can be asked ----------------------------------------------------------------------------------------------
 
 
@@ -133,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_profile(added("profile", "run a script and tell where its time and memory go", _profile))
     _add_tune(added("tune", "choose the kernels of a GPU by timing them", _tune))
     _add_bench(added("bench", "measure ops and models on the CPU and the GPU, as a page of plots", _bench))
+    _add_cache(added("cache", "what the cache of built programs holds; clear it", _cache))
     added("info", "what is installed, what is missing and how to get it", _info)
     return parser
 
@@ -147,6 +157,11 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("inputs", nargs="*", help="example inputs: expressions, with the script's names known")
     parser.add_argument("--out", metavar="FILE", help="the page's file; FUNCTION.html if not given")
     parser.add_argument("--no-open", dest="open", action="store_false", help="write the page and do not open it")
+
+
+def _add_cache(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", nargs="?", choices=["clear"], help="remove the entries; without it they are listed")
+    parser.add_argument("--older-than", metavar="DAYS", type=float, help="only those that were not used for so long")
 
 
 def _add_tune(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from wengert.backends.cuda import dnn
+from wengert.core import cache
 from wengert.core.dtypes import bfloat16, float32, float64
 from wengert.core.graph import Graph, Node
 from wengert.ops import elementwise as e
@@ -271,7 +272,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Dr
     monkeypatch.setattr(dnn, "library", lambda: found)
     monkeypatch.setattr(dnn, "handle", lambda device: None)
     monkeypatch.setattr(dnn, "opened", lambda device: SimpleNamespace(name="a GPU"))
-    monkeypatch.setattr(dnn, "cache_folder", lambda: tmp_path)
+    monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
     dnn.candidates.cache_clear()
     yield drawn
     dnn.candidates.cache_clear()
@@ -304,8 +305,8 @@ def test_a_plan_is_compiled_once_and_kept(library: list[Drawn]) -> None:
         assert library[-1].said == ["loaded built 1", "{1: 10, 2: 20, 3: 30, 4: 40} 60"]
         dnn.candidates.cache_clear()
     assert ["built 1" in graph.said for graph in library] == [True, False, False, False]
-    assert isinstance(first, dnn.Fused) and first.path != second.path
-    first.path.write_bytes(second.path.read_bytes()[:-1])  # cut off
+    assert isinstance(first, dnn.Fused) and first.entry != second.entry
+    (cache.folder() / first.entry).write_bytes((cache.folder() / second.entry).read_bytes()[:-1])  # cut off
     assert first.works and "built 0" in first.graph.said
 
 

@@ -1,8 +1,9 @@
-"""The cache of machine code: what is in it is used, what is not whole or was made otherwise is not."""
+"""Machine code in the cache: what is there is used, what is not whole or was made otherwise is not."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from wengert.backends.cuda import compile
 from wengert.backends.cuda.compile import compiled
+from wengert.core import cache
 from wengert.core.errors import CompilerError
 
 
@@ -38,10 +40,14 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Compil
     made = Compiler()
     monkeypatch.setattr(compile, "cubin", made)
     monkeypatch.setattr(compile, "bindings", lambda: made)
-    monkeypatch.setattr(compile, "cache_folder", lambda: tmp_path)
+    monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
     compile._fingerprint.cache_clear()
     yield made
     compile._fingerprint.cache_clear()
+
+
+def file(text: str) -> Path:
+    return cache.folder() / compile._entry(text, "90a")
 
 
 def test_a_text_is_compiled_once(compiler: Compiler) -> None:
@@ -70,16 +76,16 @@ def test_another_gpu_compiler_or_header_is_another_entry(compiler: Compiler, mon
 
 
 @pytest.mark.parametrize("left", [0, 10, 40, 500])
-def test_a_file_that_was_cut_short_is_compiled_again(compiler: Compiler, tmp_path: Path, left: int) -> None:
+def test_a_file_that_was_cut_short_is_compiled_again(compiler: Compiler, left: int) -> None:
     whole = compiled(["a"], "90a")
-    (file,) = tmp_path.iterdir()
+    (file,) = cache.folder().iterdir()
     content = file.read_bytes()
     file.write_bytes(content[:left])
     assert compiled(["a"], "90a") == whole and len(compiler.texts) == 2
     assert file.read_bytes() == content
 
 
-def test_two_at_once_leave_one_whole_file(compiler: Compiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_two_at_once_leave_one_whole_file(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     both = Barrier(2)
 
     def slow(text: str, arch: str) -> bytes:
@@ -90,23 +96,24 @@ def test_two_at_once_leave_one_whole_file(compiler: Compiler, monkeypatch: pytes
     with ThreadPoolExecutor(2) as threads:
         first, second = threads.map(lambda _: compiled(["a"], "90a"), range(2))
     assert first == second == compiled(["a"], "90a")
-    assert len(list(tmp_path.iterdir())) == 1 and len(compiler.texts) == 2
+    assert len(list(cache.folder().iterdir())) == 1 and len(compiler.texts) == 2
 
 
-def test_an_error_is_raised_and_the_others_are_kept(compiler: Compiler, tmp_path: Path) -> None:
+def test_an_error_is_raised_and_the_others_are_kept(compiler: Compiler) -> None:
     with pytest.raises(CompilerError, match="could not build"):
         compiled(["a", "wrong", "b"], "90a")
     assert sorted(compiled(["a", "b"], "90a")) == ["a", "b"]
     assert sorted(compiler.texts) == ["a", "b", "wrong"]
 
 
-def test_what_was_used_longest_ago_goes(compiler: Compiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_was_used_longest_ago_goes(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache holds a megabyte, each of these texts has 0.4."""
     monkeypatch.setenv("WENGERT_CACHE_MB", "1")
     monkeypatch.setattr(compile, "cubin", lambda text, arch: compiler(text, arch) and text.encode() * 400_000)
-    for age, text in enumerate("ab"):
+    now = time.time()
+    for age, text in ((9, "a"), (5, "b")):
         compiled([text], "90a")
-        os.utime(compile._target(text, "90a"), (age, age))
+        os.utime(file(text), (now - age, now - age))
     compiled(["a"], "90a")
     compiled(["c"], "90a")
-    assert {text: compile._target(text, "90a").exists() for text in "abc"} == {"a": True, "b": False, "c": True}
+    assert {text: file(text).exists() for text in "abc"} == {"a": True, "b": False, "c": True}

@@ -16,6 +16,7 @@ from tests.backends.test_cuda_program import FakeLibrary
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import blas, dnn, libraries
 from wengert.cli import main
+from wengert.core import cache
 from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.plan import cuda_codegen, tuning
 
@@ -36,7 +37,7 @@ class Named(FakeLibrary):
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A library with three algorithms for a product, and a cache of the test's own."""
-    monkeypatch.setattr(libraries, "cache_folder", lambda: tmp_path)
+    monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
     monkeypatch.setattr(libraries, "_loaded", {})
     monkeypatch.setattr(matmul_cuda, "is_small", lambda node: False)
     monkeypatch.setattr(cuda_codegen, "OWN", 1)
@@ -71,7 +72,7 @@ def explained(compiled: wg.Compiled) -> str:
     return str(compiled.explain())
 
 
-def test_the_winner_runs_and_is_kept_for_later_programs(clock: dict[str, float], tmp_path: Path) -> None:
+def test_the_winner_runs_and_is_kept_for_later_programs(clock: dict[str, float]) -> None:
     clock["lib #2"] = 0.5
     x, y = operands()
     tuned = wg.compile(lambda x, y: x @ y, tune=True)
@@ -84,8 +85,7 @@ def test_the_winner_runs_and_is_kept_for_later_programs(clock: dict[str, float],
     later(x, y)
     assert "matmul: lib #2" in explained(later) and "tuning took" not in explained(later)
 
-    (file,) = tmp_path.glob("tuned-*.json")
-    stored = json.loads(file.read_text())
+    stored = json.loads(cache.read("tuned-emulated.json"))
     assert stored["machine"]["device"] == "emulated"
     (key,) = stored["choices"]
     assert key.startswith("matmul") and "m=5" in key and "dtype=float32" in key
@@ -138,7 +138,7 @@ def test_time_that_is_up_leaves_the_rest_untimed(clock: dict[str, float], monkey
 
 
 def test_what_was_timed_before_an_interruption_is_kept(
-    clock: dict[str, float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    clock: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timed, asked = libraries.timed, list[Any]()
 
@@ -152,24 +152,35 @@ def test_what_was_timed_before_an_interruption_is_kept(
     x, y = operands()
     with pytest.raises(KeyboardInterrupt):
         wg.compile(lambda x, y: (x @ y, y.mT @ y), tune=True)(x, y)
-    (file,) = tmp_path.glob("tuned-*.json")
-    assert len(json.loads(file.read_text())["choices"]) == 1
+    assert len(json.loads(cache.read("tuned-emulated.json"))["choices"]) == 1
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"machine": {}, "choices": {"matmul": 3}}', "\0"])
-def test_a_bad_file_is_ignored_with_a_warning(content: str, clock: dict[str, float], tmp_path: Path) -> None:
-    (tmp_path / "tuned-emulated.json").write_text(content)
+def test_a_bad_file_is_ignored_with_a_warning(content: str, clock: dict[str, float]) -> None:
+    cache.keep("tuned-emulated.json", content.encode())
     plain = wg.compile(lambda x, y: x @ y)
     with pytest.warns(UserWarning, match="no file of tuned choices"):
         plain(*operands())
     assert "matmul: lib #0" in explained(plain)
 
 
-def test_choices_of_other_versions_are_ignored_with_a_warning(clock: dict[str, float], tmp_path: Path) -> None:
+def test_a_damaged_file_is_ignored_with_a_warning(clock: dict[str, float]) -> None:
     clock["lib #2"] = 0.5
     wg.compile(lambda x, y: x @ y, tune=True)(*operands())
-    (file,) = tmp_path.glob("tuned-*.json")
-    file.write_text(file.read_text().replace('"kernels": "', '"kernels": "other'))
+    file = cache.folder() / "tuned-emulated.json"
+    file.write_bytes(file.read_bytes().replace(b"lib #2", b"lib #1"))
+    libraries._loaded.clear()
+    plain = wg.compile(lambda x, y: x @ y)
+    with pytest.warns(UserWarning, match="damaged, and is ignored: tune again"):
+        plain(*operands())
+    assert "matmul: lib #0" in explained(plain)
+
+
+def test_choices_of_other_versions_are_ignored_with_a_warning(clock: dict[str, float]) -> None:
+    clock["lib #2"] = 0.5
+    wg.compile(lambda x, y: x @ y, tune=True)(*operands())
+    stored = cache.read("tuned-emulated.json") or b""
+    cache.keep("tuned-emulated.json", stored.replace(b'"kernels": "', b'"kernels": "other'))
     libraries._loaded.clear()
     plain = wg.compile(lambda x, y: x @ y)
     with pytest.warns(UserWarning, match="tune again: kernels other"):

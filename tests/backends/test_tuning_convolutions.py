@@ -73,7 +73,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
             asked.append(str(shape.then))
         return [Plan(shape, index) for index in range(2)]
 
-    monkeypatch.setattr(libraries, "cache_folder", lambda: tmp_path)
+    monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
     monkeypatch.setattr(libraries, "_loaded", {})
     monkeypatch.setattr(cuda_codegen, "BESIDE", 1)
     monkeypatch.setattr(cuda_ops, "absorbs", lambda node, device: False)

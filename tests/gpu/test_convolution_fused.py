@@ -99,7 +99,7 @@ def test_a_compiled_plan_is_found_by_later_processes(monkeypatch: pytest.MonkeyP
     def refuse(graph: Any, index: int) -> None:
         raise AssertionError("it is built again")
 
-    monkeypatch.setattr(dnn, "cache_folder", lambda: tmp_path)
+    monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
     dnn.candidates.cache_clear()
     rng = np.random.default_rng(4)
     found = case(lambda m: relu(m.y), bfloat16, lambda shape: rng.integers(-3, 4, shape))
@@ -114,7 +114,7 @@ def test_a_compiled_plan_is_found_by_later_processes(monkeypatch: pytest.MonkeyP
 
 
 def test_a_tuned_block_computes_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(libraries, "cache_folder", lambda: tmp_path)
+    monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
     monkeypatch.setattr(libraries, "_loaded", {})
     wg.manual_seed(0)
     model = wg.nn.Sequential(

@@ -16,7 +16,7 @@ from wengert.backends.cuda import libraries
 @pytest.fixture(autouse=True)
 def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Choices of the test's own."""
-    monkeypatch.setattr(libraries, "cache_folder", lambda: tmp_path)
+    monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
     monkeypatch.setattr(libraries, "_loaded", {})
     return
 

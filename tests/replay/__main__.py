@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.replay.compare import compare
+from wengert.core import cache
 
 ROOT = Path(__file__).parents[2]
 CANNOT = 2
@@ -47,9 +48,8 @@ def worktree(commit: str, root: Path = ROOT) -> Iterator[Path]:
 
 def cached(commit: str) -> Path:
     """Where the snapshot of a commit is kept."""
-    base = os.environ.get("WENGERT_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "wengert" / "replay"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = cache.folder() / "replay"
+    cache.make_private(folder)
     return folder / f"{commit}.json"
 
 

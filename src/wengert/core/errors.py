@@ -80,5 +80,9 @@ class FileError(WengertError, ValueError):
     """A file that cannot be read as what it should be: damaged, of another kind, or of a later version."""
 
 
+class CacheError(WengertError, OSError):
+    """A cache of built programs that cannot be used."""
+
+
 class CompilerError(WengertError, RuntimeError):
     """The compiler made something of a graph that it must not: a mistake in Wengert, named by pass, node and line."""

@@ -12,9 +12,11 @@ import sys
 import urllib.request
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from wengert.core.errors import FileError
+from wengert.core import cache
+from wengert.core.errors import CacheError, FileError
 
 CHUNK = 1 << 18
 
@@ -24,7 +26,7 @@ def folder_of(name: str, folder: str | os.PathLike[str] | None) -> Path:
     if folder is not None:
         return Path(folder)
     chosen = os.environ.get("WENGERT_DATA")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wengert/data"
+    base = Path(chosen) if chosen else cache.user_folder() / "data"
     return base / name
 
 
@@ -50,6 +52,9 @@ def find(folder: Path, *names: str) -> Path | None:
 
 def download(title: str, urls: Sequence[str], path: Path) -> None:
     """Bring a file from the first of these addresses that answers. Nothing is left of one that breaks off."""
+    with suppress(CacheError):  # without a home
+        if path.is_relative_to(cache.user_folder()):
+            cache.make_private(cache.user_folder())  # which programs are loaded from too
     path.parent.mkdir(parents=True, exist_ok=True)
     reasons = []
     for url in urls:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Iterator
 
 import wengert
 from wengert.backends.cpu import toolchain
 from wengert.backends.cuda import bindings, blas, compile, dnn
-from wengert.core.errors import DeviceError
+from wengert.core import cache
+from wengert.core.errors import CacheError, CompilerError, DeviceError
 
 OPTIONAL = {
     "safetensors": ("files", "reading checkpoints and weights"),
@@ -47,9 +47,23 @@ def _machine() -> Iterator[str]:
     if compiler is None:
         yield "compiler     missing: programs run on slow NumPy references. Install gcc or clang, or set WENGERT_CC"
     else:
-        version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-        yield f"compiler     {compiler}, {version.splitlines()[0] if version else 'which gives no version'}"
-    yield f"cache        {toolchain.cache_folder()}"
+        yield f"compiler     {compiler}, {_compiler_version()}"
+    yield f"cache        {_cache()}"
+
+
+def _cache() -> str:
+    try:
+        return f"{cache.folder()}; wengert cache tells more"
+    except CacheError as error:
+        return error.message
+
+
+def _compiler_version() -> str:
+    try:
+        version = toolchain.version()
+    except CompilerError:
+        return "which does not answer"
+    return version.splitlines()[0] if version else "which gives no version"
 
 
 def _cuda() -> Iterator[str]:

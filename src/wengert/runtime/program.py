@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from wengert.backends.protocol import NOTHING, Runnable
-from wengert.core import devices
+from wengert.core import cache, devices
 from wengert.core.devices import HOST, accelerator_of, moved, on_host
+from wengert.core.errors import CacheError
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
 from wengert.plan.pipeline import compiled_plan
@@ -59,6 +60,14 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Run
     on_gpu = accelerator_of(graph) is not None
     if not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile()):
         return Interpreter(graph)
+    try:
+        return _compiled(graph, pairs, tuning)
+    except CacheError as error:  # there is not even a temporary folder for a library
+        cache.say(f"{error.message}. Programs run on the slower NumPy references")
+        return Interpreter(graph)
+
+
+def _compiled(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Runnable:
     if not config.check:
         return program_of(plan_of(graph, pairs, tuning, config.fuel))
     from wengert.runtime.debug.checking import checked_program  # which needs what records, and so this

@@ -1,28 +1,30 @@
-"""The system's C compiler: from C text to a loaded library, cached on disk by text, flags, compiler and processor.
+"""The system's C compiler: from C text to a loaded library, kept in the cache by text, flags, compiler and processor.
 
-Several processes may build the same text at once: each writes a file of its own and renames it into place. `WENGERT_CC`
-chooses the compiler, `WENGERT_CACHE` the folder, `WENGERT_CACHE_MB` how much it holds: what was used longest ago goes.
+`WENGERT_CC` chooses the compiler, `WENGERT_CC_TIMEOUT` the seconds that it may take. One that fails, hangs or writes
+nothing is a CompilerError with its own words.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import errno
 import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import signal
 import subprocess
-import tempfile
 import warnings
 import weakref
 from _ctypes import dlclose
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 
+from wengert.core import cache
 from wengert.core.errors import CompilerError
 
 KERNELS = Path(__file__).parents[2] / "kernels"
@@ -55,21 +57,18 @@ def has_compiler() -> bool:
     return True
 
 
-def cache_folder() -> Path:
-    """Where built libraries are kept."""
-    base = os.environ.get("WENGERT_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "wengert"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+@functools.cache
+def version() -> str:
+    """What the compiler says of itself."""
+    process = _started([compiler() or "cc", "--version"])
+    return _words(process, monotonic() + timeout())
 
 
 @functools.cache
 def _fingerprint() -> str:
     """What a built library depends on besides its text: compiler, processor, flags and our headers."""
-    command = compiler() or ""
-    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout
     headers = "".join(path.read_text() for path in sorted(KERNELS.glob("*.h")))
-    return "\n".join([version, _processor(), *FLAGS, headers])
+    return "\n".join([version(), _processor(), *FLAGS, headers])
 
 
 def _processor() -> str:
@@ -83,58 +82,30 @@ def _processor() -> str:
 def load(units: Sequence[str]) -> ctypes.CDLL:
     """The library built from some units of C text; from the cache if it was built before."""
     key = hashlib.sha256("\0".join([_fingerprint(), *units]).encode()).hexdigest()[:32]
-    target = cache_folder() / f"{key}.so"
-    library = _opened(target)
+    name = f"{key}.so"
+    library = _opened(cache.find(name))
     if library is None:
-        build(units, target)
-        library = ctypes.CDLL(str(target))
-        trim(target.parent, keep=target)
+        library = _opened_first(cache.build(name, functools.partial(build, units)))
+        cache.trim(keep=name)
     if not _pinned and hasattr(library, "omp_get_max_threads"):  # found in what it is linked with, too
-        _pinned.append(ctypes.CDLL(str(target)))
+        _pinned.append(ctypes.CDLL(library._name))
     return library
 
 
-def _opened(target: Path) -> ctypes.CDLL | None:
-    """A library from the cache, now used last; None if it is not there, or was let go by another process just now."""
+def _opened(path: Path | None) -> ctypes.CDLL | None:
+    """A library from the cache; None if there is none, or another process let it go just now."""
+    with suppress(OSError):
+        return ctypes.CDLL(str(path)) if path is not None else None
+    return None
+
+
+def _opened_first(path: Path) -> ctypes.CDLL:
+    """A library that was built just now."""
     try:
-        os.utime(target)
-        return ctypes.CDLL(str(target))
-    except OSError:
-        if target.exists():
-            raise
-        return None
-
-
-def cache_limit() -> int:
-    """How many bytes of built libraries and machine code are kept: `WENGERT_CACHE_MB`, or 2 GB."""
-    given = os.environ.get("WENGERT_CACHE_MB", "2000")
-    if not given.isdecimal():
-        raise CompilerError(f"WENGERT_CACHE_MB is the size of the cache in megabytes, such as 2000, not {given!r}")
-    return int(given) * 1_000_000
-
-
-def trim(folder: Path, keep: Path) -> None:
-    """Remove the files used longest ago where there are more bytes than the limit, but never `keep`.
-
-    Several processes may do so at once; one that has a library open keeps its pages.
-    """
-    excess = sum(size for _, size, _ in _files(folder)) - cache_limit()
-    for _, size, path in sorted(_files(folder)) if excess > 0 else ():
-        if excess <= 0:
-            return
-        if path != str(keep):
-            Path(path).unlink(missing_ok=True)
-            excess -= size
-
-
-def _files(folder: Path) -> Iterator[tuple[int, int, str]]:
-    """Of every library, and of the machine code for GPUs: when it was used last, its size, and its path."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith((".so", ".cubin", ".plan")):
-                with contextlib.suppress(FileNotFoundError):
-                    status = entry.stat()
-                    yield status.st_mtime_ns, status.st_size, entry.path
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        cache.remove(path)
+        raise CompilerError(f"what {compiler()} built is not a library that can be loaded: {error}") from None
 
 
 _pinned: list[ctypes.CDLL] = []
@@ -146,33 +117,90 @@ def close_with(owner: object, library: ctypes.CDLL) -> None:
     weakref.finalize(owner, dlclose, library._handle).atexit = False
 
 
-def build(units: Sequence[str], target: Path) -> None:
-    """Compile units of C text, side by side, and link them into a shared library."""
-    with tempfile.TemporaryDirectory(dir=target.parent) as name:
-        folder = Path(name)
-        running = [_start_compiling(folder / f"unit{i}.c", text) for i, text in enumerate(units)]
-        for process in running:
-            _, errors = process.communicate()
-            if process.returncode:
-                raise CompilerError(f"{compiler()} could not build a kernel:\n{errors[:2000]}")
-        objects = [str(folder / f"unit{i}.o") for i in range(len(units))]
-        library = folder / "program.so"
-        command = [compiler() or "cc", *FLAGS, "-shared", *objects, "-o", str(library), "-lm"]
+# --- the compiler's processes ---------------------------------------------------------------------------------------
+
+
+def timeout() -> int:
+    """The seconds that the compiler may take for one library."""
+    return cache.setting("WENGERT_CC_TIMEOUT", 300, "the number of seconds that the C compiler may take")
+
+
+def build(units: Sequence[str], folder: Path) -> bytes:
+    """The shared library of units of C text, which are compiled side by side in a folder and linked."""
+    if hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise OSError(errno.EACCES, "no library can be loaded from a disk mounted noexec", str(folder.parent))
+    until = monotonic() + timeout()
+    command = [compiler() or "cc", *FLAGS]
+    objects = [folder / f"unit{i}.o" for i in range(len(units))]
+    for path, text in zip(objects, units):
+        path.with_suffix(".c").write_text(text)
+    sources = [[f"-iquote{KERNELS}", "-c", str(path.with_suffix(".c")), "-o", str(path)] for path in objects]
+    _run({path: [*command, *source] for path, source in zip(objects, sources)}, until)
+    library = folder / "program.so"
+    _run({library: [*command, "-shared", *map(str, objects), "-o", str(library), "-lm"]}, until)
+    return library.read_bytes()
+
+
+def _run(commands: dict[Path, list[str]], until: float) -> None:
+    """Run commands side by side, each of which writes a file, up to a point in time."""
+    running: dict[Path, subprocess.Popen[str]] = {}
+    try:
+        for path, command in commands.items():
+            running[path] = _started(command, path.parent)
+        for path, process in running.items():
+            words = _words(process, until)
+            problem = _problem(process.returncode, path)
+            if problem:
+                _try_to_write(path.with_name("room"))  # a full disk is not the compiler's fault, and is told otherwise
+                raise _failed(process, problem, words)
+    finally:
+        for process in running.values():
+            _end(process)
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _problem(status: int, path: Path) -> str | None:
+    """What is wrong with how a command ended that should have written a file."""
+    if status:
+        return f"it ended with exit status {status}" if status > 0 else f"it was ended by signal {-status}"
+    if not path.is_file() or not path.stat().st_size:
+        return f"it ended without an error, but wrote no {path.name}"
+    return None
+
+
+def _try_to_write(path: Path) -> None:
+    """Write a megabyte, which raises where the disk is full."""
+    with path.open("wb") as file:
+        file.write(bytes(1_000_000))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _started(command: list[str], folder: Path | None = None) -> subprocess.Popen[str]:
+    """A process in a group of its own, so that what it starts ends with it; its temporary files are in the folder."""
+    try:
         with _unreached_by_interrupts():
-            subprocess.run(command, capture_output=True, check=True)
-        os.replace(library, target)
-
-
-def _start_compiling(path: Path, text: str) -> subprocess.Popen[str]:
-    path.write_text(text)
-    command = [compiler() or "cc", *FLAGS, f"-iquote{KERNELS}", "-c", str(path), "-o", str(path.with_suffix(".o"))]
-    with _unreached_by_interrupts():
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                process_group=0 if os.name == "posix" else None,
+                env={**os.environ, "TMPDIR": str(folder)} if folder else None,
+            )
+    except OSError as error:
+        raise CompilerError(f"the C compiler {command[0]} cannot be started: {error.strerror}") from None
 
 
 @contextmanager
 def _unreached_by_interrupts() -> Iterator[None]:
-    """Processes started inside are not ended by Ctrl-C: that is for the program, which may want to finish its step."""
+    """Processes started inside are not ended by Ctrl-C: that is for the program, which may want to finish its step.
+
+    Its group alone does not protect a process, which is in ours for a moment.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -181,3 +209,36 @@ def _unreached_by_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _words(process: subprocess.Popen[str], until: float) -> str:
+    """What a process writes until it ends. One that takes too long is ended, with all that it started."""
+    try:
+        return process.communicate(timeout=max(until - monotonic(), 0))[0]
+    except subprocess.TimeoutExpired:
+        _end(process)
+        words = ""
+        with suppress(subprocess.TimeoutExpired):  # of what has left the group and still holds the pipe
+            words = process.communicate(timeout=1)[0]
+        problem = f"it did not end within {timeout()} seconds (WENGERT_CC_TIMEOUT), and was stopped"
+        raise _failed(process, problem, words) from None
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process and all of its group."""
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)  # its number is taken as long as nobody has waited for it
+        else:
+            process.kill()
+    process.wait()
+
+
+def _failed(process: subprocess.Popen[str], problem: str, words: str) -> CompilerError:
+    said = words.strip()[:2000] or "(it wrote no message)"
+    command: list[str] = list(process.args)  # type: ignore[arg-type]
+    return CompilerError(
+        f"{command[0]} could not build a kernel: {problem}\n{said}\nThe command: {shlex.join(command)}"
+    )

@@ -1,7 +1,7 @@
-"""NVRTC: from CUDA C++ text to the machine code of one GPU, cached on disk by text, headers, architecture and version.
+"""NVRTC: from CUDA C++ text to the machine code of one GPU.
 
-Texts that are new are compiled side by side in threads. A file of the cache begins with a digest of the rest: one that
-was cut short, or that something else has written to, is compiled again.
+It is kept in the cache, by text, headers, architecture and version. Texts that are new are compiled side by side in
+threads.
 """
 
 from __future__ import annotations
@@ -9,18 +9,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from wengert.backends.cpu.toolchain import KERNELS, cache_folder, trim
+from wengert.backends.cpu.toolchain import KERNELS
+from wengert.core import cache
 from wengert.core.errors import CompilerError, DeviceError
 
 THREADS = os.cpu_count() or 1
-_DIGEST = 32  # bytes
 
 
 @functools.cache
@@ -59,21 +56,23 @@ def _fingerprint() -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _target(text: str, arch: str) -> Path:
+def _entry(text: str, arch: str) -> str:
+    """The name that a text's machine code has in the cache."""
     key = hashlib.sha256("\0".join([_fingerprint(), arch, text]).encode()).hexdigest()[:32]
-    return cache_folder() / f"{key}.cubin"
+    return f"{key}.cubin"
 
 
 def compiled(texts: Iterable[str], arch: str) -> dict[str, bytes]:
     """The machine code of each text, from the cache where it was compiled before."""
-    found = {text: kept(_target(text, arch)) for text in dict.fromkeys(texts)}
-    missing = sorted((text for text, code in found.items() if code is None), key=_length, reverse=True)
+    names = {text: _entry(text, arch) for text in texts}
+    kept = cache.read_all(names.values())
+    found = {text: kept[name] for text, name in names.items() if name in kept}
+    missing = sorted((text for text in names if text not in found), key=_length, reverse=True)
     if missing:
         with ThreadPoolExecutor(min(THREADS, len(missing))) as threads:
             found.update(zip(missing, threads.map(functools.partial(_compiled, arch=arch), missing)))
-        latest = _target(missing[-1], arch)
-        trim(latest.parent, keep=latest)
-    return {text: code for text, code in found.items() if code is not None}
+        cache.trim(keep=_entry(missing[-1], arch))
+    return {text: found[text] for text in names}
 
 
 def _length(text: str) -> int:
@@ -83,28 +82,7 @@ def _length(text: str) -> int:
 
 def _compiled(text: str, arch: str) -> bytes:
     """The machine code of a text, which goes into the cache."""
-    return keep(_target(text, arch), cubin(text, arch))
-
-
-def keep(target: Path, code: bytes) -> bytes:
-    """Put machine code into a file of the cache, which appears under its name only when it is whole; gives the code."""
-    handle, name = tempfile.mkstemp(dir=target.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(hashlib.sha256(code).digest() + code)
-    os.replace(name, target)
-    return code
-
-
-def kept(target: Path) -> bytes | None:
-    """The machine code in a file of the cache, now used last; None where there is none, or not what was written."""
-    try:
-        content = target.read_bytes()
-    except FileNotFoundError:
-        return None
-    with suppress(OSError):  # of a cache that one may only read
-        os.utime(target)
-    digest, code = content[:_DIGEST], content[_DIGEST:]
-    return code if hashlib.sha256(code).digest() == digest else None
+    return cache.keep(_entry(text, arch), cubin(text, arch))
 
 
 def cubin(text: str, arch: str) -> bytes:

@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.cpu.toolchain import cache_folder
-from wengert.backends.cuda.compile import keep, kept
 from wengert.backends.cuda.driver import opened
+from wengert.core import cache
 from wengert.core.dtypes import HALF, bfloat16, float16, float32, float64
 from wengert.core.graph import Node
 from wengert.kernels.convolution.form import shapes_of
@@ -140,7 +139,7 @@ class Fused(CudnnConvolution):
         super().__init__(graph, index, device)
         self.name += ", fused"
         about = f"{library().backend_version()} {opened(device).name} {index} {shape}"
-        self.path = cache_folder() / f"{hashlib.sha256(about.encode()).hexdigest()[:32]}.plan"
+        self.entry = f"{hashlib.sha256(about.encode()).hexdigest()[:32]}.plan"
 
     @functools.cached_property
     def works(self) -> bool:
@@ -153,12 +152,12 @@ class Fused(CudnnConvolution):
     @functools.cached_property
     def loaded_plan(self) -> Any:
         """The compiled plan in a graph of its own."""
-        content = kept(self.path)
+        content = cache.read(self.entry)
         if content is not None:
             with suppress(Exception):  # of another build of cuDNN's: it is compiled anew
                 return self._loaded(content)
         self.graph.build_plan_at_index(self.index)
-        return self._loaded(keep(self.path, bytes(self.graph.serialize())))
+        return self._loaded(cache.keep(self.entry, bytes(self.graph.serialize())))
 
     def _loaded(self, content: bytes) -> Any:
         graph = library().pygraph(handle=self.handle)

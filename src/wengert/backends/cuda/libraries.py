@@ -11,9 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,12 +21,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from wengert.backends.cpu.toolchain import cache_folder
 from wengert.backends.cuda import blas, dnn, dnn_attention
 from wengert.backends.cuda.compile import headers
 from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.kernel import BoundLibraryCall, KernelCall
 from wengert.backends.protocol import Driver, Replayable
+from wengert.core import cache
 from wengert.core.errors import OutOfMemoryError
 from wengert.core.graph import Node
 from wengert.kernels.convolution.form import CONVOLUTIONS
@@ -95,7 +93,7 @@ class Choices:
 
     def __init__(self, device: str) -> None:
         self.device = device  # the GPU's name
-        self.path = cache_folder() / ("tuned-" + re.sub(r"\W+", "-", device) + ".json")
+        self.entry = "tuned-" + re.sub(r"\W+", "-", device) + ".json"  # in the cache
         self.found = self._read()
 
     @functools.cached_property
@@ -130,10 +128,7 @@ class Choices:
         self.found.update(new)
         together = {**self._read(), **new}
         text = json.dumps({"machine": self.machine, "choices": {k: c._asdict() for k, c in together.items()}}, indent=1)
-        handle, name = tempfile.mkstemp(dir=self.path.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(name, self.path)
+        cache.keep(self.entry, text.encode())
 
     def replace(self, choices: Mapping[str, str]) -> None:
         """Take these winners and no others, in this process."""
@@ -141,18 +136,23 @@ class Choices:
 
     def _read(self) -> dict[str, Choice]:
         """What the file has for this machine; nothing, with a warning, if it cannot be used."""
-        if not self.path.exists():
+        content = cache.read(self.entry)
+        if content is None:
+            if cache.is_damaged(self.entry):
+                warnings.warn(f"{self.entry} in the cache is damaged, and is ignored: tune again", stacklevel=2)
             return {}
         try:
-            stored = json.loads(self.path.read_text())
+            stored = json.loads(content)
             machine = dict(stored["machine"])
             found = {str(key): _checked(fields) for key, fields in stored["choices"].items()}
-        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
-            warnings.warn(f"{self.path} is no file of tuned choices ({error!r}), and is ignored", stacklevel=2)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            warnings.warn(
+                f"{self.entry} in the cache is no file of tuned choices ({error!r}), and is ignored", stacklevel=2
+            )
             return {}
         changed = [f"{k} {machine.get(k)} then, {v} now" for k, v in self.machine.items() if machine.get(k) != v]
         if changed:
-            warnings.warn(f"{self.path} is ignored, tune again: {', '.join(changed)}", stacklevel=2)
+            warnings.warn(f"{self.entry} in the cache is ignored, tune again: {', '.join(changed)}", stacklevel=2)
         return {} if changed else found
 
 
