@@ -17,7 +17,6 @@ from wengert.train import Interrupted, Recipe, Run, load_checkpoint
 from wengert.train.optimizer import rate_factor
 from wengert.train.task import Classification
 
-pytest.importorskip("safetensors")
 DROPOUT = """
 import numpy as np
 import wengert as wg

@@ -15,7 +15,6 @@ from wengert.backends.cuda import bindings, blas, compile, dnn
 from wengert.core.errors import DeviceError
 
 OPTIONAL = {
-    "safetensors": ("files", "reading checkpoints and weights"),
     "rich": ("train", "live progress in a terminal"),
     "sympy": ("symbolic", "derivatives as formulas"),
 }
