@@ -177,6 +177,13 @@ def test_evaluation_counts_every_example_once(file, tmp_path):
     assert found["accuracy"] == pytest.approx(values["accuracy"].numpy().mean(), rel=1e-6)
 
 
+def test_a_batch_size_beyond_the_data_takes_no_memory(file, tmp_path):
+    small, huge = (Run(recipe_of(file, batch_size=size, compile=False), tmp_path) for size in (25, 10**12))
+    assert huge.evaluate() == pytest.approx(small.evaluate())
+    assert [batch[0].shape for batch in huge.tests] == [(25, 6)]
+    huge.update()
+
+
 def test_a_run_stops_when_nothing_gets_better(file, tmp_path):
     recipe = recipe_of(file, epochs=50, patience=2, optimizer={"name": "sgd", "lr": 1e-9})
     run = Run(recipe, tmp_path)

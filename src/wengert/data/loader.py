@@ -36,8 +36,8 @@ class DataLoader:
     Iterating gives the batches of an epoch, or what is left of it; the next time those of the next epoch, which
     `shuffle` puts into another order. `state_dict()` tells where that is.
 
-    With `drop_last` an epoch has full batches only. With `pad_last` the last batch is filled up, and every batch ends
-    with one more array of weights: 1 for an example, 0 for what fills up.
+    With `drop_last` an epoch has full batches only. With `pad_last` the last batch is filled up to the size of those
+    before it, and every batch ends with one more array of weights: 1 for an example, 0 for what fills up.
 
     Batches are prepared `prefetch` ahead: by a thread, or by `workers` processes that touch nothing but NumPy.
     `close()` ends them. To a GPU the next batch is copied while the one before it is worked on.
@@ -115,8 +115,8 @@ class DataLoader:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         plan = self._plan(self.epoch)
         tasks = [
-            LoadTask(indices, (self.seed, self.epoch, 1 + number), self.batch_size if self.pad_last else None)
-            for number, indices in enumerate(plan)
+            LoadTask(indices, (self.seed, self.epoch, 1 + number), size)
+            for number, (indices, size) in enumerate(zip(plan, self._full_sizes(plan)))
         ]
         epoch = self.epoch
         for batch in self._placed(self._prepared(tasks[self.next_batch :])):
@@ -136,6 +136,16 @@ class DataLoader:
     def _group_sizes(self) -> list[int]:
         groups = self.dataset.groups
         return [len(self.dataset)] if groups is None else np.unique(groups, return_counts=True)[1].tolist()
+
+    def _full_sizes(self, plan: list[Array]) -> list[int | None]:
+        """What each batch is filled up to: no further than there are examples that could stand in it."""
+        if not self.pad_last:
+            return [None] * len(plan)
+        groups = self.dataset.groups
+        if groups is None:
+            return [min(self.batch_size, len(self.dataset))] * len(plan)
+        names, sizes = np.unique(groups, return_counts=True)
+        return [min(self.batch_size, int(sizes[np.searchsorted(names, groups[batch[0]])])) for batch in plan]
 
     def _plan(self, epoch: int) -> list[Array]:
         """The examples of each batch of an epoch."""

@@ -316,7 +316,7 @@ class Run:
         seconds, updates = pace.advance(self.step)
         self.epoch_sums["seconds"] = self.epoch_sums.get("seconds", 0.0) + seconds
         count = self.epoch_sums.get("updates", 0.0) or 1.0
-        per_update = self.recipe.batch_size * self.recipe.accumulate * self.task.per_example
+        per_update = min(self.recipe.batch_size, len(self.task.train)) * self.recipe.accumulate * self.task.per_example
         return progress.ProgressReport(
             self.evaluated + 1,
             self.recipe.epochs,
