@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from wengert.core.errors import ArgumentError
+
 try:
     import fcntl
 except ImportError:  # not POSIX
@@ -62,3 +64,60 @@ def remove_if_abandoned(temporary: Path) -> None:
             temporary.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
+
+
+class FolderLock:
+    """The lock on a folder, held inside a `with`: a file in it that is locked and names the process.
+
+    >>> import tempfile
+    >>> with FolderLock(Path(tempfile.mkdtemp())):
+    ...     pass
+    """
+
+    NAME = "run.lock"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._descriptor = -1
+
+    def __enter__(self) -> FolderLock:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.folder / self.NAME, os.O_RDWR | os.O_CREAT, 0o666)
+        if not try_lock(descriptor):
+            holder = os.read(descriptor, 32).decode(errors="replace").strip()
+            os.close(descriptor)
+            raise ArgumentError(
+                f"a run is in {str(self.folder)!r} already, of process {holder or 'unknown'}: wait for its end, or "
+                "name another folder"
+            )
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._descriptor = descriptor
+        _held.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _held.discard(self)
+        if fcntl is not None and self._descriptor >= 0:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # also where a child just forked has it open still
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, without letting go of a lock that another process holds by a copy of it."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+_held: set[FolderLock] = set()
+
+
+def _let_go_in_child() -> None:
+    """Close a child's copies of locked files: with one of them open, the lock would outlive its process."""
+    for lock in _held:
+        lock.close()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_child)

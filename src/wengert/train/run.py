@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import wengert as wg
 from wengert.core.devices import is_host
 from wengert.core.errors import ArgumentError, ComputationError, FileError, NaNError, OutOfRangeError
+from wengert.core.file_locks import FolderLock
 from wengert.data import DataLoader, Dataset
 from wengert.train import progress
 from wengert.train.checkpoint import Checkpoints
@@ -237,9 +238,12 @@ class Run:
         return (self.evaluated + 1) * self.updates_per_epoch
 
     def train(self) -> dict[str, float]:
-        """Train to the end; the results on the test examples."""
+        """Train to the end; the results on the test examples. The folder is this run's alone meanwhile."""
         self._check_place()
-        self.out.mkdir(parents=True, exist_ok=True)
+        with FolderLock(self.out):
+            return self._trained()
+
+    def _trained(self) -> dict[str, float]:
         (self.out / "recipe.toml").write_text(self.recipe.to_toml())
         log = Log(self.out)
         try:
