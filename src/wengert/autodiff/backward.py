@@ -5,11 +5,12 @@ It is the step's flush: gradients, pending updates and every live value are comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from wengert.autodiff.reverse import leaves_of, raise_released, walk
+from wengert.core.context import Setting
 from wengert.core.errors import GradientError, ShapeError
 from wengert.core.graph import RELEASED, Node, recorded_as, recording
 from wengert.ops.core import as_node, cast, literal
@@ -87,9 +88,8 @@ def release(order: Sequence[Node]) -> None:
             node.sources = RELEASED
 
 
-@contextmanager
-def no_grad() -> Iterator[None]:
-    """Inside, nothing is tracked for gradients.
+def no_grad() -> AbstractContextManager[None]:
+    """Inside, nothing is tracked for gradients. It holds for the thread or the task, and works as a decorator too.
 
     >>> import wengert as wg
     >>> x = wg.tensor(2.0, requires_grad=True)
@@ -98,15 +98,12 @@ def no_grad() -> Iterator[None]:
     >>> y.requires_grad
     False
     """
-    with recorded_as(recording.location, False, recording.autocast):
-        yield
+    return Setting("grad", False)
 
 
-@contextmanager
-def enable_grad() -> Iterator[None]:
+def enable_grad() -> AbstractContextManager[None]:
     """Inside, values are tracked for gradients again, also within `no_grad`."""
-    with recorded_as(recording.location, True, recording.autocast):
-        yield
+    return Setting("grad", True)
 
 
 engine.backward = backward

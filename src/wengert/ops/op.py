@@ -27,6 +27,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
+from wengert.core.context import mode
 from wengert.core.devices import HOST
 from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
 from wengert.core.errors import DeviceError
@@ -98,13 +99,13 @@ class Op:
         self.samples = facts.get("samples")
 
     def __call__(self, *sources: Node, **attrs: Any) -> Node:
-        if self.precision is not None and recording.autocast is not None:
+        if self.precision is not None and mode().autocast is not None:
             sources = tuple(at_precision(self.precision, sources))
         shape, dtype = self.infer(*sources, **attrs)
         tracked = False
         for source in sources:
             if source.tracked:
-                tracked = recording.grad and self.differentiable and _inexact(dtype)
+                tracked = mode().grad and self.differentiable and _inexact(dtype)
                 break
         device = sources[0].device if len(sources) == 1 else common_device(self.name, sources)
         return Node(self, sources, attrs, shape, dtype, device, tracked, recording.location or here())

@@ -19,7 +19,7 @@ LARGEST = 1e38  # of a number: float32 holds it
 
 
 @dataclass(frozen=True)
-class Setting:
+class Allowed:
     """What a setting may be: of a kind, from `least` on and below `below`; several of these if it is a list."""
 
     kind: type
@@ -53,15 +53,15 @@ class Setting:
 
 _DESCRIBED = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 _SEVERAL = {int: "integers", float: "numbers"}
-COUNT = Setting(int, 1, math.inf)
-COUNTS = Setting(int, 1, math.inf, is_list=True)
-AMOUNT = Setting(float, 0)
-SHARE = Setting(float, 0, 1)
-TEXT = Setting(str)
+COUNT = Allowed(int, 1, math.inf)
+COUNTS = Allowed(int, 1, math.inf, is_list=True)
+AMOUNT = Allowed(float, 0)
+SHARE = Allowed(float, 0, 1)
+TEXT = Allowed(str)
 
 TABLES = {
-    "schedule": {"name": TEXT, "warmup": Setting(float, 0, 1), "final": AMOUNT},
-    "augment": {"crop": Setting(int, 0), "flip": Setting(bool), "cutout": Setting(int, 0), "mixup": AMOUNT},
+    "schedule": {"name": TEXT, "warmup": Allowed(float, 0, 1), "final": AMOUNT},
+    "augment": {"crop": Allowed(int, 0), "flip": Allowed(bool), "cutout": Allowed(int, 0), "mixup": AMOUNT},
     "text": {
         "tokens": TEXT,
         "length": COUNT,
@@ -74,31 +74,31 @@ TABLES = {
 """What the tables of a recipe may hold."""
 
 
-def check_table(source: str, values: Mapping[str, Any], settings: Mapping[str, Setting]) -> None:
+def check_table(source: str, values: Mapping[str, Any], settings: Mapping[str, Allowed]) -> None:
     """Raise for a name in a table that is not among the settings, and for a value that does not fit its own."""
     known_names(source, values, settings)
     for name, value in values.items():
         settings[name].check(f"{name} under [{source}]", value)
 
 
-def like(default: Any) -> Setting | None:
+def like(default: Any) -> Allowed | None:
     """What a setting may be whose value otherwise is this; None if that tells nothing."""
     if isinstance(default, (list, tuple)):
-        return Setting(float, is_list=True)
-    return Setting(float if type(default) is int else type(default)) if type(default) in _DESCRIBED else None
+        return Allowed(float, is_list=True)
+    return Allowed(float if type(default) is int else type(default)) if type(default) in _DESCRIBED else None
 
 
-def of_type(hint: Any) -> Setting:
+def of_type(hint: Any) -> Allowed:
     """What a setting of a field's type may be; sizes are integers from 1 on."""
     if isinstance(hint, UnionType):  # such as int | None, where None cannot be written in TOML
         hint = next(part for part in get_args(hint) if part is not type(None))
     kind = get_origin(hint) or hint
-    return COUNT if kind is int else Setting(kind)
+    return COUNT if kind is int else Allowed(kind)
 
 
 def check_kind(name: str, value: Any, hint: Any) -> None:
     """Raise unless a value is of a field's type."""
-    Setting(get_origin(hint) or hint).check_kind(name, value)
+    Allowed(get_origin(hint) or hint).check_kind(name, value)
 
 
 def check(name: str, value: Any, holds: bool, what: str) -> None:

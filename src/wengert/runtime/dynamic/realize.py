@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from wengert.autodiff.reverse import raise_released
 from wengert.core import devices
+from wengert.core.context import Setting
 from wengert.core.errors import (
     AbstractValueError,
     CompilerError,
@@ -229,8 +230,7 @@ def _behind_variables(order: Sequence[Node]) -> Iterator[Node]:
             yield node.sources[0]
 
 
-@contextmanager
-def eager() -> Iterator[None]:
+def eager() -> AbstractContextManager[None]:
     """Compute every op as it is recorded, for debugging: an error then surfaces on the line that caused it.
 
     >>> import wengert as wg
@@ -239,12 +239,7 @@ def eager() -> Iterator[None]:
     >>> y.node.buffer is not None
     True
     """
-    limit = recording.limit
-    recording.limit = 0
-    try:
-        yield
-    finally:
-        recording.limit = limit
+    return Setting("limit", 0)
 
 
 def synchronize() -> None:

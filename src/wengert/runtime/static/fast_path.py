@@ -16,10 +16,10 @@ from weakref import getweakrefcount, ref
 import numpy as np
 
 from wengert.backends.protocol import Replay
-from wengert.core import generated, tree
+from wengert.core import context, generated, tree
 from wengert.core.devices import accelerator_of, keepers, owns_memory
 from wengert.core.evaluation import watch
-from wengert.core.graph import Node, now, recording
+from wengert.core.graph import Node, now
 from wengert.core.ownership import ownership
 from wengert.runtime.capture import ARGUMENT, NONE, SLOT, VALUE
 from wengert.runtime.config import config
@@ -105,10 +105,10 @@ class FastPath:
 
         They must be tensors, arrays and floats of the types that there were, in the containers that there were.
         """
-        if id(instance) != self._owner or recording.grad is not self._grad or recording.autocast is not self._autocast:
+        if (how := context.mode()).grad is not self._grad or how.autocast is not self._autocast:
             return MOVED
         leaves = args if self._take is None else self._take(args)
-        if leaves is None or self._types is None:
+        if leaves is None or self._types is None or id(instance) != self._owner:
             return MOVED
         try:
             seen, arrays = self._read(*leaves)
@@ -145,7 +145,7 @@ class FastPath:
         calls = specialization.calls
         if specialization.version != config.version or not calls & calls + 1:  # is_due(calls + 1), without asking
             return False
-        if watch.observer is not None or watch.checks_nans:
+        if watch.observer is not None or context.mode().checks_nans:
             return False
         for thing in specialization.objects:
             if thing() is None:
