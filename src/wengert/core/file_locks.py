@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from wengert.core.errors import ArgumentError
+from wengert.core.forking import in_child
 
 try:
     import fcntl
@@ -119,5 +120,4 @@ def _let_go_in_child() -> None:
     _held.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_child)
+in_child(_let_go_in_child)

@@ -13,12 +13,14 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
 import wengert as wg
 from wengert.core.devices import is_host
 from wengert.core.errors import ArgumentError, DTypeError
+from wengert.core.forking import in_child
 from wengert.data.dataset import Array, Batch, Dataset
 
 
@@ -86,6 +88,7 @@ class DataLoader:
         self.epoch = 0
         self.next_batch = 0
         self._pool: Executor | None = None
+        _loaders.add(self)
         if not len(self):
             raise ArgumentError(
                 f"DataLoader: {len(dataset)} examples give no full batch of {batch_size}, and drop_last drops the rest"
@@ -217,6 +220,18 @@ class DataLoader:
                 "a worker process of the DataLoader ended abruptly: out of memory, killed, or the data set cannot be "
                 "sent to it. With workers=0 the error shows"
             ) from None
+
+
+_loaders: WeakSet[DataLoader] = WeakSet()
+
+
+def _begin_anew() -> None:
+    """Forget the pools of a parent, in a forked child: their threads and processes are not the child's."""
+    for loader in list(_loaders):
+        loader._pool = None
+
+
+in_child(_begin_anew)
 
 
 def fetch(dataset: Dataset, task: LoadTask) -> Batch:

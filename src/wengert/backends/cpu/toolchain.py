@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wengert.core.errors import CompilerError
+from wengert.core.forking import in_child
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 FLAGS = [
@@ -137,6 +138,15 @@ def _files(folder: Path) -> Iterator[tuple[int, int, str]]:
                     yield status.st_mtime_ns, status.st_size, entry.path
 
 
+def _use_one_thread() -> None:
+    """Have a forked child's parallel regions run on its one thread: OpenMP would wait for those that the child has not
+    got. Its own threads, if it starts any, have new ones.
+    """
+    for library in _pinned:
+        library.omp_set_max_active_levels(0)
+
+
+in_child(_use_one_thread)
 _pinned: list[ctypes.CDLL] = []
 """The first library with OpenMP, opened once more and never closed: with it stays OpenMP's, whose threads live on."""
 

@@ -14,7 +14,6 @@ rest goes on.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -33,6 +32,7 @@ from wengert.core.errors import (
     OutOfMemoryError,
 )
 from wengert.core.evaluation import watch
+from wengert.core.forking import new_rlock
 from wengert.core.graph import RELEASED, Node, Trace, recording
 from wengert.ops.core import PLACEHOLDER, VARIABLE
 from wengert.runtime.config import config
@@ -40,7 +40,7 @@ from wengert.runtime.dynamic.parts import Part, parts
 from wengert.runtime.dynamic.tiers import run_compiled
 from wengert.tensor import engine
 
-_lock = threading.RLock()
+_lock = new_rlock()
 
 
 _OURS = (NaNError, AbstractValueError, ComputationError, OutOfMemoryError, CompilerError, CudaError)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 import html
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from wengert.backends.protocol import Runnable
 from wengert.core.errors import ArgumentError
+from wengert.core.forking import new_rlock
 from wengert.core.graph import Graph, recording
 from wengert.runtime.capture import capture
 from wengert.runtime.debug.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
@@ -80,7 +80,7 @@ class Compiled:
         self._log = RecordingLog(repr(self))
         self._clock = 0
         self._held: list[Any] = []  # the slots of a recording just made, until it has run
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         functools.update_wrapper(self, function, updated=())
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
