@@ -21,6 +21,7 @@ from wengert.core.graph import Graph, recording
 from wengert.runtime.capture import capture
 from wengert.runtime.debug.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
 from wengert.runtime.debug.reasons import RecordingLog, change
+from wengert.runtime.pickling import ByFunction, ByObject
 from wengert.runtime.program import Interpreter, build
 from wengert.runtime.static.arguments import CallArguments, is_compared_by_identity, take_apart
 from wengert.runtime.static.fast_path import MOVED
@@ -56,7 +57,7 @@ def compile(
     return Compiled(function, check=check, cache=cache, tune=tune)
 
 
-class Compiled:
+class Compiled(ByFunction):
     """A compiled function: call it as the function itself.
 
     `why()` tells why it was recorded, each time; `explain()`, `source()` and `memory()` what was made of it.
@@ -211,8 +212,7 @@ class Compiled:
     def _reason(self, arguments: CallArguments) -> str:
         if self._latest is None:
             return "it is the first call"
-        known = self._specializations.get(arguments.key)
-        if known:
+        if known := self._specializations.get(arguments.key):
             return known[0].objection(arguments) or "it is the first call"
         return change(self._latest[0], arguments.key)
 
@@ -265,7 +265,7 @@ def _objects(arguments: CallArguments, instance: Any) -> list[Any]:
     return found if instance is None else [instance, *found]
 
 
-class CompiledMethod:
+class CompiledMethod(ByObject):
     """A compiled function bound to an object."""
 
     def __init__(self, compiled: Compiled, instance: Any) -> None:
