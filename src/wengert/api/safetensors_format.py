@@ -155,7 +155,7 @@ def _described(path: Path, file: BinaryIO) -> tuple[list[Entry], dict[str, str]]
     size = os.fstat(file.fileno()).st_size
     header = _header_text(path, file, size)
     try:
-        content = json.loads(header.decode("utf-8"), object_pairs_hook=_without_doubles)
+        content = json.loads(header.decode("utf-8"), object_pairs_hook=_checked, parse_constant=_refused)
         metadata = _texts(content.pop(RESERVED, {}))
         entries = [_entry(name, described) for name, described in content.items()]
     except _HeaderError as error:
@@ -195,11 +195,19 @@ def _refuse_other_formats(path: Path, start: bytes) -> None:
         )
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of the header, in which no name stands twice and all text is Unicode (half a surrogate is none)."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name stands twice")
+    for text in (*found, *(value for value in found.values() if isinstance(value, str))):
+        text.encode()
     return found
+
+
+def _refused(name: str) -> None:
+    """NaN and Infinity, which Python reads in JSON, though it has none."""
+    raise ValueError(f"{name} is no JSON")
 
 
 def _texts(metadata: Any) -> dict[str, str]:

@@ -1,0 +1,51 @@
+"""Coverage-guided fuzzing of `wg.load` with atheris, which is not among the dependencies: pip install atheris.
+
+    python -m tests.atheris_load FOLDER [-max_total_time=600] [other options of libFuzzer]
+
+FOLDER collects the inputs that reach new code; it begins with whole files. Whatever a file holds, `load` returns or
+raises one of Wengert's errors. What it returns must come back when it is saved and loaded again.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["wengert.api.files", "wengert.api.safetensors_format", "json"]):
+    import wengert as wg
+
+from tests.fuzz_files import comparable, foreign_files, saved_trees
+from wengert.core.errors import WengertError
+
+FOLDER = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+
+
+def test_one_input(data: bytes) -> None:
+    """Load a file with this content."""
+    path = FOLDER / "input.safetensors"
+    path.write_bytes(data)
+    try:
+        loaded = wg.load(path)
+    except WengertError:
+        return
+    wg.save(path, loaded)
+    assert comparable(wg.load(path)) == comparable(loaded), "what was loaded does not come back"
+
+
+def main() -> None:
+    """Fill the folder of inputs with whole files, and fuzz."""
+    corpus = Path(sys.argv[1])
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, tree in enumerate(saved_trees()):
+        wg.save(corpus / f"saved-{number}", tree)
+    for number, content in enumerate(foreign_files()):
+        (corpus / f"foreign-{number}").write_bytes(content)
+    atheris.Setup([*sys.argv, "-max_len=4096"], test_one_input)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
