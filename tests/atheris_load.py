@@ -12,40 +12,37 @@ import sys
 import tempfile
 from pathlib import Path
 
-import atheris
-
-with atheris.instrument_imports(include=["wengert.api.files", "wengert.api.safetensors_format", "json"]):
-    import wengert as wg
-
-from tests.fuzz_files import comparable, foreign_files, saved_trees
-from wengert.core.errors import WengertError
-
-FOLDER = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+INSTRUMENTED = ["wengert.api.files", "wengert.api.safetensors_format", "json"]
 
 
-def test_one_input(data: bytes) -> None:
-    """Load a file with this content."""
-    path = FOLDER / "input.safetensors"
-    path.write_bytes(data)
-    try:
-        loaded = wg.load(path)
-    except WengertError:
-        return
-    wg.save(path, loaded)
-    assert comparable(wg.load(path)) == comparable(loaded), "what was loaded does not come back"
+def fuzz(corpus: Path) -> None:
+    """Fill the folder of inputs with whole files, and fuzz until the time is up."""
+    import atheris
 
+    with atheris.instrument_imports(include=INSTRUMENTED):  # so Wengert is imported here, and not before
+        import wengert as wg
+    from tests.fuzz_files import comparable, foreign_files, saved_trees
+    from wengert.core.errors import WengertError
 
-def main() -> None:
-    """Fill the folder of inputs with whole files, and fuzz."""
-    corpus = Path(sys.argv[1])
     corpus.mkdir(parents=True, exist_ok=True)
     for number, tree in enumerate(saved_trees()):
         wg.save(corpus / f"saved-{number}", tree)
     for number, content in enumerate(foreign_files()):
         (corpus / f"foreign-{number}").write_bytes(content)
-    atheris.Setup([*sys.argv, "-max_len=4096"], test_one_input)
+    path = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)) / "input.safetensors"
+
+    def load_one(data: bytes) -> None:
+        path.write_bytes(data)
+        try:
+            loaded = wg.load(path)
+        except WengertError:
+            return
+        wg.save(path, loaded)
+        assert comparable(wg.load(path)) == comparable(loaded), "what was loaded does not come back"
+
+    atheris.Setup([*sys.argv, "-max_len=4096"], load_one)
     atheris.Fuzz()
 
 
 if __name__ == "__main__":
-    main()
+    fuzz(Path(sys.argv[1]))

@@ -45,6 +45,8 @@ def _told(error: Exception) -> str:
         return "".join(shown.format()).rstrip("\n")
     if isinstance(error, OSError):
         return f"wengert: {_of_system(error)}"
+    if isinstance(error, SyntaxError):  # of no file, as one with zero bytes in it
+        return f"wengert: a script is not Python: {error}"
     if isinstance(error, (ImportError, RuntimeError)) and not isinstance(error, (RecursionError, NotImplementedError)):
         return f"wengert: {error}"
     if isinstance(error, MemoryError):

@@ -161,6 +161,14 @@ def test_a_script_s_syntax_error_is_shown_as_python_shows_it(capsys, tmp_path):
         assert 'mine.py", line 2' in text and "y = (" in text and "SyntaxError: '(' was never closed" in text
 
 
+def test_what_is_no_text_is_no_script(capsys, tmp_path):
+    for content in (b"x = 1\0\n", b"x = '\xff\xfe'\n"):
+        (tmp_path / "mine.py").write_bytes(content)
+        for command in (["profile", "mine.py"], ["view", "mine.py:x", "--no-open"], ["train", "mine.py"]):
+            text = failed(capsys, *command)
+            assert "SyntaxError" in text or "a script is not Python" in text
+
+
 def test_an_error_in_a_step_or_a_helper_shows_the_script_s_frames_alone(capsys, tmp_path):
     (tmp_path / "helper.py").write_text("def loss(scores):\n    raise KeyError('nothing here')\n")
     objective = "\nimport helper\ndef objective(model, x, y):\n    return helper.loss(model(x))\n"
