@@ -5,7 +5,7 @@
 #   VENV=.venv-3.12     another environment than .venv
 #   EXTRAS=oracle       further extras for the tests (several with commas): the libraries to compare with
 #   JOBS=2              test processes
-#   N=1000 SEED=0       how many random graphs to fuzz with, and the first one's seed
+#   N=1000 SEED=0       how many random graphs (files, kills) to fuzz with, and the first one's seed
 #   BASE=HEAD CASES=    the commit to compare generated kernels with, and a regular expression for the cases
 
 PYTHON ?= python3
@@ -30,10 +30,10 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes fuzz replay clean
+.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes fuzz fuzz-files kill-training replay clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 environment: $(WHOLE_STAMP)  ## install at once all that the commands below need
 
@@ -102,6 +102,12 @@ gpu-report: $(CORE_STAMP)  ## write docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-m
 
 fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on, against references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)
+
+fuzz-files: $(TEST_STAMP)  ## load N damaged files from SEED on
+	$(BIN)/python -m tests.fuzz_files $(N) $(SEED)
+
+kill-training: $(TEST_STAMP)  ## kill trainings with -9, N times, and resume them
+	$(BIN)/python -m tests.kill_training $(N) $(SEED)
 
 replay: $(TEST_STAMP)  ## compare generated kernels with those of BASE=<commit>
 	PYTHONPATH=src $(BIN)/python -m tests.replay $(BASE) --cases '$(CASES)'

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.core.context import mode
 from wengert.core.graph import ancestors, recording
 
 
@@ -147,13 +148,13 @@ def test_the_pending_graph_is_bounded():
     x = wg.tensor(0.0)
     for _ in range(25_000):
         x = x + 1.0
-    assert len(recording.pending) <= recording.limit
-    assert len(ancestors([x.node])) < 3 * recording.limit
+    assert len(recording.pending) <= mode().limit
+    assert len(ancestors([x.node])) < 3 * mode().limit
     assert x.item() == 25_000.0
 
 
 def test_the_bound_cuts_at_the_last_assignment():
-    recording_limit, recording.limit = recording.limit, 50
+    recording_limit, mode().limit = mode().limit, 50
     try:
         wg.synchronize()
         w = wg.tensor(1.0)
@@ -161,7 +162,7 @@ def test_the_bound_cuts_at_the_last_assignment():
         kept = [w + float(i) for i in range(60)]
         assert computed(w) and not computed(kept[-1])
     finally:
-        recording.limit = recording_limit
+        mode().limit = recording_limit
 
 
 def test_what_is_made_of_a_failure_later_raises_the_same():

@@ -18,7 +18,6 @@ import pytest
 import wengert as wg
 from wengert.core.errors import ArgumentError, DTypeError, FileError
 
-pytest.importorskip("safetensors")
 DTYPES = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
@@ -290,7 +289,7 @@ def change_a_number(header):
         (change_a_number, "its description is not what was saved"),
         (lambda h: h["layer.bias"].update(dtype="I32"), "the tensor 'layer.bias' is not what was saved"),
         (lambda h: h["layer.weight"].update(shape=[5, 10]), "the tensor 'layer.weight' is not what was saved"),
-        (lambda h: h["layer.bias"].update(dtype="F77"), "is damaged"),
+        (lambda h: h["layer.bias"].update(dtype="F77"), "the tensor 'layer.bias' has the dtype 'F77'"),
         (lambda h: h.update({"layer.bias": 3}), "its header cannot be read"),
     ],
 )
@@ -335,12 +334,11 @@ def test_torch_files_are_refused_with_the_way_to_convert_them(path):
         wg.load(pt)
 
 
-def test_without_safetensors_the_error_names_the_extra():
+def test_neither_saving_nor_loading_needs_safetensors(path):
     script = (
         "import sys; sys.modules['safetensors'] = None\n"
         "import wengert as wg\n"
-        "try: wg.load('x')\n"
-        "except ImportError as error: print(error)\n"
+        f"wg.save({str(path)!r}, [wg.ones(2)]); print(wg.load({str(path)!r})[0].tolist())\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "pip install 'wengert[files]'" in result.stdout
+    assert result.stdout == "[1.0, 1.0]\n"

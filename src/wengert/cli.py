@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import sysconfig
 import traceback
@@ -26,34 +27,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options) or 0)
     except KeyboardInterrupt as error:
         print(f"\nwengert: {str(error) or 'interrupted'}", file=sys.stderr)
-        return 130
-    except (WengertError, OSError, ImportError, RuntimeError) as error:
+        return 128 + getattr(error, "signal_number", signal.SIGINT)  # as shells report a process that a signal ended
+    except Exception as error:
         if options.traceback:
             raise
-        print(f"wengert: {_told(error)}", file=sys.stderr)
+        print(_told(error), file=sys.stderr)
         return 1
 
 
 def _told(error: Exception) -> str:
-    """An error in a line or two, with the line of a script that it came up in: the command's own code is no news."""
-    place = _place(error)
+    """An error as the command tells it: what is wrong in a line or two, or what a script would have shown by itself."""
+    shown = traceback.TracebackException.from_exception(error)
+    is_scripts_own = _keep_own_frames(shown)
     if isinstance(error, WengertError):
-        return str(error) if place else error.message
-    text = str(error) if isinstance(error, (ImportError, RuntimeError)) or not error.args else _of_system(error)
-    return text + place
+        return f"wengert: {error if is_scripts_own else error.message}"
+    if is_scripts_own:
+        return "".join(shown.format()).rstrip("\n")
+    if isinstance(error, OSError):
+        return f"wengert: {_of_system(error)}"
+    if isinstance(error, SyntaxError):  # of no file, as one with zero bytes in it
+        return f"wengert: a script is not Python: {error}"
+    if isinstance(error, (ImportError, RuntimeError)) and not isinstance(error, (RecursionError, NotImplementedError)):
+        return f"wengert: {error}"
+    if isinstance(error, MemoryError):
+        return f"wengert: there is not enough memory{f': {error}' if str(error) else ''}"
+    return f"wengert: {type(error).__name__}: {error}\n  this was not expected; --traceback shows where it came up"
 
 
-def _place(error: Exception) -> str:
-    """The last line of a user's own on the way to an error, if there is one."""
+def _keep_own_frames(shown: traceback.TracebackException) -> bool:
+    """Leave the frames of scripts alone in a traceback, and of its causes those that have some; whether it has any."""
+    shown.stack = traceback.StackSummary.from_list([frame for frame in shown.stack if _is_own(frame.filename)])
+    if shown.__cause__ is not None and not _keep_own_frames(shown.__cause__):
+        shown.__cause__ = None
+    if shown.__context__ is not None and not _keep_own_frames(shown.__context__):
+        shown.__context__ = None
+    return bool(shown.stack) or _is_own(getattr(shown, "filename", None) or "<")  # a SyntaxError names its file
+
+
+def _is_own(filename: str) -> bool:
+    """Whether a file is a user's: neither Wengert's nor Python's nor an installed package's."""
     paths = sysconfig.get_paths()
-    others = os.path.dirname(wengert.__file__), paths["stdlib"], paths["purelib"], "<"
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(others):
-            return f"\n  at {os.path.relpath(frame.filename)}:{frame.lineno}:  {frame.line}"
-    return ""
+    folders = (os.path.dirname(wengert.__file__), paths["stdlib"], paths["purelib"], paths["platlib"])
+    return not filename.startswith(("<", *(folder + os.sep for folder in folders)))
 
 
-def _of_system(error: Exception) -> str:
+def _of_system(error: OSError) -> str:
     reason = getattr(error, "strerror", None) or str(error)
     name = getattr(error, "filename", None)
     return f"{name}: {reason}" if name else reason
@@ -215,12 +233,18 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tune", action="store_const", const=30.0, help="choose the kernels of a GPU by timing them")
     parser.add_argument("--out", help="the folder for the results; runs/DATA-MODEL if not given")
     parser.add_argument("--resume", metavar="PATH", help="go on from a run's folder or a checkpoint")
+    _add_trust(parser)
     _add_places(parser)
 
 
 def _add_eval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="a run's folder, or a checkpoint")
+    _add_trust(parser)
     _add_places(parser)
+
+
+def _add_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--trust", action="store_true", help="run the Python file that the checkpoint names")
 
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
@@ -232,7 +256,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
 
 def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="a run's folder, or a checkpoint, of a text model")
-    parser.add_argument("--prompt", default="\n", help="the text to continue")
+    parser.add_argument("--prompt", help="the text to continue; a new line if none is given")
     parser.add_argument("--tokens", type=int, default=500, help="how many tokens to add")
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--top-k", type=int)

@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from wengert.core.context import mode
 from wengert.core.devices import is_device, named
 from wengert.core.dtypes import FLOATING, as_dtype
 from wengert.core.errors import AssignmentError, DTypeError, GradientError, ShapeError
@@ -123,7 +124,7 @@ class Tensor:
         if node.buffer is None:  # as `_await` does: this is the hottest line of all
             pending = recording.pending
             pending.append(slot)
-            if len(pending) > recording.limit:
+            if len(pending) > mode().limit:
                 engine.flush()
 
     # --- what it is ---------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ class Tensor:
             raise ShapeError(f"assign: a slot of shape {self.shape} cannot take a value of shape {node.shape}")
         node = to_device(cast(node, self.node.dtype), self.device)
         if self.is_leaf:
-            if node.tracked and recording.grad:
+            if node.tracked and mode().grad:
                 raise AssignmentError(
                     "this tensor requires grad, and the new value was computed from tracked ones: which of the two "
                     "would the gradient be of? Update it inside `with wg.no_grad():`, or assign value.detach()"
@@ -503,7 +504,7 @@ def _await(tensor: Tensor) -> None:
     """Remember a Tensor that has no value yet, weakly, for the next flush."""
     pending = recording.pending
     pending.append(ref(tensor))
-    if len(pending) > recording.limit:
+    if len(pending) > mode().limit:
         engine.flush()
 
 

@@ -54,6 +54,16 @@ def test_the_last_batch_is_kept_dropped_or_padded():
     assert padded[-1] == [[7, 7, 7], [1, 0, 0]] and padded[0][1] == [1, 1, 1]
 
 
+def test_padding_goes_no_further_than_the_data():
+    (batch,) = listed(DataLoader(ArrayDataset(np.arange(4)), 10**9, pad_last=True))
+    assert batch == [[0, 1, 2, 3], [1, 1, 1, 1]]
+    sequences = wg.data.Sequences([np.arange(n) for n in (3, 3, 3, 7, 7)], [4, 8])  # buckets of three and of two
+    shapes = [batch[0].shape for batch in DataLoader(sequences, 2, pad_last=True)]
+    assert sorted(shapes) == [(2, 4), (2, 4), (2, 8)]
+    shapes = [batch[0].shape for batch in DataLoader(sequences, 100, pad_last=True)]
+    assert sorted(shapes) == [(2, 8), (3, 4)]
+
+
 @pytest.mark.parametrize("options", [{"prefetch": 0}, {"prefetch": 5}, {"workers": 2}], ids=str)
 def test_whoever_prepares_them_batches_are_the_same(options):
     expected = [listed(loader) for loader in [DataLoader(Noisy(), 4, shuffle=True, seed=1)] for _ in range(2)]

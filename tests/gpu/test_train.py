@@ -11,8 +11,6 @@ import pytest
 import wengert as wg
 from wengert.train import Recipe, Run, load_checkpoint
 
-pytest.importorskip("safetensors")
-
 
 def recipe(**changes: Any) -> Recipe:
     values = {"epochs": 3, "batch_size": 64, "optimizer": {"name": "adamw", "lr": 0.003}, "augment": {"crop": 1}}

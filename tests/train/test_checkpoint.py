@@ -17,7 +17,6 @@ import wengert as wg
 from wengert.core.errors import FileError
 from wengert.train import Checkpoints, load_checkpoint
 
-pytest.importorskip("safetensors")
 KILLS = 50
 MUTATIONS = 10_000
 

@@ -17,7 +17,6 @@ from wengert.cli import main
 from wengert.train import Recipe, Run
 from wengert.train.recipe import RECIPES, built_in, make, read
 
-pytest.importorskip("safetensors")
 QUICK = ("--epochs", "1", "--limit", "320")
 BOOK = "It was the best of times, it was the worst of times.\n" * 60
 
@@ -123,12 +122,12 @@ def test_a_file_of_one_s_own_is_trained(capsys, tmp_path):
         "    return wg.models.MLP(4, [16, 2])\n"
     )
     assert "epoch 2/2" in told(capsys, "train", "parity.py")
-    assert "test accuracy" in told(capsys, "eval", "runs/parity")
+    assert "test accuracy" in told(capsys, "eval", "runs/parity", "--trust")
 
 
 def test_info_tells_what_there_is(capsys):
     text = told(capsys, "info")
-    for part in (wg.__version__, np.__version__, "compiler", "devices      cpu", "safetensors", "cores"):
+    for part in (wg.__version__, np.__version__, "compiler", "devices      cpu", "sympy", "cores"):
         assert part in text
 
 
@@ -161,19 +160,12 @@ def test_info_tells_what_a_gpu_would_need(monkeypatch, capsys):
 # --- mistakes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("wg.ones(3) + wg.ones(4)", "add: shapes (3,) and (4,) do not broadcast"),
-        ("raise RuntimeError('so it is')", "so it is"),
-        ("import no_such_module", "No module named 'no_such_module'"),
-    ],
-)
-def test_a_mistake_in_a_script_is_told_with_its_line(capsys, tmp_path, line, message):
+def test_a_mistake_in_a_script_is_told_with_its_line(capsys, tmp_path):
+    line = "wg.ones(3) + wg.ones(4)"
     (tmp_path / "mine.py").write_text(f"import wengert as wg\n{line}\n")
     for command in (["profile", "mine.py"], ["view", "mine.py:f", "--no-open"], ["train", "mine.py"]):
         text = told(capsys, *command, status=1)
-        assert message in text and f"\n  at mine.py:2:  {line}" in text
+        assert "add: shapes (3,) and (4,) do not broadcast" in text and f"\n  at mine.py:2:  {line}" in text
 
 
 @pytest.mark.parametrize(
@@ -186,7 +178,7 @@ def test_a_mistake_in_a_script_is_told_with_its_line(capsys, tmp_path, line, mes
         (["digits", "--epochs", "-1"], "epochs is -1; it is from 1 on"),
         (["digits", "--lr", "0"], "lr is 0.0; it is above 0"),
         (["digits", "--dtype", "float31"], "there is no dtype 'float31'; did you mean 'float32'?"),
-        (["digits", "--device", "tpu"], "'tpu' is neither a dtype, such as wg.float64, nor a device: 'cpu', or 'cuda'"),
+        (["digits", "--device", "tpu"], "train: 'tpu' is no device; there is 'cpu', and 'cuda'"),
         (["missing.toml"], "missing.toml: No such file or directory"),
         (["missing.py"], "there is no file 'missing.py'"),
         ([], "train takes a data set, a recipe or a Python file"),

@@ -17,7 +17,6 @@ from wengert.train import Interrupted, Recipe, Run, load_checkpoint
 from wengert.train.optimizer import rate_factor
 from wengert.train.task import Classification
 
-pytest.importorskip("safetensors")
 DROPOUT = """
 import numpy as np
 import wengert as wg
@@ -176,6 +175,13 @@ def test_evaluation_counts_every_example_once(file, tmp_path):
     values = Classification()(run.task.model.eval(), x, y)
     assert found["loss"] == pytest.approx(values["loss"].numpy().mean(), rel=1e-5)
     assert found["accuracy"] == pytest.approx(values["accuracy"].numpy().mean(), rel=1e-6)
+
+
+def test_a_batch_size_beyond_the_data_takes_no_memory(file, tmp_path):
+    small, huge = (Run(recipe_of(file, batch_size=size, compile=False), tmp_path) for size in (25, 10**12))
+    assert huge.evaluate() == pytest.approx(small.evaluate())
+    assert [batch[0].shape for batch in huge.tests] == [(25, 6)]
+    huge.update()
 
 
 def test_a_run_stops_when_nothing_gets_better(file, tmp_path):

@@ -9,7 +9,6 @@ of them.
 from __future__ import annotations
 
 import os
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from wengert.api.creation import tensor
 from wengert.core.dtypes import uint32, uint64
 from wengert.core.errors import ArgumentError, DTypeError
+from wengert.core.forking import new_lock
 from wengert.core.graph import Node, Shape, recording
 from wengert.ops import random as ops
 from wengert.ops.core import as_node
@@ -35,7 +35,7 @@ class Generator:
     def __init__(self, seed: int | None = None) -> None:
         self.key = tensor(np.zeros(2, uint32))
         self.counter = tensor(np.zeros((), uint64))
-        self._lock = Lock()  # two threads that share a generator must not read the same count
+        self._lock = new_lock()  # two threads that share a generator must not read the same count
         self.seed(int.from_bytes(os.urandom(8), "little") if seed is None else seed)
 
     def seed(self, seed: int) -> Generator:

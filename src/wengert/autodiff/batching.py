@@ -15,9 +15,9 @@ from wengert.core.graph import Node, dependents, recorded_as, recording
 def batch(outputs: Sequence[Node], lanes: dict[Node, Node]) -> list[Node | None]:
     """The outputs over all lanes."""
     over = dict(lanes)
-    with recorded_as(recording.location, recording.grad):
+    with recorded_as(recording.location, recording.grad) as inside:
         for node in dependents(outputs, lanes):
-            recording.location, recording.grad = node.location, node.tracked
+            recording.location, inside.grad = node.location, node.tracked
             over[node] = batch_node(node, over)
     return [over.get(node) for node in outputs]
 

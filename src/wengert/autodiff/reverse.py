@@ -10,11 +10,12 @@ gradients, pending updates and every live value are computed together, and the g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from wengert.core.code import Backward
+from wengert.core.context import Setting
 from wengert.core.errors import GradientError, ShapeError
 from wengert.core.graph import RELEASED, Node, ancestors, recorded_as, recording, watchers
 from wengert.ops.core import VARIABLE, as_node, cast, literal, placeholder, variable
@@ -233,9 +234,8 @@ def release(order: Sequence[Node]) -> None:
             node.sources = RELEASED
 
 
-@contextmanager
-def no_grad() -> Iterator[None]:
-    """Inside, nothing is tracked for gradients.
+def no_grad() -> AbstractContextManager[None]:
+    """Inside, nothing is tracked for gradients. It holds for the thread or the task, and works as a decorator too.
 
     >>> import wengert as wg
     >>> x = wg.tensor(2.0, requires_grad=True)
@@ -244,15 +244,12 @@ def no_grad() -> Iterator[None]:
     >>> y.requires_grad
     False
     """
-    with recorded_as(recording.location, False, recording.autocast):
-        yield
+    return Setting("grad", False)
 
 
-@contextmanager
-def enable_grad() -> Iterator[None]:
+def enable_grad() -> AbstractContextManager[None]:
     """Inside, values are tracked for gradients again, also within `no_grad`."""
-    with recorded_as(recording.location, True, recording.autocast):
-        yield
+    return Setting("grad", True)
 
 
 engine.backward = backward

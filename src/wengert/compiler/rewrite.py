@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from wengert.core.code import Location
+from wengert.core.context import mode
 from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording
@@ -171,12 +172,13 @@ class _Walk:
 
     def through(self, graph: Graph) -> Graph:
         replacing, nodes, rule, state = self.replacing, self.nodes, self.rule, recording
+        how = mode()  # that of `rewrite`, which is its own
         replaced = replacing.keys()
         for node in graph.nodes:
             current = node
             if replacing and not replaced.isdisjoint(node.sources):
                 current = over(node, replacing)
-            state.location, state.grad = node.location, node.tracked
+            state.location, how.grad = node.location, node.tracked
             better = rule(current)
             if better is not None and self._accepts(current, better):
                 replacing[node] = self._settled(better)

@@ -7,7 +7,6 @@ line; from then on the registry holds it as a `Device`, the protocol through whi
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -16,6 +15,7 @@ from weakref import WeakSet
 import numpy as np
 
 from wengert.core.errors import DeviceError
+from wengert.core.forking import new_rlock
 
 if TYPE_CHECKING:
     from wengert.backends.protocol import Program
@@ -146,7 +146,7 @@ class Kind(NamedTuple):
 
 _kinds: dict[str, Kind] = {}
 _opened: dict[str, Device] = {}
-_opening = threading.RLock()
+_opening = new_rlock()
 
 keepers: WeakSet[Any] = WeakSet()
 """Objects that keep unused device memory for the next call: `let_go` is called where memory is short."""

@@ -6,13 +6,14 @@ In: a node and the arrays of its sources. Out: its array. What goes wrong names 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from wengert.core.context import Setting, mode
 from wengert.core.errors import ComputationError, NaNError
 
 if TYPE_CHECKING:
@@ -47,8 +48,12 @@ class Watch:
     """Who looks on, and for what; usually nobody does."""
 
     observer: Observer | None = None
-    checks_nans = False  # inside `debug_nans`
     node: Node | None = None  # that a program of one op runs for
+
+    @property
+    def checks_nans(self) -> bool:
+        """Whether this is inside `debug_nans`."""
+        return mode().checks_nans
 
 
 watch = Watch()
@@ -79,8 +84,7 @@ def apply_here(node: Node, arrays: Sequence[Any]) -> Any:
 # --- debug_nans -----------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def debug_nans() -> Iterator[None]:
+def debug_nans() -> AbstractContextManager[None]:
     """Inside, the first op that makes a NaN raises, naming its line and the ranges of its inputs.
 
     >>> import wengert as wg
@@ -90,11 +94,7 @@ def debug_nans() -> Iterator[None]:
     wengert.core.errors.NaNError: log made 1 NaN of 1 element from inputs in [-1, -1]
       at ...
     """
-    before, watch.checks_nans = watch.checks_nans, True
-    try:
-        yield
-    finally:
-        watch.checks_nans = before
+    return Setting("checks_nans", True)
 
 
 def check_nans(node: Node, arrays: Sequence[Any], result: Any) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wengert.core.code import Location, describe, source_line
+from wengert.core.context import Mode, enter, leave, mode
 from wengert.core.evaluation import apply_here
 
 if TYPE_CHECKING:
@@ -28,18 +29,27 @@ Shape = tuple[int, ...]
 
 
 class Recording(threading.local):
-    """What this thread is recording, and how."""
+    """What this thread is recording. How it does, `mode()` tells (see `core.context`); it is here under its old names,
+    for code that is not on the way of every op.
+    """
 
     def __init__(self) -> None:
-        self.grad = True  # whether new nodes are tracked for gradients
         self.location: Location = None  # given to new nodes in place of the caller's line, in a backward walk
         self.pending: list[weakref.ref[Any]] = []  # the Tensors made since the last flush
         self.cut = 0  # how many of them stood there at the last assignment or backward
-        self.limit = 10_000  # how many may be pending before some are computed; 0 is eager
         self.trace: Trace | None = None  # the innermost recording with abstract inputs
         self.lane: Node | None = None  # under vmap: the index of the lane, which random draws fold in
-        self.autocast: np.dtype[Any] | None = None  # the dtype that ops of low precision are recorded in, if any
         self.observer: Callable[[Node, Any], None] | None = None  # called with each cotangent in a backward walk
+
+    @property
+    def grad(self) -> bool:
+        """Whether new nodes are tracked for gradients."""
+        return mode().grad
+
+    @property
+    def autocast(self) -> np.dtype[Any] | None:
+        """The dtype that ops of low precision are recorded in, if any."""
+        return mode().autocast
 
 
 recording = Recording()
@@ -181,9 +191,9 @@ def record_again(nodes: Iterable[Node], replacing: dict[Node, Node]) -> None:
 
     The new nodes are added to `replacing`.
     """
-    with recorded_as(recording.location, recording.grad):
+    with recorded_as(recording.location, recording.grad) as inside:
         for node in nodes:
-            recording.location, recording.grad = node.location, node.tracked
+            recording.location, inside.grad = node.location, node.tracked
             sources = [replacing.get(source, source) for source in node.sources]
             made = replacing[node] = node.op(*sources, **node.attrs)
             if not sources:
@@ -191,18 +201,20 @@ def record_again(nodes: Iterable[Node], replacing: dict[Node, Node]) -> None:
 
 
 @contextmanager
-def recorded_as(location: Location, grad: bool, autocast: np.dtype[Any] | None = None) -> Iterator[None]:
+def recorded_as(location: Location, grad: bool, autocast: np.dtype[Any] | None = None) -> Iterator[Mode]:
     """Nodes recorded inside get this location (None: their caller's line), are tracked or not, and autocast to a dtype.
 
     What is recorded from nodes that are there already (derivatives, batching, replays) is not cast: their casts are
     nodes among them. Only where a user's function runs inside, `recording.autocast` is passed on.
     """
-    kept = recording.location, recording.grad, recording.autocast
-    recording.location, recording.grad, recording.autocast = location, grad, autocast
+    kept, recording.location = recording.location, location
+    around = mode()
+    inside = enter(Mode(grad, autocast, around.limit, around.checks_nans, around))
     try:
-        yield
+        yield inside
     finally:
-        recording.location, recording.grad, recording.autocast = kept
+        leave(inside)
+        recording.location = kept
 
 
 class Trace:
@@ -260,13 +272,14 @@ class Trace:
 @contextmanager
 def tracing(name: str, static: bool = False) -> Iterator[Trace]:
     """Record with abstract inputs; slots assigned inside are as they were afterwards, however the recording ends."""
-    outer, limit = recording.trace, recording.limit
-    trace = Trace(name, outer, static)
-    recording.trace, recording.limit = trace, 1 << 62  # abstract values are never computed, however many are pending
+    outer = recording.trace
+    recording.trace = trace = Trace(name, outer, static)
+    inside = enter(mode().changed("limit", 1 << 62))  # abstract values are never computed, however many are pending
     try:
         yield trace
     finally:
-        recording.trace, recording.limit = outer, limit
+        leave(inside)
+        recording.trace = outer
         trace.rollback()
 
 

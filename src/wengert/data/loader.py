@@ -13,12 +13,14 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
 import wengert as wg
 from wengert.core.devices import is_host
 from wengert.core.errors import ArgumentError, DTypeError
+from wengert.core.forking import in_child
 from wengert.data.dataset import Array, Batch, Dataset
 
 
@@ -36,8 +38,8 @@ class DataLoader:
     Iterating gives the batches of an epoch, or what is left of it; the next time those of the next epoch, which
     `shuffle` puts into another order. `state_dict()` tells where that is.
 
-    With `drop_last` an epoch has full batches only. With `pad_last` the last batch is filled up, and every batch ends
-    with one more array of weights: 1 for an example, 0 for what fills up.
+    With `drop_last` an epoch has full batches only. With `pad_last` the last batch is filled up to the size of those
+    before it, and every batch ends with one more array of weights: 1 for an example, 0 for what fills up.
 
     Batches are prepared `prefetch` ahead: by a thread, or by `workers` processes that touch nothing but NumPy.
     `close()` ends them. To a GPU the next batch is copied while the one before it is worked on.
@@ -86,6 +88,7 @@ class DataLoader:
         self.epoch = 0
         self.next_batch = 0
         self._pool: Executor | None = None
+        _loaders.add(self)
         if not len(self):
             raise ArgumentError(
                 f"DataLoader: {len(dataset)} examples give no full batch of {batch_size}, and drop_last drops the rest"
@@ -115,8 +118,8 @@ class DataLoader:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         plan = self._plan(self.epoch)
         tasks = [
-            LoadTask(indices, (self.seed, self.epoch, 1 + number), self.batch_size if self.pad_last else None)
-            for number, indices in enumerate(plan)
+            LoadTask(indices, (self.seed, self.epoch, 1 + number), size)
+            for number, (indices, size) in enumerate(zip(plan, self._full_sizes(plan)))
         ]
         epoch = self.epoch
         for batch in self._placed(self._prepared(tasks[self.next_batch :])):
@@ -136,6 +139,16 @@ class DataLoader:
     def _group_sizes(self) -> list[int]:
         groups = self.dataset.groups
         return [len(self.dataset)] if groups is None else np.unique(groups, return_counts=True)[1].tolist()
+
+    def _full_sizes(self, plan: list[Array]) -> list[int | None]:
+        """What each batch is filled up to: no further than there are examples that could stand in it."""
+        if not self.pad_last:
+            return [None] * len(plan)
+        groups = self.dataset.groups
+        if groups is None:
+            return [min(self.batch_size, len(self.dataset))] * len(plan)
+        names, sizes = np.unique(groups, return_counts=True)
+        return [min(self.batch_size, int(sizes[np.searchsorted(names, groups[batch[0]])])) for batch in plan]
 
     def _plan(self, epoch: int) -> list[Array]:
         """The examples of each batch of an epoch."""
@@ -207,6 +220,18 @@ class DataLoader:
                 "a worker process of the DataLoader ended abruptly: out of memory, killed, or the data set cannot be "
                 "sent to it. With workers=0 the error shows"
             ) from None
+
+
+_loaders: WeakSet[DataLoader] = WeakSet()
+
+
+def _begin_anew() -> None:
+    """Forget the pools of a parent, in a forked child: their threads and processes are not the child's."""
+    for loader in list(_loaders):
+        loader._pool = None
+
+
+in_child(_begin_anew)
 
 
 def fetch(dataset: Dataset, task: LoadTask) -> Batch:

@@ -91,19 +91,20 @@ class BytePairTokenizer:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        numbers = json.loads(_read(self.folder, "encoder.json", "vocab.json"))
+        encoder = _read(self.folder, "encoder.json", "vocab.json")
         lines = _read(self.folder, "vocab.bpe", "merges.txt").split("\n")
         letters = {letter: byte for byte, letter in _letters().items()}
         pairs = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
         try:
+            numbers = json.loads(encoder)
+            self.size = max(numbers.values()) + 1
             as_bytes = {name: bytes(letters[letter] for letter in name) for name in numbers if name not in SPECIAL}
             self._ranks = {(as_bytes[a], as_bytes[b]): rank for rank, (a, b) in enumerate(pairs)}
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise FileError(f"the vocabulary in {str(folder)!r} does not fit together: {error}") from None
         self._numbers = {name: numbers[text] for text, name in as_bytes.items()}
         self._texts = {number: name for name, number in self._numbers.items()}
         self._texts |= {numbers[name]: name.encode() for name in SPECIAL if name in numbers}
-        self.size = max(numbers.values()) + 1
         self._of_word = functools.lru_cache(1 << 16)(self._joined)
 
     def encode(self, text: str) -> Array:

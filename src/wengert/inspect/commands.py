@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import runpy
 import sys
@@ -35,12 +36,25 @@ def view(target: str, expressions: Sequence[str], out: str | None, opens: bool) 
 def tune(target: str, expressions: Sequence[str], seconds: float) -> None:
     """Compile a function of a script, choosing the kernels for these inputs by timing them, and tell which won."""
     name, function, inputs = _target(target, expressions, "tune")
+    _check_inputs(name, function, inputs, target)
     tuned = Compiled(getattr(function, "__wrapped__", function), tune=seconds)
     tuned(*inputs)
     program: Any = tuned._newest("tune").program
     if not program.is_compiled or program.tuning() is None:
         raise ArgumentError(f"tune: {name} ran on the CPU, where programs have one way; give it tensors on a GPU")
     tuned.explain("tuning")
+
+
+def _check_inputs(name: str, function: Any, inputs: Sequence[Any], target: str) -> None:
+    """Raise unless a function can be called with these inputs."""
+    if not callable(function):
+        raise ArgumentError(f"tune: {name} is a {type(function).__name__}, not a function")
+    try:
+        inspect.signature(function).bind(*inputs)
+    except TypeError as error:
+        raise ArgumentError(f"tune: {name}: {error}. Inputs follow the function: wengert tune {target} x") from None
+    except ValueError:  # a function without a signature tells by itself
+        pass
 
 
 def profile(script: str, arguments: Sequence[str], by: Sequence[str], top: int, trace: str | None) -> Profile:

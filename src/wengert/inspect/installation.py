@@ -15,7 +15,6 @@ from wengert.core import cache
 from wengert.core.errors import CacheError, CompilerError, DeviceError
 
 OPTIONAL = {
-    "safetensors": ("files", "reading checkpoints and weights"),
     "rich": ("train", "live progress in a terminal"),
     "sympy": ("symbolic", "derivatives as formulas"),
 }

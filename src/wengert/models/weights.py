@@ -22,7 +22,7 @@ def load_weights(
     `rename` turns a file's name into the model's, or into None to leave it out; a model may have one of its own
     (`weight_name`). A tied parameter may be in the file under any one of its names. What is missing, unexpected or of
     another shape raises one error that lists it all, and then nothing is loaded; with `strict=False` only shapes do,
-    and what was missing and unexpected is returned. Needs the extra `files` (safetensors).
+    and what was missing and unexpected is returned.
 
     >>> import tempfile, wengert as wg
     >>> path = tempfile.mkdtemp() + "/mlp.safetensors"

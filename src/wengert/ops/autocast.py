@@ -16,16 +16,13 @@ rewriting) is recorded with autocast off, since its operands have the right dtyp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
-
+from wengert.core.context import Setting
 from wengert.core.devices import is_kind
 from wengert.core.dtypes import HALF, as_dtype, bfloat16
 from wengert.core.errors import DTypeError
-from wengert.core.graph import recording
 
 
 def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextManager[None]:
@@ -34,7 +31,7 @@ def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextMana
 
     `dtype` is bfloat16 or float16 (which needs `wg.optim.GradScaler`). Parameters stay in float32, and so do their
     gradients; float64 operands are never lowered. With `enabled=False` autocast is off inside, also within another one.
-    It holds for the thread, and works as a decorator too.
+    It holds for the thread or the task, and works as a decorator too.
 
     >>> import wengert as wg
     >>> w, x = wg.ones((2, 2), requires_grad=True), wg.ones((2, 2))
@@ -52,13 +49,4 @@ def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextMana
     low = as_dtype(dtype)
     if enabled and low not in HALF:
         raise DTypeError(f"autocast: the dtype to compute in is bfloat16 or float16, not {low}")
-    return _autocast(low if enabled else None)
-
-
-@contextmanager
-def _autocast(low: np.dtype[Any] | None) -> Iterator[None]:
-    outer, recording.autocast = recording.autocast, low
-    try:
-        yield
-    finally:
-        recording.autocast = outer
+    return Setting("autocast", low if enabled else None)

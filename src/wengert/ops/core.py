@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.code import here
+from wengert.core.context import mode
 from wengert.core.devices import HOST
 from wengert.core.dtypes import (
     ALL,
@@ -153,7 +154,7 @@ class _ToDevice(Op):
 
     def __call__(self, *sources: Node, **attrs: Any) -> Node:
         (x,), device = sources, attrs["device"]
-        tracked = x.tracked and recording.grad
+        tracked = x.tracked and mode().grad
         return Node(self, (x,), attrs, x.shape, x.dtype, device, tracked, recording.location or here())
 
 

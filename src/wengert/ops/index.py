@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.code import here
+from wengert.core.context import mode
 from wengert.core.dtypes import INTEGER, bool_
 from wengert.core.errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape, recording
@@ -90,7 +91,7 @@ def _row(x: Node, i: int) -> Node:
     size, rest = shape[0], shape[1:]
     if not -size <= i < size:
         raise _out_of_range(i, size, 0)
-    tracked, location = x.tracked and recording.grad, recording.location or here()
+    tracked, location = x.tracked and mode().grad, recording.location or here()
     if size != 1:
         sizes = (1, *rest)
         attrs = {"starts": (i % size, *(0,) * len(rest)), "steps": (1,) * len(shape), "sizes": sizes}
@@ -103,7 +104,7 @@ def _rows(x: Node, key: slice) -> Node:
     if not shape:
         raise _too_many(1, shape)
     start, step, size, backwards = _span(key, shape[0])
-    tracked, location = x.tracked and recording.grad, recording.location or here()
+    tracked, location = x.tracked and mode().grad, recording.location or here()
     if size != shape[0] or step != 1:
         rest = shape[1:]
         shape = (size, *rest)

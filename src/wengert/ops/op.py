@@ -28,6 +28,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from wengert.core.code import here
+from wengert.core.context import mode
 from wengert.core.devices import HOST
 from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
 from wengert.core.errors import DeviceError, ShapeError
@@ -98,7 +99,7 @@ class Op:
         self.samples = facts.get("samples")
 
     def __call__(self, *sources: Node, **attrs: Any) -> Node:
-        if self.precision is not None and recording.autocast is not None:
+        if self.precision is not None and mode().autocast is not None:
             sources = tuple(at_precision(self.precision, sources))
         shape, dtype = self.infer(*sources, **attrs)
         if not sources or shape is not sources[0].shape or dtype is not sources[0].dtype:
@@ -106,7 +107,7 @@ class Op:
         tracked = False
         for source in sources:
             if source.tracked:
-                tracked = recording.grad and self.differentiable and _inexact(dtype)
+                tracked = mode().grad and self.differentiable and _inexact(dtype)
                 break
         device = sources[0].device if len(sources) == 1 else common_device(self.name, sources)
         return Node(self, sources, attrs, shape, dtype, device, tracked, recording.location or here())

@@ -16,6 +16,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from wengert.core.code import here
+from wengert.core.context import mode
 from wengert.core.dtypes import COMPLEX, bool_, complex128, promote
 from wengert.core.errors import DTypeError, GradientError, ShapeError
 from wengert.core.graph import NO_ATTRS, Node, Shape, recording
@@ -122,12 +123,12 @@ class Unary(Elementwise):
         """What a call does; calling the method by name spares the hot paths a tenth of a microsecond."""
         if type(x) is not Node:
             x = operand(x, None)
-        if self.precision is not None and recording.autocast is not None:
+        if self.precision is not None and mode().autocast is not None:
             (x,) = at_precision(self.precision, (x,))
         compute, result = self.table.get(x.dtype) or self.dtypes(x.dtype)
         if x.dtype is not compute:
             x = cast(x, compute)
-        tracked = x.tracked and self.differentiable and recording.grad
+        tracked = x.tracked and self.differentiable and mode().grad
         return Node(self, (x,), NO_ATTRS, x.shape, result, x.device, tracked, recording.location or here())
 
 
@@ -141,7 +142,7 @@ class Binary(Elementwise):
 
     def record(self, a: Any, b: Any) -> Node:
         """What a call does; see Unary.record."""
-        if self.precision is not None and recording.autocast is not None:
+        if self.precision is not None and mode().autocast is not None:
             a, b = at_precision(self.precision, (a, b))
         if type(a) is not Node:
             a, b = operands(a, b) if type(b) is not Node else (operand(a, b.dtype, b.device), b)
@@ -155,7 +156,7 @@ class Binary(Elementwise):
             b = cast(b, compute)
         shape = a.shape if a.shape == b.shape else broadcast(a.shape, b.shape, self.name)
         device = a.device if a.device == b.device else common_device(self.name, (a, b))
-        tracked = (a.tracked or b.tracked) and self.differentiable and recording.grad
+        tracked = (a.tracked or b.tracked) and self.differentiable and mode().grad
         return Node(self, (a, b), NO_ATTRS, shape, result, device, tracked, recording.location or here())
 
 

@@ -7,7 +7,6 @@ slot, what it leaves changed there (slots assigned, gradients) becomes outputs; 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -17,6 +16,7 @@ from weakref import ref
 from wengert.core import tree
 from wengert.core.devices import HOST
 from wengert.core.errors import AbstractValueError, AssignmentError
+from wengert.core.forking import new_rlock
 from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, tracing
 from wengert.ops.core import PLACEHOLDER, data, placeholder
 from wengert.runtime.debug.reasons import names
@@ -30,7 +30,7 @@ from wengert.tensor import Tensor
 VALUE, SLOT, ARGUMENT, CONSTANT, NUMBER = "value", "slot", "argument", "constant", "number"
 NEW, SAME_GRAD, NONE = "new", "same", "none"
 
-recording_lock = threading.RLock()
+recording_lock = new_rlock()
 """Held while slots name abstract values: from the beginning of a recording until they are given back."""
 
 

@@ -3,7 +3,8 @@
 from wengert.api.spelling_hints import module_attribute as _module_attribute
 from wengert.train.checkpoint import Checkpoints, load_checkpoint
 from wengert.train.recipe import Recipe
-from wengert.train.run import Interrupted, Run
+from wengert.train.run import Run
+from wengert.train.stopping import Interrupted
 from wengert.train.task import Task
 
 __all__ = ["Checkpoints", "Interrupted", "Recipe", "Run", "Task", "load_checkpoint"]

@@ -1,7 +1,7 @@
 """Checkpoints: the whole state of a training in one safetensors file, of which the last few and the best are kept.
 
 A file is written beside its place and moved there, so there is at every moment the old one, the new one or both. What a
-crash left unfinished is removed by the next save.
+crash left unfinished is removed by the next save; what a live process is writing is left to it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import wengert as wg
 from wengert.core.errors import FileError
+from wengert.core.file_locks import remove_if_abandoned
 
 KIND = "wengert training"
 VERSION = 1
@@ -44,7 +45,7 @@ class Checkpoints:
         """Write a state as that of a step, and let go of the oldest. The best so far gets a second name."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for unfinished in self.folder.glob(".*.tmp"):
-            unfinished.unlink(missing_ok=True)
+            remove_if_abandoned(unfinished)
         path = self.folder / f"step-{step:06}.safetensors"
         wg.save(path, {"kind": KIND, "version": VERSION, "step": step, **state})
         if is_best:
@@ -59,6 +60,10 @@ class Checkpoints:
         return [path for _, path in sorted(found, reverse=True)]
 
     def _name_best(self, path: Path) -> None:
+        while not self._renamed_best(path):
+            pass  # another process that saves here took the new name for an abandoned file
+
+    def _renamed_best(self, path: Path) -> bool:
         temporary = self.folder / f".{BEST}.{os.urandom(4).hex()}.tmp"
         try:
             try:
@@ -66,8 +71,13 @@ class Checkpoints:
             except OSError:  # a file system without hard links
                 shutil.copy(path, temporary)
             os.replace(temporary, self.folder / BEST)
+        except FileNotFoundError:
+            if not path.exists():
+                raise
+            return False
         finally:
             temporary.unlink(missing_ok=True)
+        return True
 
 
 def located(path: str | os.PathLike[str]) -> Path:

@@ -13,11 +13,14 @@ from typing import Any
 import wengert as wg
 from wengert.core.devices import is_host
 from wengert.core.errors import ArgumentError
+from wengert.data.tokens import Tokenizer
 from wengert.train import recipe as recipes
 from wengert.train.checkpoint import load_checkpoint, located
 from wengert.train.progress import shown
 from wengert.train.recipe import Recipe
-from wengert.train.run import Interrupted, Run
+from wengert.train.run import Run
+from wengert.train.state import check_state, fitting, recipe_values
+from wengert.train.stopping import Interrupted
 from wengert.train.task import language_model, module_of
 
 FIXED = {
@@ -40,9 +43,10 @@ def train(options: Namespace) -> int:
     try:
         results = run.train()
     except Interrupted as error:
-        raise KeyboardInterrupt(
-            f"stopped at step {run.step} and saved {error}\nwengert: go on with: wengert train --resume {run.out}"
-        ) from None
+        named = f"{recipe_file} " if (recipe_file := _script_of(run.recipe)) else ""
+        go_on = f"wengert train {named}--resume {run.out}"
+        told = f"stopped at step {run.step} and saved {error}\nwengert: go on with: {go_on}"
+        raise Interrupted(told, error.signal_number) from None
     _tell(results, len(run.task.test))
     print(f"{time.perf_counter() - start:.1f} s; the checkpoints, the log and the plot are in {run.out}")
     return 0
@@ -52,7 +56,9 @@ def evaluate(options: Namespace) -> int:
     """`wengert eval`: the results of a checkpoint on its test data."""
     path = located(options.path)
     state = load_checkpoint(path)
-    run = Run(_stored_recipe(state, _changes(options)), path.parent, state)
+    recipe = _stored_recipe(state, _changes(options))
+    _require_trust(recipe, options.trust, f"wengert eval {options.path} --trust")
+    run = Run(recipe, path.parent, state)
     try:
         _tell(run.evaluate(), len(run.task.test))
     finally:
@@ -64,12 +70,19 @@ def generate(options: Namespace) -> int:
     """`wengert generate`: a text, continued."""
     state = load_checkpoint(options.path)
     if state.get("tokenizer") is None:
-        raise ArgumentError(f"{options.path!r} is a model of {state['recipe']['data']}; generate takes one of text")
+        data = recipe_values(state).get("data")
+        raise ArgumentError(f"{options.path!r} is a model of {data}; generate takes one of text")
+    check_state(state)
     model, tokenizer = language_model(_stored_recipe(state, {}), state["tokenizer"])
-    model.load_state_dict(state["model"])
-    tokens = tokenizer.encode(options.prompt).tolist()
+    with fitting("model"):
+        model.load_state_dict(state["model"])
+    tokens = tokenizer.encode(_first_text(tokenizer) if options.prompt is None else options.prompt).tolist()
     if not tokens:
         raise ArgumentError("generate: the prompt is empty; it takes a character at least")
+    if options.tokens < 0:
+        raise ArgumentError(f"generate: tokens is {options.tokens}; it cannot be negative")
+    if model.config.n_positions < 2:
+        raise ArgumentError("generate: a model of one position sees no token before the next")
     generator = wg.random.Generator(options.seed)
     end, positions = len(tokens) + options.tokens, model.config.n_positions
     while len(tokens) < end:  # the model sees the last of the tokens, as many as leave room for as many again
@@ -79,6 +92,12 @@ def generate(options: Namespace) -> int:
         tokens += longer.tolist()[0][len(seen) :]
     print(tokenizer.decode(tokens))
     return 0
+
+
+def _first_text(tokenizer: Tokenizer) -> str:
+    """What a text begins with if nothing is said: a new line, or what the alphabet has instead."""
+    alphabet = getattr(tokenizer, "alphabet", "\n")
+    return next(letter for letter in ("\n", " ", alphabet[0]) if letter in alphabet)
 
 
 def tune(options: Namespace) -> int:
@@ -123,7 +142,22 @@ def _recipe(data: str | None, changes: dict[str, Any]) -> Recipe:
 
 
 def _stored_recipe(state: dict[str, Any], changes: dict[str, Any]) -> Recipe:
-    return recipes.make(state["recipe"], "the checkpoint's recipe").changed(changes)
+    with fitting("recipe"):
+        stored = recipes.make(recipe_values(state), "the checkpoint's recipe")
+    return stored.changed(changes)
+
+
+def _script_of(recipe: Recipe) -> str:
+    """The Python file that a recipe names, if it does."""
+    return recipe.data if recipe.data.endswith(".py") else ""
+
+
+def _require_trust(recipe: Recipe, is_trusted: bool, command: str) -> None:
+    """Raise where a checkpoint names a Python file: whoever made the checkpoint chose what would run."""
+    if _script_of(recipe) and not is_trusted:
+        raise ArgumentError(
+            f"the checkpoint names the Python file {recipe.data!r}, which this would run. If you trust it: {command}"
+        )
 
 
 def _resumed(options: Namespace, changes: dict[str, Any]) -> Run:
@@ -134,6 +168,8 @@ def _resumed(options: Namespace, changes: dict[str, Any]) -> Run:
     other = [words for name, words in FIXED.items() if getattr(recipe, name) != getattr(stored, name)]
     if options.data not in (None, stored.data):
         other.insert(0, "data")
+    trusted = f"wengert train {stored.data} --resume {options.resume}"
+    _require_trust(stored, options.trust or options.data == stored.data, trusted)
     if other:
         raise ArgumentError(f"a run goes on with the {other[0]} it had; without --resume another begins")
     folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wengert import nn, optim
-from wengert.train.recipe import known_names, unknown
+from wengert.train.settings import known_names, like, unknown
 
 OPTIMIZERS = {
     "sgd": optim.SGD,
@@ -24,10 +24,14 @@ def make_optimizer(settings: Mapping[str, Any], model: nn.Module) -> optim.Optim
     """The optimizer of a recipe. Weight decay is for matrices and filters, not for biases and norms."""
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     name = options.pop("name", "adamw")
-    if name not in OPTIMIZERS:
+    if not isinstance(name, str) or name not in OPTIMIZERS:
         raise unknown("optimizer", name, list(OPTIMIZERS))
-    _, *known = inspect.signature(OPTIMIZERS[name]).parameters
-    known_names(f"optimizer {name}", options, known)
+    _, *known = inspect.signature(OPTIMIZERS[name]).parameters.values()
+    known_names(f"optimizer {name}", options, [parameter.name for parameter in known])
+    for parameter in known:
+        expected = like(parameter.default)
+        if parameter.name in options and expected is not None:
+            expected.check(f"{parameter.name} of the optimizer", options[parameter.name])
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not options.get("weight_decay"):
         return OPTIMIZERS[name](parameters, **options)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from wengert.core.devices import HOST
 from wengert.core.errors import ArgumentError, FileError
+from wengert.train.settings import LARGEST, TABLES, check, check_kind, check_table, known_names, one_of, unknown
 
 RECIPES = Path(__file__).parent / "recipes"
 DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -75,19 +75,22 @@ class Recipe:
     text: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, kind in _kinds().items():
-            _check_kind(name, getattr(self, name), kind)
+        for name, hint in get_type_hints(Recipe).items():
+            check_kind(name, getattr(self, name), hint)
         for name in ("epochs", "batch_size", "accumulate", "keep"):
-            _check(name, getattr(self, name), getattr(self, name) >= 1, "from 1 on")
-        for name in ("clip", "tune", "patience", "limit", "save_every", "workers"):
-            _check(name, getattr(self, name), getattr(self, name) >= 0, "not negative")
+            check(name, getattr(self, name), getattr(self, name) >= 1, "from 1 on")
+        for name in ("patience", "limit", "save_every", "workers"):
+            check(name, getattr(self, name), getattr(self, name) >= 0, "not negative")
+        for name in ("clip", "tune"):
+            check(name, getattr(self, name), 0 <= getattr(self, name) < LARGEST, f"not negative and below {LARGEST:g}")
         for name in ("smoothing", "validation"):
-            _check(name, getattr(self, name), 0 <= getattr(self, name) < 1, "from 0 to below 1")
+            check(name, getattr(self, name), 0 <= getattr(self, name) < 1, "from 0 to below 1")
         one_of("dtype", self.dtype, DTYPES)
-        known_names("schedule", self.schedule, ("name", "warmup", "final"))
+        for name, settings in TABLES.items():
+            check_table(name, getattr(self, name), settings)
         one_of("schedule", self.schedule.get("name"), SCHEDULES)
-        known_names("augment", self.augment, ("crop", "flip", "cutout", "mixup"))
-        known_names("text", self.text, ("tokens", "length", "unit", "buckets", "validation", "vocabulary"))
+        if "lr" in self.optimizer:
+            _check_rate(self.optimizer["lr"])
 
     @property
     def title(self) -> str:
@@ -103,7 +106,6 @@ class Recipe:
         """The recipe with some values replaced. `lr` is the optimizer's."""
         changes = dict(changes)
         if "lr" in changes:
-            _check("lr", changes["lr"], changes["lr"] > 0, "above 0")
             changes["optimizer"] = {**self.optimizer, "lr": changes.pop("lr")}
         return make({**dataclasses.asdict(self), **changes})
 
@@ -122,6 +124,8 @@ class Recipe:
 def make(values: Mapping[str, Any], source: str = "the recipe") -> Recipe:
     """A recipe from its values by name; raises for one that there is not."""
     names = [f.name for f in dataclasses.fields(Recipe)]
+    if not isinstance(values, Mapping):
+        raise ArgumentError(f"{source} is {values!r}; it is a table")
     known_names(source, values, names)
     if not values.get("data"):
         raise ArgumentError(f"{source} names no data set: it takes data = ...")
@@ -131,9 +135,17 @@ def make(values: Mapping[str, Any], source: str = "the recipe") -> Recipe:
 def read(path: Path) -> Recipe:
     """The recipe of a TOML file."""
     try:
-        return make(tomllib.loads(path.read_text()), str(path))
-    except tomllib.TOMLDecodeError as error:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileError(f"{str(path)!r} is not TOML: {error}") from None
+    except RecursionError:
+        raise FileError(f"{str(path)!r} is not TOML that can be read: it is nested too deeply") from None
+    return make(values, str(path))
+
+
+def _check_rate(rate: Any) -> None:
+    check_kind("lr", rate, float)
+    check("lr", rate, 0 < rate < LARGEST, f"above 0 and below {LARGEST:g}")
 
 
 def built_in(data: str, model: str) -> Recipe:
@@ -147,47 +159,3 @@ def built_in(data: str, model: str) -> Recipe:
     if not fitting:
         raise unknown(f"model for {data}", model, [recipe.model for recipe in of_data])
     return min(fitting, key=lambda recipe: MODELS.index(recipe.model))
-
-
-# --- checks ---------------------------------------------------------------------------------------------------------
-
-
-def _kinds() -> dict[str, Any]:
-    return get_type_hints(Recipe)
-
-
-_DESCRIBED = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
-
-
-def _check_kind(name: str, value: Any, kind: Any) -> None:
-    """Raise unless a value is of a field's type; an integer serves where a float is asked for."""
-    wanted = get_origin(kind) or kind
-    allowed = (int, float) if wanted is float else (wanted,)
-    if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
-        raise ArgumentError(f"{name} is {value!r}; it is {_DESCRIBED.get(wanted, 'a table')}")
-
-
-def _check(name: str, value: Any, holds: bool, what: str) -> None:
-    if not holds:
-        raise ArgumentError(f"{name.replace('_', ' ')} is {value!r}; it is {what}")
-
-
-def one_of(name: str, value: Any, choices: Iterable[str]) -> None:
-    """Raise unless a value is one of the choices, and name the nearest."""
-    if value not in choices:
-        raise unknown(name, value, list(choices))
-
-
-def known_names(source: str, values: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise for the first name in a table that is not among those there are."""
-    names = list(names)
-    for name in values:
-        if name not in names:
-            raise unknown(f"setting in {source}", name, names)
-
-
-def unknown(what: str, name: Any, choices: list[str], besides: str = "") -> ArgumentError:
-    """The error for a name that there is not, with the nearest that there is."""
-    near = get_close_matches(str(name), choices, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(choices)}{besides}"
-    return ArgumentError(f"there is no {what} {name!r}; {hint}")

@@ -7,19 +7,17 @@ they give the same bits in every process.
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 import wengert as wg
 from wengert.core.devices import is_host
-from wengert.core.errors import ArgumentError, ComputationError, NaNError, OutOfRangeError
+from wengert.core.errors import ArgumentError, ComputationError, FileError, NaNError, OutOfRangeError
+from wengert.core.file_locks import FolderLock
 from wengert.data import DataLoader, Dataset
 from wengert.train import progress
 from wengert.train.checkpoint import Checkpoints
@@ -27,15 +25,13 @@ from wengert.train.log import Log
 from wengert.train.optimizer import make_optimizer, rate_factor
 from wengert.train.plot import plot
 from wengert.train.recipe import Recipe
+from wengert.train.state import check_state, fitting
 from wengert.train.steps import Steps
+from wengert.train.stopping import Interrupted, StopRequest
 from wengert.train.task import Task, build
 
 POINTS = 200  # that the course of a run is drawn with
 AHEAD = 8  # updates that a GPU is given before the values of the first are looked at
-
-
-class Interrupted(KeyboardInterrupt):
-    """A run was asked to stop, and has saved its state."""
 
 
 class Update(NamedTuple):
@@ -62,6 +58,8 @@ class Run:
     def __init__(self, recipe: Recipe, out: str | Path, state: dict[str, Any] | None = None) -> None:
         self.recipe = recipe
         self.out = Path(out)
+        if state is not None:
+            check_state(state)
         self.task: Task = build(recipe, (state or {}).get("tokenizer"))
         self.optimizer = make_optimizer(recipe.optimizer, self.task.model)
         self.base_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
@@ -99,7 +97,7 @@ class Run:
         self.history: list[dict[str, Any]] = []
         self.epoch_sums: dict[str, float] = {}
         self._batches: Iterator[Any] | None = None
-        self._asked_to_stop = False
+        self._stop = StopRequest()
         if state is not None:
             self.load(state)
 
@@ -130,13 +128,19 @@ class Run:
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
-        self.task.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.steps.scaler.load_state_dict(state["scaler"])
-        wg.random.default_generator.set_state(state["random"])
+        check_state(state)
+        with fitting("model"):
+            self.task.model.load_state_dict(state["model"])
+        with fitting("optimizer"):
+            self.optimizer.load_state_dict(state["optimizer"])
+        with fitting("scaler"):
+            self.steps.scaler.load_state_dict(state["scaler"])
+        with fitting("random"):
+            wg.random.default_generator.set_state(state["random"])
         self.loader.load_state_dict(state["order"])
         if not is_host(self.recipe.device):
-            wg.cuda.set_choices(state.get("choices", {}), self.recipe.device)
+            with fitting("choices"):
+                wg.cuda.set_choices(state.get("choices", {}), self.recipe.device)
         for name in ("step", "evaluated", "waited", "best", "history", "epoch_sums"):
             setattr(self, name, state[name])
 
@@ -234,19 +238,23 @@ class Run:
         return (self.evaluated + 1) * self.updates_per_epoch
 
     def train(self) -> dict[str, float]:
-        """Train to the end; the results on the test examples."""
-        self.out.mkdir(parents=True, exist_ok=True)
+        """Train to the end; the results on the test examples. The folder is this run's alone meanwhile."""
+        self._check_place()
+        with FolderLock(self.out):
+            return self._trained()
+
+    def _trained(self) -> dict[str, float]:
         (self.out / "recipe.toml").write_text(self.recipe.to_toml())
         log = Log(self.out)
         try:
-            with progress.screen() as screen, self._stopping_on_signals():
+            with progress.screen() as screen, self._stop.listening():
                 while not self.is_done:
                     if self.step == self._end_of_epoch:
                         self._finish_epoch(screen, log)
                     else:
                         self._train_epoch(screen, log)
-                    if self._asked_to_stop and not self.is_done:
-                        raise Interrupted(self.save())
+                    if self._stop and not self.is_done:
+                        raise Interrupted(self.save(), self._stop.signal_number)
             if self.validations is not None:
                 self._note(log, "test", self.evaluate())
         finally:
@@ -254,6 +262,15 @@ class Run:
             self.close()
         self._plot()
         return {name: value for name, value in self.history[-1].items() if name not in ("kind", "step")}
+
+    def _check_place(self) -> None:
+        """Raise where a checkpoint's counts are not those of a run over this data."""
+        begun = self.evaluated * self.updates_per_epoch
+        if not begun <= self.step <= self._end_of_epoch or self.loader.next_batch >= len(self.loader):
+            raise FileError(
+                f"the checkpoint is of step {self.step} after {self.evaluated} epochs, which does not fit epochs of "
+                f"{self.updates_per_epoch} updates: was it trained with other data?"
+            )
 
     def _train_epoch(self, screen: Any, log: Log) -> None:
         """Updates to the end of the epoch, or until the run is asked to stop."""
@@ -267,7 +284,7 @@ class Run:
             pending.append(self._recorded_update())
             is_noted = self.step % max(self.total // POINTS, 1) == 0
             is_saved = bool(self.recipe.save_every) and self.step % self.recipe.save_every == 0
-            is_last = self.step == self._end_of_epoch or self._asked_to_stop
+            is_last = self.step == self._end_of_epoch or bool(self._stop)
             while len(pending) > (0 if is_saved or is_last else ahead):
                 window.append(self._looked_at(pending.pop(0)))
                 self._add_up(window[-1])
@@ -303,7 +320,7 @@ class Run:
         seconds, updates = pace.advance(self.step)
         self.epoch_sums["seconds"] = self.epoch_sums.get("seconds", 0.0) + seconds
         count = self.epoch_sums.get("updates", 0.0) or 1.0
-        per_update = self.recipe.batch_size * self.recipe.accumulate * self.task.per_example
+        per_update = min(self.recipe.batch_size, len(self.task.train)) * self.recipe.accumulate * self.task.per_example
         return progress.ProgressReport(
             self.evaluated + 1,
             self.recipe.epochs,
@@ -324,31 +341,11 @@ class Run:
         kinds = dict.fromkeys(point["kind"] for point in self.history)
         panels = {
             name: {
-                kind: [(point["step"], point[name]) for point in self.history if point["kind"] == kind]
-                for kind in kinds
+                kind: [(p["step"], p[name]) for p in self.history if p["kind"] == kind and name in p] for kind in kinds
             }
             for name in names
         }
         (self.out / "run.svg").write_text(plot(self.recipe.title, panels))
-
-    @contextmanager
-    def _stopping_on_signals(self) -> Iterator[None]:
-        """The first Ctrl-C (or SIGTERM) stops after the update under way; a second one at once. For the main thread."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self._asked_to_stop:
-                raise KeyboardInterrupt
-            self._asked_to_stop = True
-
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _on_their_way(values: dict[str, wg.Tensor]) -> dict[str, Any]:

@@ -13,17 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
 import wengert as wg
 from wengert import data as wgdata
 from wengert import models, nn
+from wengert.core import devices
 from wengert.core.errors import ArgumentError, DTypeError, FileError
 from wengert.data.dataset import Array, Transform
 from wengert.data.tokens import Tokenizer, from_description
-from wengert.train.recipe import Recipe, known_names, one_of, unknown
+from wengert.train.recipe import Recipe
+from wengert.train.settings import COUNT, COUNTS, check_table, known_names, of_type, one_of, unknown
+from wengert.train.state import fitting
 
 Objective = Callable[..., dict[str, wg.Tensor]]
 
@@ -61,7 +64,7 @@ def build(recipe: Recipe, tokenizer: Mapping[str, Any] | None = None) -> Task:
         )
     if recipe.dtype == "float64":
         task.model.to(wg.float64)
-    task.model.to(recipe.device)
+    task.model.to(devices.named(recipe.device, "train"))
     return task
 
 
@@ -110,7 +113,7 @@ def _classification(recipe: Recipe) -> Task:
     images = IMAGES[recipe.data]
     train_images, train_labels, test_images, test_labels = images.load(recipe.data_folder or None, recipe.limit)
     count = min(recipe.limit or len(train_images), len(train_images))
-    order = np.random.default_rng(recipe.seed).permutation(count)
+    order = np.random.default_rng(recipe.seed % (1 << 64)).permutation(count)
     held_back = np.sort(order[: round(count * recipe.held_back)])
     learned = np.sort(order[len(held_back) :])
     return Task(
@@ -140,10 +143,10 @@ def _image_model(recipe: Recipe, shape: tuple[int, ...]) -> nn.Module:
     channels, height, width = shape
     options = dict(recipe.options)
     if recipe.model == "mlp":
-        known_names("options of mlp", options, ("hidden",))
+        check_table("options", options, {"hidden": COUNTS})
         return models.MLP(channels * height * width, [*options.get("hidden", (512, 256)), CLASSES])
     if recipe.model == "convnet":
-        known_names("options of convnet", options, ("channels", "hidden"))
+        check_table("options", options, {"channels": COUNTS, "hidden": COUNT})
         return models.ConvNet(CLASSES, in_channels=channels, image_size=height, **options)
     known_names("options of resnet18", options, ())
     return models.resnet18(CLASSES, stem="cifar", in_channels=channels)
@@ -185,7 +188,7 @@ GPT_SIZES = {"n_embd": 128, "n_layer": 4, "n_head": 4}
 def _language(recipe: Recipe, description: Mapping[str, Any] | None) -> Task:
     settings = _text_settings(recipe)
     text = _text_of(recipe)
-    tokenizer = from_description(dict(description)) if description else _tokenizer(settings, text)
+    tokenizer = _described(description) if description else _tokenizer(settings, text)
     cut = int(len(text) * (1 - settings["validation"]))
     train: wgdata.Dataset
     test: wgdata.Dataset
@@ -205,11 +208,17 @@ def language_model(
 ) -> tuple[models.GPT, Tokenizer]:
     """The model of a recipe for text, and its tokenizer (made from its description unless it is there)."""
     one_of("model for text", recipe.model, ("gpt",))
-    tokenizer = tokenizer or from_description(dict(description))
+    tokenizer = tokenizer or _described(description)
     settings = _text_settings(recipe)
     options = {**GPT_SIZES, "n_positions": max(settings.get("buckets", [settings["length"]])), **recipe.options}
-    known_names("options of gpt", options, models.GPTConfig.__dataclass_fields__)
+    hints = get_type_hints(models.GPTConfig)
+    check_table("options", options, {name: of_type(hint) for name, hint in hints.items() if name != "vocab_size"})
     return models.GPT(models.GPTConfig.modern(vocab_size=tokenizer.size, **options)), tokenizer
+
+
+def _described(description: Mapping[str, Any]) -> Tokenizer:
+    with fitting("tokenizer"):
+        return from_description(dict(description))
 
 
 def _text_settings(recipe: Recipe) -> dict[str, Any]:

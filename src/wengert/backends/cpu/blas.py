@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from wengert.core.forking import in_child, new_lock
 
 
 class Blas(NamedTuple):
@@ -48,7 +49,7 @@ class _SingleThreaded:
     def __init__(self) -> None:
         self._inside = 0
         self._before = 1
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def __enter__(self) -> None:
         found = blas()
@@ -65,5 +66,12 @@ class _SingleThreaded:
             if found is not None and not self._inside:
                 found.set_threads(self._before)
 
+    def stay(self) -> None:
+        """Have BLAS on one thread from here on, whoever was inside."""
+        self._inside = 0
+        if blas.cache_info().currsize and (found := blas()) is not None:
+            found.set_threads(1)
+
 
 single_threaded = _SingleThreaded()
+in_child(single_threaded.stay)

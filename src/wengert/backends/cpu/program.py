@@ -7,7 +7,6 @@ computed by their references, in between.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter
@@ -24,6 +23,7 @@ from wengert.compiler.memory import storage
 from wengert.core.devices import HOST, HOST_TARGET
 from wengert.core.errors import OutOfRangeError
 from wengert.core.evaluation import apply_here, watch
+from wengert.core.forking import new_lock
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function, shared_name
@@ -70,7 +70,7 @@ class CpuProgram:
         finalize(self, recycler.clear).atexit = False
         self.seconds = perf_counter() - start  # of the C compiler
         self._connect()
-        self.lock = threading.Lock()
+        self.lock = new_lock()
 
     def _plan_results(self) -> None:
         """Which outputs need memory of their own, and where all of them lie."""

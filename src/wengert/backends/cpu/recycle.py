@@ -12,7 +12,6 @@ import ctypes
 import math
 import mmap
 import os
-import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +20,7 @@ from weakref import finalize
 
 import numpy as np
 
+from wengert.core.forking import new_lock
 from wengert.core.graph import Shape
 from wengert.core.ownership import ownership
 
@@ -62,7 +62,7 @@ class Recycler:
         self._returned: deque[MappedMemory] = deque()  # finalizers run at any time, in any thread
         self._requests = 0
         self._is_stale = False  # whether what waits is to be let go
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
         """An array without content, like `np.empty`."""

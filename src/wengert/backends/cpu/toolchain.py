@@ -26,6 +26,7 @@ from time import monotonic
 
 from wengert.core import cache
 from wengert.core.errors import CompilerError
+from wengert.core.forking import in_child
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 FLAGS = [
@@ -108,6 +109,15 @@ def _opened_first(path: Path) -> ctypes.CDLL:
         raise CompilerError(f"what {compiler()} built is not a library that can be loaded: {error}") from None
 
 
+def _use_one_thread() -> None:
+    """Have a forked child's parallel regions run on its one thread: OpenMP would wait for those that the child has not
+    got. Its own threads, if it starts any, have new ones.
+    """
+    for library in _pinned:
+        library.omp_set_max_active_levels(0)
+
+
+in_child(_use_one_thread)
 _pinned: list[ctypes.CDLL] = []
 """The first library with OpenMP, opened once more and never closed: with it stays OpenMP's, whose threads live on."""
 

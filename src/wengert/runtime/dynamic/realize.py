@@ -14,15 +14,15 @@ rest goes on.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from wengert.autodiff.reverse import raise_released
 from wengert.core import devices
+from wengert.core.context import Setting
 from wengert.core.errors import (
     AbstractValueError,
     CompilerError,
@@ -32,6 +32,7 @@ from wengert.core.errors import (
     OutOfMemoryError,
 )
 from wengert.core.evaluation import watch
+from wengert.core.forking import new_rlock
 from wengert.core.graph import RELEASED, Node, Trace, recording
 from wengert.ops.core import PLACEHOLDER, VARIABLE
 from wengert.runtime.config import config
@@ -39,7 +40,7 @@ from wengert.runtime.dynamic.parts import Part, parts
 from wengert.runtime.dynamic.tiers import run_compiled
 from wengert.tensor import engine
 
-_lock = threading.RLock()
+_lock = new_rlock()
 
 
 _OURS = (NaNError, AbstractValueError, ComputationError, OutOfMemoryError, CompilerError, CudaError)
@@ -229,8 +230,7 @@ def _behind_variables(order: Sequence[Node]) -> Iterator[Node]:
             yield node.sources[0]
 
 
-@contextmanager
-def eager() -> Iterator[None]:
+def eager() -> AbstractContextManager[None]:
     """Compute every op as it is recorded, for debugging: an error then surfaces on the line that caused it.
 
     >>> import wengert as wg
@@ -239,12 +239,7 @@ def eager() -> Iterator[None]:
     >>> y.node.buffer is not None
     True
     """
-    limit = recording.limit
-    recording.limit = 0
-    try:
-        yield
-    finally:
-        recording.limit = limit
+    return Setting("limit", 0)
 
 
 def synchronize() -> None:

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import functools
 import html
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from wengert.backends.protocol import Runnable
 from wengert.core.errors import ArgumentError
+from wengert.core.forking import new_rlock
 from wengert.core.graph import Graph, recording
 from wengert.runtime.capture import capture
 from wengert.runtime.debug.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
 from wengert.runtime.debug.reasons import RecordingLog, change
+from wengert.runtime.pickling import ByFunction, ByObject
 from wengert.runtime.program import Interpreter, build
 from wengert.runtime.reads.log import Log, LogMemory
 from wengert.runtime.static.arguments import CallArguments, take_apart
@@ -56,7 +57,7 @@ def compile(
     return Compiled(function, check=check, cache=cache, tune=tune)
 
 
-class Compiled:
+class Compiled(ByFunction):
     """A compiled function: call it as the function itself.
 
     `why()` tells why it was recorded, each time; `explain()`, `source()` and `memory()` what was made of it.
@@ -82,7 +83,7 @@ class Compiled:
         self.recordings = 0  # how often the function was recorded, repeated recordings counted
         self._memory = LogMemory()
         self._held: list[Any] = []  # the slots of a recording just made, until it has run
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         functools.update_wrapper(self, function, updated=())
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -212,8 +213,7 @@ class Compiled:
     def _reason(self, arguments: CallArguments) -> str:
         if self._latest is None:
             return "it is the first call"
-        known = self._specializations.get(arguments.key)
-        if known:
+        if known := self._specializations.get(arguments.key):
             return known[0].objection(arguments) or "it is the first call"
         return change(self._latest[0], arguments.key)
 
@@ -255,7 +255,7 @@ class Compiled:
         return max(every, key=lambda one: one.used)
 
 
-class CompiledMethod:
+class CompiledMethod(ByObject):
     """A compiled function bound to an object."""
 
     def __init__(self, compiled: Compiled, instance: Any) -> None:

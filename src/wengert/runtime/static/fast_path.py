@@ -16,10 +16,10 @@ from weakref import getweakrefcount, ref
 import numpy as np
 
 from wengert.backends.protocol import Replay
-from wengert.core import code, tree
+from wengert.core import code, context, tree
 from wengert.core.devices import accelerator_of, keepers, owns_memory
 from wengert.core.evaluation import watch
-from wengert.core.graph import Node, now, recording
+from wengert.core.graph import Node, now
 from wengert.core.ownership import ownership
 from wengert.runtime.capture import ARGUMENT, NONE, NUMBER, SLOT, VALUE
 from wengert.runtime.config import config
@@ -106,10 +106,10 @@ class FastPath:
 
         They must be tensors, arrays and floats of the types that there were, in the containers that there were.
         """
-        if id(instance) != self._owner or recording.grad is not self._grad or recording.autocast is not self._autocast:
+        if (how := context.mode()).grad is not self._grad or how.autocast is not self._autocast:
             return MOVED
         leaves = args if self._take is None else self._take(args)
-        if leaves is None or self._read is None:
+        if leaves is None or self._read is None or id(instance) != self._owner:
             return MOVED
         try:
             seen, arrays = self._read(*leaves)
@@ -148,7 +148,7 @@ class FastPath:
         calls = specialization.calls
         if specialization.version != config.version or calls + 1 >= specialization.due:
             return False
-        if watch.observer is not None or watch.checks_nans:
+        if watch.observer is not None or context.mode().checks_nans:
             return False
         for thing in specialization.objects:
             if thing() is None:

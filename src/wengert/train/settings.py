@@ -1,0 +1,129 @@
+"""Checks of settings: what a recipe's fields and tables may hold, told in words where they hold something else.
+
+In: values by name as TOML, Python or a checkpoint gives them. Out: nothing, or an ArgumentError for the first that does
+not fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+from wengert.core.errors import ArgumentError
+
+LARGEST = 1e38  # of a number: float32 holds it
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a setting may be: of a kind, from `least` on and below `below`; several of these if it is a list."""
+
+    kind: type
+    least: float = -LARGEST
+    below: float = LARGEST
+    is_list: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise unless the value fits."""
+        name = name.replace("_", " ")
+        if self.is_list and not isinstance(value, (list, tuple)):
+            raise ArgumentError(f"{name} is {value!r}; it is a list of {_SEVERAL[self.kind]}")
+        for part in value if self.is_list else [value]:
+            self.check_kind(name, part)
+            if isinstance(part, (int, float)) and not isinstance(part, bool) and not self.least <= part < self.below:
+                raise ArgumentError(f"{name} is {part!r}; it is {self._range()}")
+
+    def check_kind(self, name: str, value: Any) -> None:
+        """Raise unless the value is of the kind; an integer serves where a float is asked for."""
+        allowed: tuple[type, ...] = (int, float) if self.kind is float else (self.kind,)
+        if not isinstance(value, allowed) or (isinstance(value, bool) and self.kind is not bool):
+            raise ArgumentError(f"{name} is {value!r}; it is {_DESCRIBED.get(self.kind, 'a table')}")
+
+    def _range(self) -> str:
+        if self.below < LARGEST:
+            return f"from {self.least:g} to below {self.below:g}"
+        if self.least == 0:
+            return "not negative"
+        return f"from {self.least:g} on" if self.least > -LARGEST else f"a number of at most {LARGEST:g}"
+
+
+_DESCRIBED = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
+_SEVERAL = {int: "integers", float: "numbers"}
+COUNT = Allowed(int, 1, math.inf)
+COUNTS = Allowed(int, 1, math.inf, is_list=True)
+AMOUNT = Allowed(float, 0)
+SHARE = Allowed(float, 0, 1)
+TEXT = Allowed(str)
+
+TABLES = {
+    "schedule": {"name": TEXT, "warmup": Allowed(float, 0, 1), "final": AMOUNT},
+    "augment": {"crop": Allowed(int, 0), "flip": Allowed(bool), "cutout": Allowed(int, 0), "mixup": AMOUNT},
+    "text": {
+        "tokens": TEXT,
+        "length": COUNT,
+        "unit": TEXT,
+        "buckets": COUNTS,
+        "validation": SHARE,
+        "vocabulary": TEXT,
+    },
+}
+"""What the tables of a recipe may hold."""
+
+
+def check_table(source: str, values: Mapping[str, Any], settings: Mapping[str, Allowed]) -> None:
+    """Raise for a name in a table that is not among the settings, and for a value that does not fit its own."""
+    known_names(source, values, settings)
+    for name, value in values.items():
+        settings[name].check(f"{name} under [{source}]", value)
+
+
+def like(default: Any) -> Allowed | None:
+    """What a setting may be whose value otherwise is this; None if that tells nothing."""
+    if isinstance(default, (list, tuple)):
+        return Allowed(float, is_list=True)
+    return Allowed(float if type(default) is int else type(default)) if type(default) in _DESCRIBED else None
+
+
+def of_type(hint: Any) -> Allowed:
+    """What a setting of a field's type may be; sizes are integers from 1 on."""
+    if isinstance(hint, UnionType):  # such as int | None, where None cannot be written in TOML
+        hint = next(part for part in get_args(hint) if part is not type(None))
+    kind = get_origin(hint) or hint
+    return COUNT if kind is int else Allowed(kind)
+
+
+def check_kind(name: str, value: Any, hint: Any) -> None:
+    """Raise unless a value is of a field's type."""
+    Allowed(get_origin(hint) or hint).check_kind(name, value)
+
+
+def check(name: str, value: Any, holds: bool, what: str) -> None:
+    """Raise unless what a value has to be holds."""
+    if not holds:
+        raise ArgumentError(f"{name.replace('_', ' ')} is {value!r}; it is {what}")
+
+
+def one_of(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise unless a value is one of the choices, and name the nearest."""
+    choices = list(choices)
+    if value not in choices:
+        raise unknown(name, value, choices)
+
+
+def known_names(source: str, values: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise for the first name in a table that is not among those there are."""
+    names = list(names)
+    for name in values:
+        if name not in names:
+            raise unknown(f"setting in {source}", name, names)
+
+
+def unknown(what: str, name: Any, choices: list[str], besides: str = "") -> ArgumentError:
+    """The error for a name that there is not, with the nearest that there is."""
+    near = get_close_matches(str(name), choices, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(choices)}{besides}"
+    return ArgumentError(f"there is no {what} {name!r}; {hint}")

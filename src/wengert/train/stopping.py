@@ -1,0 +1,46 @@
+"""Stopping on a signal: the first Ctrl-C or SIGTERM asks a run to stop after the update under way, a second at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was asked to stop by a signal, and has saved its state."""
+
+    def __init__(self, message: Any, signal_number: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.signal_number = int(signal_number)
+
+
+class StopRequest:
+    """Whether a run was asked to stop, and by which signal."""
+
+    def __init__(self) -> None:
+        self.signal_number = 0
+
+    def __bool__(self) -> bool:
+        return self.signal_number != 0
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Inside, signals are requests to stop; in the main thread, which is the one that gets them."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self:
+            raise Interrupted("stopped at once", number)
+        self.signal_number = number
