@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wengert.autodiff.reverse import leaves_of, raise_released, walk
+from wengert.core.dtypes import COMPLEX
 from wengert.core.errors import GradientError, ShapeError
 from wengert.core.graph import RELEASED, Node, recorded_as, recording
 from wengert.ops.core import as_node, cast, literal
@@ -67,6 +68,11 @@ def _tracked_history(root: Node) -> list[Node]:
 
 def _seed(root: Node, gradient: Any) -> Node:
     if gradient is None:
+        if root.dtype in COMPLEX:
+            raise GradientError(
+                f"backward: the value is {root.dtype}; a gradient starts from one real number. Take real(), imag() or "
+                "abs() of it first, or pass backward(gradient)"
+            )
         if root.size != 1:
             raise ShapeError(
                 f"backward: the value has shape {root.shape}; a gradient starts from one number. "

@@ -3,6 +3,10 @@
 In: outputs with their cotangents, and the nodes to differentiate by. Out: a cotangent for each of those, or None where
 nothing depends on it. Rules are made of recorded ops, so the result can be differentiated again. Sums over broadcast
 axes are done here, once, and not in the rules.
+
+The cotangent of a complex value is the derivative by its real part plus i times that by its imaginary part, as in
+PyTorch: a rule is the adjoint of the tangent rule under the real part of `conj(g) * t`. So transposing a tangent rule
+by walking back through it, and a cotangent rule likewise, is right for complex values too.
 """
 
 from __future__ import annotations
@@ -10,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from wengert.core.dtypes import COMPLEX
 from wengert.core.errors import GradientError
 from wengert.core.graph import RELEASED, Node, ancestors, recorded_as, recording, watchers
 from wengert.core.location import Backward
-from wengert.ops.core import VARIABLE, placeholder, variable
-from wengert.ops.elementwise import add
+from wengert.ops.core import VARIABLE, cast, placeholder, variable
+from wengert.ops.elementwise import add, real
 from wengert.ops.reduce import sum_to
 
 _new_tuple = tuple.__new__  # half the time of calling the named tuple, once for every node
@@ -89,10 +94,19 @@ def _accumulate(sums: dict[Node, Cotangent], node: Node, cotangent: Cotangent) -
     if type(cotangent) is list:
         sums[node] = _add_parts(sums.get(node), cotangent)
         return
+    if cotangent.dtype is not node.dtype:
+        cotangent = of_kind(cotangent, node.dtype)
     if cotangent.shape != node.shape:
         cotangent = sum_to(cotangent, node.shape)
     before = sums.get(node)
     sums[node] = cotangent if before is None else add(before, cotangent)
+
+
+def of_kind(cotangent: Node, dtype: Any) -> Node:
+    """A real value that met complex ones gets the real part of its cotangent; a complex value's is always complex."""
+    if cotangent.dtype in COMPLEX:
+        return cotangent if dtype in COMPLEX else cast(real(cotangent), dtype)
+    return cast(cotangent, dtype) if dtype in COMPLEX else cotangent
 
 
 def _add_parts(before: list[Any] | None, more: list[Any]) -> list[Any]:
@@ -111,6 +125,8 @@ def _watched(node: Node, g: Node) -> Node:
 def pull_back(node: Node, g: Cotangent, wanted: Iterable[Node]) -> Sequence[Cotangent | None]:
     """The cotangents of a node's sources, by its op's rule."""
     rule = node.op.vjp
+    if not node.op.complex:
+        require_real(node)
     if type(rule) is tuple:
         sources = node.sources
         return [r(g, node, *sources) if s in wanted else None for r, s in zip(rule, sources)]
@@ -121,6 +137,18 @@ def pull_back(node: Node, g: Cotangent, wanted: Iterable[Node]) -> Sequence[Cota
     if node.op.composition is not None:
         return _through_composition(node, g)
     raise GradientError(f"{node.op.name} has no derivative yet, and one was asked for", node.location)
+
+
+def require_real(node: Node) -> None:
+    """Refuse a derivative through an op whose rules are not those of complex values, if it has met some."""
+    for value in (node, *node.sources):
+        dtypes = value.dtype if isinstance(value.dtype, tuple) else (value.dtype,)
+        if any(dtype in COMPLEX for dtype in dtypes):
+            raise GradientError(
+                f"{node.op.name} of complex values has no derivative, and one was asked for: its rules are those of "
+                "real values. Compute on real(x) and imag(x), or take stop_gradient(x)",
+                node.location,
+            )
 
 
 def _transposed_jvp(node: Node, g: Cotangent, wanted: Any) -> Sequence[Cotangent | None]:
