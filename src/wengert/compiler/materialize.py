@@ -16,6 +16,7 @@ from wengert.ops.core import AGAIN, CAST
 from wengert.ops.elementwise import multiply
 from wengert.ops.movement import RESHAPE
 from wengert.ops.random import RANDOM_BITS
+from wengert.ops.reduce import reduces_in_loops
 
 RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which a value read by several kernels is computed in each
 DIVISIONS = 8  # the cost from which what is computed of a column's total is stored beside it
@@ -37,7 +38,7 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
             uses[source] = uses.get(source, 0) + 1
         if node not in inlined and node.op is not AGAIN:
             roots.add(node)
-        if node.op is RANDOM_BITS or (node not in inlined and node.op.kind != "reduction"):
+        if node.op is RANDOM_BITS or (node not in inlined and not reduces_in_loops(node)):
             roots.update(storage(source) for source in operands(node))
     roots.update(storage(node) for node in graph.outputs)
     effort: dict[Node, float] = {}

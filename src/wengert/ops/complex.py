@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.core.dtypes import COMPLEX, NUMERIC, default_float, is_floating
 from wengert.core.graph import Node
-from wengert.ops.comparison import equal, isnan, less, where
+from wengert.ops.comparison import equal, isnan, signbit, where
 from wengert.ops.core import as_node, cast
 from wengert.ops.facts import SIMPLE
 from wengert.ops.recorders import Parts, Unary, add, conj, negative, real, weigh
@@ -78,4 +78,4 @@ def angle(x: Any, /) -> Node:
     if x.dtype in COMPLEX:
         return atan2(imag(x), real(x))
     x = x if is_floating(x.dtype) else cast(x, default_float)
-    return where(less(x, 0), float(np.pi), where(isnan(x), x, 0.0))
+    return where(isnan(x), x, cast(signbit(x), x.dtype) * float(np.pi))

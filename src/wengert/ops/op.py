@@ -29,7 +29,7 @@ import numpy as np
 
 from wengert.core.devices import HOST
 from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
-from wengert.core.errors import DeviceError
+from wengert.core.errors import ComputationError, DeviceError
 from wengert.core.graph import Node, recording
 from wengert.core.location import here
 from wengert.ops.facts import FUNCTION, Facts, Kind, Template, cost_of, flops_of, no_checks
@@ -127,7 +127,12 @@ class Op:
 
 
 def _as(result: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    return result if type(result) is np.ndarray and result.dtype is dtype else np.asarray(result, dtype)
+    if type(result) is np.ndarray and result.dtype is dtype:
+        return result
+    array = np.asarray(result)
+    if array.dtype in COMPLEX and dtype not in COMPLEX:  # NumPy would warn, and drop the imaginary part
+        raise ComputationError(f"a reference gave complex numbers where {dtype} was inferred")
+    return np.asarray(array, dtype)
 
 
 def _inexact(dtype: Any) -> bool:

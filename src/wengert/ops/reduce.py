@@ -357,6 +357,13 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
     return reshape(add(total, shift), reduced(x.shape, axes, keepdims))
 
 
+def reduces_in_loops(node: Node) -> bool:
+    """Whether a node is a reduction that loops compute: of complex values, which no loop has, its reference does."""
+    if node.op.kind != "reduction":
+        return False
+    return node.dtype not in COMPLEX and not builtins.any(source.dtype in COMPLEX for source in node.sources)
+
+
 def reduced_axes(node: Node) -> tuple[int, ...]:
     """The axes a reduction reduces."""
     return node.attrs["axes"] if "axes" in node.attrs else (node.attrs["axis"],)

@@ -44,7 +44,8 @@ def _unbatched(x: Node) -> Node:
 
 
 def _multiplies(node: Node) -> bool:
-    return node.dtype in (float32, float64) and is_even(node)
+    same = all(source.dtype is node.dtype for source in node.sources)
+    return same and node.dtype in (float32, float64) and is_even(node)
 
 
 def is_even(node: Node) -> bool:
