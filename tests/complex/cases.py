@@ -57,7 +57,9 @@ def _elementwise() -> Iterator[Case]:
     yield Case("a number to the power", lambda x: wg.pow(2.0, x), (Z,))
     yield Case("where", lambda x, y: wg.where(wg.tensor([True, False]), x, y), (Z, W))
     yield Case("where of real and complex", lambda x, y: wg.where(wg.tensor([True, False]), x, y), (real(3, 2), W))
-    yield Case("lerp", lambda x, y: wg.lerp(x, y, 0.3), (Z, W))
+    for weight in (0.3, 0.8j):
+        yield Case(f"lerp by {weight}", lambda x, y, w=weight: wg.lerp(x, y, w), (Z, W))
+    yield Case("lerp", wg.lerp, (Z, W, complex_(2) * 0.4))
     yield Case("astype", lambda x: x.astype(wg.complex128) * (1 + 2j), (real(3),))
     yield Case("real, complex, real", lambda x: wg.abs(wg.exp(1j * x) + x) * wg.real(x * x), (real(3),))
 

@@ -174,6 +174,14 @@ def test_vjp_is_the_adjoint_of_jvp() -> None:
     np.testing.assert_allclose(np.vdot(pulled, tangent).real, np.vdot(cotangent, moved).real, rtol=1e-12)
 
 
+def test_tangents_and_cotangents_of_real_values_are_real() -> None:
+    x, complex_one = wg.tensor([1.0]), wg.tensor([1j])
+    with pytest.raises(DTypeError, match="the tangents: complex64 where the value is float32"):
+        wg.jvp(lambda x: x * 1j, (x,), (complex_one,))
+    with pytest.raises(DTypeError, match="the cotangent: complex64 where the value is float32"):
+        wg.vjp(wg.abs, complex_one)[1](complex_one)
+
+
 # --- leaves and backward --------------------------------------------------------------------------------------------
 
 

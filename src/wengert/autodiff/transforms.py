@@ -272,7 +272,10 @@ def _matching(values: Any, nodes: Sequence[Node], structure: tree.Structure, wha
         raise ArgumentError(f"{what} has the structure {found}, expected {structure}")
     result = []
     for leaf, node in zip(leaves, nodes):
-        seed = cast(as_node(leaf), node.dtype)
+        seed = as_node(leaf)
+        if seed.dtype in COMPLEX and node.dtype not in COMPLEX:
+            raise DTypeError(f"{what}: {seed.dtype} where the value is {node.dtype}; of real values they are real")
+        seed = cast(seed, node.dtype)
         if seed.shape != node.shape:
             raise ShapeError(f"{what} has shape {seed.shape} where the value has {node.shape}")
         result.append(seed)

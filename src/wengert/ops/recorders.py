@@ -141,7 +141,8 @@ def _factor(derivative: Node, v: Node) -> Node:
 
 
 def _conjugate_factor(derivative: Node, v: Node) -> Node:
-    return conjugate(_factor(derivative, v))
+    factor = derivative if derivative.dtype is v.dtype else cast(derivative, v.dtype)
+    return conj.record(factor) if factor.dtype.kind == "c" else factor
 
 
 class Unary(Elementwise):
@@ -261,4 +262,4 @@ real: Unary = Unary(
 
 def conjugate(x: Node) -> Node:
     """The complex conjugate; real values are their own, and no node is recorded for them."""
-    return conj(x) if x.dtype in COMPLEX else x
+    return conj.record(x) if x.dtype.kind == "c" else x
