@@ -93,6 +93,8 @@ def _movement() -> Iterator[Case]:
         "permute_dims": lambda x: wg.permute_dims(x, (1, 0)),
         "reshape": lambda x: wg.reshape(x, (2, 3)),
         "tril": wg.tril,
+        "unfold": lambda x: wg.unfold(x[None, None], 2),
+        "fold": lambda x: wg.fold(wg.reshape(wg.concat([x, x]), (1, 4, 3)), (2, 4), 2),
         "diff": wg.diff,
         "stack": lambda x: wg.stack([x, 2 * x]),
         "masked_fill": lambda x: wg.masked_fill(x, wg.tensor([True, False]), 0.5),

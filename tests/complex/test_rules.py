@@ -53,6 +53,14 @@ def test_compiled_equals_interpreted(case: Case, precision: str) -> None:
     assert_same(wg.compile(everything)(*operands), everything(*operands), tolerance)
 
 
+@cases(RULES)
+def test_second_derivatives_compiled(case: Case) -> None:
+    operands = [wg.tensor(x) for x in case.operands]
+    tangents = [wg.tensor(np.cos(x.real) + (1j * np.sin(x.imag) if x.dtype.kind == "c" else 0)) for x in case.operands]
+    product = lambda *operands: wg.hvp(loss_of(case.function), operands, tangents)
+    assert_same(wg.compile(product)(*operands), product(*operands), 1e-8)
+
+
 def test_every_elementwise_op_of_complex_values_has_cases() -> None:
     """A table that takes complex numbers has a rule for them, or no derivative at all."""
     taking = {n for n, op in registry.items() if isinstance(op, Elementwise) and set(op.table) & set(COMPLEX)}
