@@ -35,9 +35,10 @@ from wengert.autodiff.check import check_grads
 from wengert.autodiff.checkpoint import checkpoint
 from wengert.autodiff.cond import cond, while_loop
 from wengert.autodiff.custom import custom_jvp, custom_vjp
+from wengert.autodiff.jacobian import hessian, jacobian
 from wengert.autodiff.reverse import enable_grad, no_grad
 from wengert.autodiff.scan import scan
-from wengert.autodiff.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from wengert.autodiff.transforms import grad, hvp, jvp, value_and_grad, vjp
 from wengert.autodiff.vectorize import vmap
 from wengert.core import devices, dtypes, errors, graph, tree
 from wengert.core.devices import set_default_device

@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.core.context import mode
 from wengert.core.devices import is_device, named
-from wengert.core.dtypes import FLOATING, as_dtype
+from wengert.core.dtypes import INEXACT, as_dtype
 from wengert.core.errors import AssignmentError, DTypeError, GradientError, ShapeError
 from wengert.core.graph import Node, now, recording, watch
 from wengert.ops import elementwise as e
@@ -377,8 +377,8 @@ class Tensor:
         if required == self.node.tracked:
             return
         if required:
-            if self.node.dtype not in FLOATING:
-                raise DTypeError(f"only floating-point tensors can require grad, not {self.dtype}")
+            if self.node.dtype not in INEXACT:
+                raise DTypeError(f"only floating-point and complex tensors can require grad, not {self.dtype}")
             self._name(variable(self.node, ref(self)))
         elif not self.is_leaf:
             raise GradientError("this tensor was computed from tracked ones; detach() gives its value untracked")

@@ -13,6 +13,7 @@ from tests.ops.suite import Call, collect, identifier
 from wengert.backends.cpu.program import build
 from wengert.backends.cpu.toolchain import compiler
 from wengert.core import tree
+from wengert.core.dtypes import COMPLEX
 from wengert.core.errors import WengertError
 from wengert.core.graph import Graph, Node, now
 from wengert.ops.core import placeholder
@@ -58,6 +59,8 @@ def _gradient(call: Call, tensors: list[wg.Tensor]) -> Any:
         for part in parts:
             if part.dtype == dtype:
                 total = total + wg.sin(part * 0.7).sum()
+            elif part.dtype in COMPLEX:
+                total = total + wg.abs(wg.sin(part * 0.7)).sum()
         return total
 
     return wg.grad(loss, tuple(range(len(tensors))))(*tensors)

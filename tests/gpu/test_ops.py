@@ -106,7 +106,7 @@ def _results(call: Call, leaves: list[Any], device: str) -> list[np.ndarray]:
     tracked = [part for part in invariant if isinstance(part, wg.Tensor) and part.requires_grad]
     values = [part.numpy() for part in parts] if not call.case.invariant else []
     if tracked:
-        sum(wg.sin(part * 0.7).sum() for part in tracked).backward()
+        sum(wg.real(wg.sin(part * 0.7)).sum() for part in tracked).backward()
     return values + [operand.grad.numpy() for operand in operands if operand.grad is not None]
 
 

@@ -94,6 +94,15 @@ def _choice_cases() -> Iterator[Case]:
     yield Case("clip", (matrix, high, low), numpy=np.clip, torch=clamp, note="crossed bounds: the upper one holds")
 
 
+def _angle_cases() -> Iterator[Case]:
+    for (x,) in of_one(750, -2.0, 2.0):
+        yield Case("angle", (x,), numpy=np.angle, torch=_torch("angle"))
+    (re, im) = arrays(751, (2, 3), (2, 3))
+    yield Case("angle", (re + 1j * im,), numpy=np.angle, torch=_torch("angle"))
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])
+    yield Case("angle", (special,), numpy=np.angle, differentiable=False, vmap=False, half=False, note="by its value")
+
+
 def _exponent_cases() -> Iterator[Case]:
     (x,) = arrays(800, (2, 3), low=0.3, high=2.0)
     for exponent in (0, 1, 2, 3, -1, -2, 0.5, 2.0, -1.5):
@@ -102,4 +111,4 @@ def _exponent_cases() -> Iterator[Case]:
     yield Case("pow", (1.7, x), numpy=np.power, torch=_torch("pow"))
 
 
-CASES = [*_registry_cases(), *_integer_cases(), *_choice_cases(), *_exponent_cases()]
+CASES = [*_registry_cases(), *_integer_cases(), *_choice_cases(), *_angle_cases(), *_exponent_cases()]

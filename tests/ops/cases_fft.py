@@ -1,4 +1,4 @@
-"""Cases of the Fourier transforms. Their derivatives, through complex values, are not there yet."""
+"""Cases of the Fourier transforms. Derivatives by complex operands are in tests/complex."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ REAL = arrays(1, (6,), (2, 5), (3, 1, 4), (4, 6))
 COMPLEX = [x + 1j * y for x, y in zip(REAL, arrays(2, (6,), (2, 5), (3, 1, 4), (4, 6)))]
 STRIDED = arrays(3, (8, 6))[0][::2, ::-1].T
 EMPTY = np.zeros((0, 4))
-NOT_YET = "no derivative through complex values yet"
 
 
 def case(name: str, x: Any, options: dict[str, Any]) -> Case:
@@ -28,10 +27,9 @@ def case(name: str, x: Any, options: dict[str, Any]) -> Case:
         options,
         numpy=getattr(np.fft, name),
         torch=_torch_function(name, options) if x.size else None,
-        differentiable=False,
         vmap=x.dtype.kind == "f",
-        half=name not in ("irfft", "irfftn", "hfft"),
-        note=NOT_YET + "; float32 is the narrowest real result, as complex64 is the narrowest complex dtype",
+        half=name not in ("irfft", "irfft2", "irfftn", "hfft"),
+        note="float32 is the narrowest real result, as complex64 is the narrowest complex dtype",
     )
 
 
@@ -51,6 +49,8 @@ SEVERAL: list[dict[str, Any]] = [
     {"axes": (1, 0), "norm": "forward"},
 ]
 
+TWO: list[dict[str, Any]] = [{}, {"axes": (0, 1), "norm": "forward"}, {"s": (3, 5), "norm": "ortho"}]
+
 CASES: list[Case] = []
 for _name in ("fft", "ifft", "irfft", "hfft"):
     CASES += [case(_name, x, options) for x, options in zip((*COMPLEX[:2], *COMPLEX[2:], COMPLEX[3]), (*ONE_AXIS, {}))]
@@ -61,6 +61,9 @@ for _name in ("rfft", "ihfft"):
 for _name in ("fftn", "ifftn", "irfftn"):
     CASES += [case(_name, x, options) for x in (COMPLEX[1], COMPLEX[3]) for options in SEVERAL]
     CASES += [case(_name, STRIDED, {})]
+for _name in ("fft2", "ifft2", "irfft2"):
+    CASES += [case(_name, x, options) for x in (COMPLEX[1], COMPLEX[3]) for options in TWO]
+CASES += [case("rfft2", x, options) for x in (REAL[1], STRIDED) for options in TWO]
 CASES += [case("rfftn", x, options) for x in (REAL[1], REAL[3], STRIDED) for options in SEVERAL]
 
 for _name in ("fftfreq", "rfftfreq"):

@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 from tests.ops.cases_linalg import invertible, positive
-from wengert.core.errors import ArgumentError, ComputationError, DTypeError, GradientError, ShapeError
+from wengert.core.errors import ArgumentError, ComputationError, DTypeError, ShapeError
 
 SHAPES = [(3, 3), (4, 2), (2, 4), (2, 3, 2), (2, 2, 3), (1, 1), (0, 3, 2), (2, 0), (0, 2)]
 
@@ -260,23 +260,6 @@ def test_vecdot_conjugates_its_first_operand() -> None:
 def test_the_dtype_of_a_transform(name: str, given: Any, expected: Any) -> None:
     result = getattr(wg.fft, name)(wg.tensor([1, 2, 3, 4], given))
     assert result.dtype is expected and result.numpy().dtype == expected
-
-
-@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "irfftn"])
-@pytest.mark.parametrize("transform", ["reverse", "forward"])
-def test_the_derivative_of_a_transform_is_refused_and_not_wrong(name: str, transform: str) -> None:
-    x = wg.tensor([1.0, 2.0, 3.0, 4.0])
-    for part in (wg.abs, wg.real):
-        function = lambda x, part=part: part(getattr(wg.fft, name)(x)).sum()
-        with pytest.raises(GradientError, match="has no derivative yet"):
-            wg.grad(function)(x) if transform == "reverse" else wg.jvp(function, (x,), (x,))
-
-
-def test_the_derivative_of_a_complex_factorisation_is_refused() -> None:
-    x = wg.tensor(positive(7, 2, 2).astype(complex))
-    move = lambda t: wg.linalg.svdvals(x * t).sum()
-    with pytest.raises(GradientError, match="complex matrices"):
-        wg.jvp(move, (wg.tensor(1.0, wg.float64),), (wg.tensor(1.0, wg.float64),))
 
 
 # --- identities -----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from wengert.api.lift import lift_creation as _lift_creation
 from wengert.ops import activation as _activation
 from wengert.ops import attention as _attention
 from wengert.ops import comparison as _comparison
+from wengert.ops import complex as _complex
 from wengert.ops import contract as _contract
 from wengert.ops import conv as _conv
 from wengert.ops import creation as _creation
@@ -42,6 +43,7 @@ abs = lift_unary(_e.absolute)
 acos = lift_unary(_trigonometry.acos)
 acosh = lift_unary(_trigonometry.acosh)
 add = lift_binary(_e.add)
+angle = lift(_complex.angle)
 asin = lift_unary(_trigonometry.asin)
 asinh = lift_unary(_trigonometry.asinh)
 atan = lift_unary(_trigonometry.atan)

@@ -13,7 +13,7 @@ from wengert.autodiff.batching import batch
 from wengert.autodiff.forward import forward, or_zero
 from wengert.autodiff.reverse import reverse
 from wengert.core import tree
-from wengert.core.dtypes import FLOATING
+from wengert.core.dtypes import INEXACT
 from wengert.core.errors import GradientError
 from wengert.core.graph import Graph, Node, now, recorded_as, recording, tracing
 from wengert.ops.core import as_node, placeholder
@@ -102,33 +102,33 @@ def with_outputs(graph: Graph, outputs: Sequence[Node]) -> Graph:
     return Graph(graph.inputs, outputs, min((node.serial for node in graph.inputs), default=0))
 
 
-def is_floating(node: Node) -> bool:
+def has_tangents(node: Node) -> bool:
     """Whether a node has tangents."""
-    return node.dtype in FLOATING
+    return node.dtype in INEXACT
 
 
 def tangent_body(body: Graph) -> Graph:
-    """From the inputs and tangents of the floating ones, to the outputs and tangents of the floating ones."""
+    """From the inputs and tangents of those that have some, to the outputs and tangents of those that have some."""
     since = now()
     with recorded_as(recording.location, True):
         inputs = [placeholder_like(node) for node in body.inputs]
-        moving = [node for node in inputs if is_floating(node)]
+        moving = [node for node in inputs if has_tangents(node)]
         tangents = [placeholder_like(node) for node in moving]
         outputs = body.inline(*inputs)
         moved = forward(outputs, moving, tangents)
-        images = [or_zero(t, o) for o, t in zip(outputs, moved) if is_floating(o)]
+        images = [or_zero(t, o) for o, t in zip(outputs, moved) if has_tangents(o)]
     return Graph([*inputs, *tangents], [*outputs, *images], since)
 
 
 def cotangent_body(body: Graph) -> Graph:
-    """From the inputs and cotangents of the floating outputs, to cotangents of the floating inputs."""
+    """From the inputs and cotangents of the outputs that have some, to cotangents of the inputs that have some."""
     since = now()
     with recorded_as(recording.location, True):
         inputs = [placeholder_like(node) for node in body.inputs]
         outputs = body.inline(*inputs)
-        floating = [node for node in outputs if is_floating(node)]
+        floating = [node for node in outputs if has_tangents(node)]
         seeds = [placeholder_like(node) for node in floating]
-        wanted = [node for node in inputs if is_floating(node)]
+        wanted = [node for node in inputs if has_tangents(node)]
         found = reverse(floating, seeds, wanted)
         images = [or_zero(c, node) for node, c in zip(wanted, found)]
     return Graph([*inputs, *seeds], images, since)

@@ -5,8 +5,9 @@ For a function f at x, a random direction t and a random cotangent c:
     forward   jvp(f, x, t)           must be the central difference d of f along t
     reverse   <vjp(f, x)(c), t>      must be <c, d>
 
-and for the next order the same holds of the functions x -> jvp(f, x, t) and x -> vjp(f, x)(c). One direction is
-enough: a wrong derivative agrees with it by chance only. A failure is looked into argument by argument.
+where <a, b> is the real part of the sum of conj(a) * b: real and imaginary parts of complex values move independently.
+For the next order the same holds of the functions x -> jvp(f, x, t) and x -> vjp(f, x)(c). One direction is enough: a
+wrong derivative agrees with it by chance only. A failure is looked into argument by argument.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import numpy as np
 from wengert.autodiff.numeric import central
 from wengert.autodiff.transforms import jvp, vjp
 from wengert.core import tree
-from wengert.core.dtypes import FLOATING, float64
+from wengert.core.dtypes import COMPLEX, INEXACT, complex128, float64
 from wengert.core.errors import ArgumentError, GradientError
 from wengert.ops.core import data
 from wengert.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
-Flat = Callable[..., tuple[Tensor, ...]]  # a function of floating-point tensors alone that gives a tuple of such
+Flat = Callable[..., tuple[Tensor, ...]]  # a function of real and complex tensors alone that gives a tuple of such
 
 
 class GradientMismatch(GradientError, AssertionError):
@@ -43,8 +44,8 @@ def check_grads(
 ) -> None:
     """Compare the derivatives of `function` at `args` with differences of its values; raise where they differ.
 
-    Checked are `modes` in every nesting up to `order`, by all floating-point leaves of the arguments, which are taken
-    in float64; other leaves are held fixed, and other results left out.
+    Checked are `modes` in every nesting up to `order`, by all floating-point and complex leaves of the arguments, which
+    are taken in float64 and complex128; other leaves are held fixed, and other results left out.
 
     >>> import wengert as wg
     >>> wg.check_grads(wg.tanh, (wg.tensor([0.5, -1.0]),), order=3)
@@ -54,18 +55,18 @@ def check_grads(
             raise ArgumentError(f'check_grads: a mode is "reverse" or "forward", not {mode!r}')
     if not isinstance(args, (tuple, list)):
         raise ArgumentError("check_grads: args is a tuple with one entry for each argument: write (x,)")
-    flat, points, names = _floating_part(function, tuple(args))
+    flat, points, names = _inexact_part(function, tuple(args))
     _Check(names, tuple(modes), eps, atol, rtol).check(flat, points, order, ())
 
 
-def _floating_part(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Flat, list[Array], list[str]]:
-    """The function of its floating-point leaves alone, those leaves, and what to call them."""
+def _inexact_part(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Flat, list[Array], list[str]]:
+    """The function of its floating-point and complex leaves alone, those leaves, and what to call them."""
     leaves, structure = tree.flatten(args)
     owners = [i for i, arg in enumerate(args) for _ in tree.flatten(arg)[0]]
-    places = [i for i, leaf in enumerate(leaves) if _is_floating(leaf)]
+    places = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
     if not places:
-        raise ArgumentError("check_grads: no argument has a floating-point value to differentiate by")
-    points = [np.asarray(leaves[i].numpy() if isinstance(leaves[i], Tensor) else leaves[i], float64) for i in places]
+        raise ArgumentError("check_grads: no argument has a floating-point or complex value to differentiate by")
+    points = [_wide(leaves[i].numpy() if isinstance(leaves[i], Tensor) else leaves[i]) for i in places]
     names = [f"argument {owners[i]}" + _part(owners, i) for i in places]
 
     def flat(*moving: Tensor) -> tuple[Tensor, ...]:
@@ -73,16 +74,21 @@ def _floating_part(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple
         for i, value in zip(places, moving):
             filled[i] = value
         outputs = tree.flatten(function(*tree.unflatten(structure, filled)))[0]
-        found = tuple(out for out in outputs if isinstance(out, Tensor) and out.dtype in FLOATING)
+        found = tuple(out for out in outputs if isinstance(out, Tensor) and out.dtype in INEXACT)
         if not found:
-            raise ArgumentError("check_grads: the function gives no floating-point tensor")
+            raise ArgumentError("check_grads: the function gives no floating-point or complex tensor")
         return found
 
     return flat, points, names
 
 
-def _is_floating(leaf: Any) -> bool:
-    return isinstance(leaf, float) or (hasattr(leaf, "dtype") and leaf.dtype in FLOATING)
+def _is_inexact(leaf: Any) -> bool:
+    return isinstance(leaf, (float, complex)) or (hasattr(leaf, "dtype") and leaf.dtype in INEXACT)
+
+
+def _wide(value: Any) -> Array:
+    array = np.asarray(value)
+    return array.astype(complex128 if array.dtype in COMPLEX else float64)
 
 
 def _part(owners: Sequence[int], i: int) -> str:
@@ -99,9 +105,9 @@ class _Check:
 
     def check(self, flat: Flat, points: list[Array], order: int, path: tuple[str, ...]) -> None:
         """Check `flat`, reached by taking the derivatives in `path`, and its own derivatives down to `order`."""
-        tangents = [self._draw(p.shape) for p in points]
+        tangents = [self._draw(p) for p in points]
         expected = self._difference(flat, points, tangents)
-        cotangents = [self._draw(e.shape) for e in expected]
+        cotangents = [self._draw(e) for e in expected]
         for mode in self.modes:
             name = f"{mode} mode, order {len(path) + 1}" + (f" (of {' of '.join(reversed(path))} mode)" if path else "")
             if mode == "forward":
@@ -113,22 +119,24 @@ class _Check:
             if order > 1:
                 self.check(derived, points, order - 1, (*path, mode))
 
-    def _draw(self, shape: tuple[int, ...]) -> Array:
-        return np.asarray(self.random.standard_normal(shape))
+    def _draw(self, like: Array) -> Array:
+        drawn = np.asarray(self.random.standard_normal(like.shape))
+        return drawn + 1j * self.random.standard_normal(like.shape) if like.dtype in COMPLEX else drawn
 
     def _difference(self, flat: Flat, points: list[Array], tangents: Sequence[Array | None]) -> list[Array]:
         """The slope of each output along the tangents, by a central difference."""
-        sizes: list[tuple[int, ...]] = []
+        like: list[Array] = []
 
         def curve(t: complex) -> Array:
             moved = [p if v is None else p + t * v for p, v in zip(points, tangents)]
             values = [out.numpy() for out in flat(*_tensors(moved))]
-            sizes[:] = [value.shape for value in values]
+            like[:] = values
             return np.concatenate([value.ravel() for value in values])
 
         slopes = central(curve, self.eps)
-        ends = np.cumsum([int(np.prod(shape)) for shape in sizes])[:-1]
-        return [part.reshape(shape) for part, shape in zip(np.split(slopes, ends), sizes)]
+        ends = np.cumsum([value.size for value in like])[:-1]
+        parts = [part.reshape(value.shape) for part, value in zip(np.split(slopes, ends), like)]
+        return [part if value.dtype in COMPLEX else part.real for part, value in zip(parts, like)]
 
     def _check_forward(
         self, name: str, flat: Flat, points: list[Array], tangents: list[Array], expected: list[Array]
@@ -187,7 +195,7 @@ def _tensors(arrays: Sequence[Array]) -> list[Tensor]:
 
 
 def _inner(a: Sequence[Array], b: Sequence[Array]) -> Array:
-    return np.asarray(sum(float(np.sum(x * y)) for x, y in zip(a, b)))
+    return np.asarray(sum(float(np.sum(np.conj(x) * y).real) for x, y in zip(a, b)))
 
 
 def _pushforward(flat: Flat, tangents: Sequence[Array]) -> Flat:

@@ -34,7 +34,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         is_value = [isinstance(leaf, Tensor) for leaf in leaves]
         nodes = [leaf.node for leaf in leaves if isinstance(leaf, Tensor)]
         since = now()
-        inside = [variable(node) if bodies.is_floating(node) else node for node in nodes]
+        inside = [variable(node) if bodies.has_tangents(node) else node for node in nodes]
         rest = iter(inside)
         seen = [Tensor(next(rest)) if value else leaf for leaf, value in zip(leaves, is_value)]
         result = function(*tree.unflatten(structure, seen), **kwargs)
@@ -54,7 +54,7 @@ def _again(y: Node) -> tuple[list[Node], list[Node]]:
     """The body recorded anew: its inputs as variables, and its outputs."""
     with recorded_as(recording.location, True):
         sources = map(again, y.sources)
-        inputs = [variable(s) if bodies.is_floating(s) else s for s in sources]
+        inputs = [variable(s) if bodies.has_tangents(s) else s for s in sources]
         return inputs, y.attrs["body"].inline(*inputs)
 
 

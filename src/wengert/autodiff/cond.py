@@ -73,19 +73,19 @@ def _cond_infer(choice: Node, *values: Node, branches: tuple[Graph, Graph]) -> A
 
 
 def _cond_jvp(tangents: Sequence[Node | None], y: Node, choice: Node, *values: Node) -> list[Node | None]:
-    given = [or_zero(t, v) for v, t in zip(values, tangents[1:]) if bodies.is_floating(v)]
+    given = [or_zero(t, v) for v, t in zip(values, tangents[1:]) if bodies.has_tangents(v)]
     results = record_cond(choice, [bodies.tangent_body(b) for b in y.attrs["branches"]], [*values, *given])
     outputs = y.attrs["branches"][0].outputs
     moved = iter(results[len(outputs) :])
-    return [next(moved) if bodies.is_floating(node) else None for node in outputs]
+    return [next(moved) if bodies.has_tangents(node) else None for node in outputs]
 
 
 def _cond_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
     choice, *values = y.sources
     outputs = picks(y)
-    seeds = [or_zero(c, o) for o, c in zip(outputs, g) if bodies.is_floating(o)]
+    seeds = [or_zero(c, o) for o, c in zip(outputs, g) if bodies.has_tangents(o)]
     found = iter(record_cond(choice, [bodies.cotangent_body(b) for b in y.attrs["branches"]], [*values, *seeds]))
-    return [None, *[next(found) if bodies.is_floating(v) else None for v in values]]
+    return [None, *[next(found) if bodies.has_tangents(v) else None for v in values]]
 
 
 def _cond_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
@@ -161,7 +161,7 @@ def _while_numpy(*arrays: Any, test: Graph, step: Graph, constants: int) -> Any:
 def _while_jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list[Node | None]:
     n = y.attrs["constants"]
     moving = bodies.tangent_body(y.attrs["step"])
-    floating = [i for i, s in enumerate(sources) if bodies.is_floating(s)]
+    floating = [i for i, s in enumerate(sources) if bodies.has_tangents(s)]
     given = {i: or_zero(tangents[i], sources[i]) for i in floating}
     fixed = [*sources[:n], *[given[i] for i in floating if i < n]]
     carry = [*sources[n:], *[given[i] for i in floating if i >= n]]
@@ -179,7 +179,7 @@ def _while_jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list
         tested = y.attrs["test"].inline(*inputs[:n], *inputs[n + extra_fixed : len(inputs) - extra_carry])
     results = _record_while(Graph(inputs, tested, since), step, fixed, carry)
     moved = iter(results[len(sources) - n :])
-    return [next(moved) if bodies.is_floating(s) else None for s in sources[n:]]
+    return [next(moved) if bodies.has_tangents(s) else None for s in sources[n:]]
 
 
 def _while_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:

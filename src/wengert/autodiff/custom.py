@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.autodiff.forward import or_zero
+from wengert.autodiff.reverse import of_kind
 from wengert.autodiff.vectorize import vmap
 from wengert.core import tree
 from wengert.core.errors import ArgumentError, GradientError, ShapeError
@@ -146,7 +147,7 @@ def _custom_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
             raise ShapeError(
                 f"custom_vjp: bwd gave a cotangent of shape {cotangent.shape} for an argument of {argument.shape}"
             )
-    typed = [None if c is None else cast(c, a.dtype) for c, a in zip(found, arguments)]
+    typed = [None if c is None else cast(of_kind(c, a.dtype), a.dtype) for c, a in zip(found, arguments)]
     return [*[None] * n, *typed, *[None] * len(needed)]
 
 

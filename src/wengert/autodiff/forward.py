@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wengert.autodiff.reverse import differentiable_path, pull_back, reverse
+from wengert.autodiff.reverse import differentiable_path, pull_back, require_real, reverse
 from wengert.core.graph import Node, recorded_as, recording
 from wengert.ops.core import cast, literal, placeholder
 from wengert.ops.elementwise import add
@@ -23,8 +23,10 @@ def forward(outputs: Sequence[Node], inputs: Sequence[Node], tangents: Sequence[
     moved: dict[Node, Tangent] = {node: t for node, t in zip(inputs, tangents) if t is not None}
     own = set(inputs)
     with recorded_as(recording.location, recording.grad):
-        for node in differentiable_path(outputs, inputs):
-            if node in own:
+        path = differentiable_path(outputs, inputs)
+        needed = _leading_to(outputs, path)
+        for node in path:
+            if node in own or node not in needed:
                 continue
             sources = [moved.get(source) for source in node.sources]
             if any(tangent is not None for tangent in sources):
@@ -33,6 +35,15 @@ def forward(outputs: Sequence[Node], inputs: Sequence[Node], tangents: Sequence[
                 if tangent is not None:
                     moved[node] = _fit(tangent, node)
     return [moved.get(node) for node in outputs]
+
+
+def _leading_to(outputs: Sequence[Node], path: Sequence[Node]) -> set[Node]:
+    """The nodes of a path whose tangents reach the outputs: not those that only a stop_gradient reads."""
+    needed = set(outputs)
+    for node in reversed(path):
+        if node in needed:
+            needed.update(node.sources)
+    return needed
 
 
 def _fit(tangent: Tangent, node: Node) -> Tangent:
@@ -45,6 +56,8 @@ def _fit(tangent: Tangent, node: Node) -> Tangent:
 def push_forward(node: Node, tangents: Sequence[Tangent | None]) -> Tangent | None:
     """The tangent of a node, given its sources'."""
     op, sources = node.op, node.sources
+    if not op.complex:
+        require_real(node)
     if op.linear:
         moved = [or_zero(t, s) if i in op.linear else s for i, (t, s) in enumerate(zip(tangents, sources))]
         return op(*moved, **node.attrs)

@@ -121,7 +121,8 @@ def central(curve: Curve, step: float | None = None, scale: float = 1.0) -> Arra
     h = step or float(np.finfo(float64).eps) ** (1 / 3) * max(scale, 1.0)
     above, below = curve(h), curve(-h)
     still = np.equal(above, below)  # also where both are infinite, and their difference would be NaN
-    return np.subtract(above, below, out=np.zeros(np.shape(above)), where=~still) / (2 * h)
+    none = np.zeros(np.shape(above), np.result_type(above, float64))
+    return np.subtract(above, below, out=none, where=~still) / (2 * h)
 
 
 def complex_step(curve: Curve, step: float | None = None, scale: float = 1.0) -> Array:

@@ -4,6 +4,10 @@ In: outputs with their cotangents, and the nodes to differentiate by. Out: a cot
 nothing depends on it. Rules are made of recorded ops, so the result can be differentiated again. Sums over broadcast
 axes are done here, once, and not in the rules.
 
+The cotangent of a complex value is the derivative by its real part plus i times that by its imaginary part, as in
+PyTorch: a rule is the adjoint of the tangent rule under the real part of `conj(g) * t`. So transposing a tangent rule
+by walking back through it, and a cotangent rule likewise, is right for complex values too.
+
 `backward()` is reverse mode from one value to all leaves behind it, into their `grad` slots. It is the step's flush:
 gradients, pending updates and every live value are computed together, and the graph is let go.
 """
@@ -16,10 +20,11 @@ from typing import Any
 
 from wengert.core.code import Backward
 from wengert.core.context import Setting
+from wengert.core.dtypes import COMPLEX
 from wengert.core.errors import GradientError, ShapeError
 from wengert.core.graph import RELEASED, Node, ancestors, recorded_as, recording, watchers
 from wengert.ops.core import VARIABLE, as_node, cast, literal, placeholder, variable
-from wengert.ops.elementwise import add
+from wengert.ops.elementwise import add, real
 from wengert.ops.movement import broadcast_to
 from wengert.ops.reduce import sum_to
 from wengert.tensor import Tensor, engine
@@ -96,10 +101,19 @@ def _accumulate(sums: dict[Node, Cotangent], node: Node, cotangent: Cotangent) -
     if type(cotangent) is list:
         sums[node] = _add_parts(sums.get(node), cotangent)
         return
+    if cotangent.dtype is not node.dtype:
+        cotangent = of_kind(cotangent, node.dtype)
     if cotangent.shape != node.shape:
         cotangent = sum_to(cotangent, node.shape)
     before = sums.get(node)
     sums[node] = cotangent if before is None else add(before, cotangent)
+
+
+def of_kind(cotangent: Node, dtype: Any) -> Node:
+    """A real value that met complex ones gets the real part of its cotangent; a complex value's is always complex."""
+    if cotangent.dtype in COMPLEX:
+        return cotangent if dtype in COMPLEX else cast(real(cotangent), dtype)
+    return cast(cotangent, dtype) if dtype in COMPLEX else cotangent
 
 
 def _add_parts(before: list[Any] | None, more: list[Any]) -> list[Any]:
@@ -118,6 +132,8 @@ def _watched(node: Node, g: Node) -> Node:
 def pull_back(node: Node, g: Cotangent, wanted: Iterable[Node]) -> Sequence[Cotangent | None]:
     """The cotangents of a node's sources, by its op's rule."""
     rule = node.op.vjp
+    if not node.op.complex:
+        require_real(node)
     if type(rule) is tuple:
         sources = node.sources
         return [r(g, node, *sources) if s in wanted else None for r, s in zip(rule, sources)]
@@ -128,6 +144,18 @@ def pull_back(node: Node, g: Cotangent, wanted: Iterable[Node]) -> Sequence[Cota
     if node.op.composition is not None:
         return _through_composition(node, g)
     raise GradientError(f"{node.op.name} has no derivative yet, and one was asked for", node.location)
+
+
+def require_real(node: Node) -> None:
+    """Refuse a derivative through an op whose rules are not those of complex values, if it has met some."""
+    for value in (node, *node.sources):
+        dtypes = value.dtype if isinstance(value.dtype, tuple) else (value.dtype,)
+        if any(dtype in COMPLEX for dtype in dtypes):
+            raise GradientError(
+                f"{node.op.name} of complex values has no derivative, and one was asked for: its rules are those of "
+                "real values. Compute on real(x) and imag(x), or take stop_gradient(x)",
+                node.location,
+            )
 
 
 def _transposed_jvp(node: Node, g: Cotangent, wanted: Any) -> Sequence[Cotangent | None]:
@@ -218,6 +246,11 @@ def _seed(root: Node, gradient: Any) -> Node:
             raise ShapeError(
                 f"backward: the value has shape {root.shape}; a gradient starts from one number. "
                 "Reduce it with sum() or mean(), or pass backward(gradient) of that shape"
+            )
+        if root.dtype in COMPLEX:
+            raise GradientError(
+                f"backward: the value is {root.dtype}; a gradient starts from one real number. Take real(), imag() or "
+                "abs() of it first, or pass backward(gradient)"
             )
         return broadcast_to(literal(1, root.dtype, root.device), root.shape)
     seed = cast(as_node(gradient), root.dtype)

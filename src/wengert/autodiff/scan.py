@@ -129,7 +129,7 @@ def _jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list[Node 
     body = y.attrs["body"]
     c, n = y.attrs["constants"], y.attrs["carries"]
     moving = bodies.tangent_body(body)
-    floating = [i for i, node in enumerate(body.inputs) if bodies.is_floating(node)]
+    floating = [i for i, node in enumerate(body.inputs) if bodies.has_tangents(node)]
     given = {i: or_zero(tangents[i], sources[i]) for i in floating}
     position = {i: len(body.inputs) + k for k, i in enumerate(floating)}
 
@@ -141,7 +141,7 @@ def _jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list[Node 
 
     fixed, carry, xs = section(0, c), section(c, c + n), section(c + n, None)
     outs = list(range(len(body.outputs)))
-    images = {i: len(outs) + k for k, i in enumerate(i for i in outs if bodies.is_floating(body.outputs[i]))}
+    images = {i: len(outs) + k for k, i in enumerate(i for i in outs if bodies.has_tangents(body.outputs[i]))}
     carry_out = [*outs[:n], *[images[i] for i in outs[:n] if i in images]]
     ys_out = [*outs[n:], *[images[i] for i in outs[n:] if i in images]]
     order = [*fixed[0], *carry[0], *xs[0]]
@@ -159,11 +159,11 @@ def _vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
     n, results = len(initial), picks(y)
     own = len(body.outputs)
     pulled = bodies.cotangent_body(body)  # inputs: constants, carry, x, then cotangents of floating outputs
-    floating_outputs = [i for i in range(own) if bodies.is_floating(body.outputs[i])]
+    floating_outputs = [i for i in range(own) if bodies.has_tangents(body.outputs[i])]
     seeds = [or_zero(g[i], results[i]) for i in floating_outputs]
     carry_seeds = [s for s, i in zip(seeds, floating_outputs) if i < n]
     y_seeds = [s for s, i in zip(seeds, floating_outputs) if i >= n]
-    float_constants = [i for i, c in enumerate(constants) if bodies.is_floating(c)]
+    float_constants = [i for i, c in enumerate(constants) if bodies.has_tangents(c)]
     inner = _adding_up_constants(pulled, len(constants), n, len(xs), len(carry_seeds), len(float_constants))
     saved = results[own - n :]
     totals = [zero_like(constants[i]) for i in float_constants]
@@ -171,9 +171,9 @@ def _vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
         inner, constants, [*carry_seeds, *totals], [*saved, *xs, *y_seeds], y.attrs["steps"], not y.attrs["reverse"]
     )
     found = iter(out)
-    by_carry = {i: next(found) for i in range(n) if bodies.is_floating(initial[i])}
+    by_carry = {i: next(found) for i in range(n) if bodies.has_tangents(initial[i])}
     by_constant = {i: next(found) for i in float_constants}
-    by_x = {i: next(found) for i, x in enumerate(xs) if bodies.is_floating(x)}
+    by_x = {i: next(found) for i, x in enumerate(xs) if bodies.has_tangents(x)}
     return [
         *[by_constant.get(i) for i in range(len(constants))],
         *[by_carry.get(i) for i in range(n)],
@@ -190,7 +190,7 @@ def _adding_up_constants(pulled: Graph, constants: int, carries: int, xs: int, c
         inputs = [bodies.placeholder_like(node) for node in pulled.inputs]
         fixed, carry_and_x = inputs[:constants], inputs[constants : constants + carries + xs]
         seeds = inputs[constants + carries + xs :]
-        sums = [bodies.placeholder_like(node) for node in fixed if bodies.is_floating(node)]
+        sums = [bodies.placeholder_like(node) for node in fixed if bodies.has_tangents(node)]
         found = pulled.inline(*inputs)
         by_constant, rest = found[:floats], found[floats:]
         by_carry, by_x = rest[:carry_seeds], rest[carry_seeds:]

@@ -1,8 +1,12 @@
-"""The transforms users call: `grad`, `vjp`, `jvp`, `jacobian`, `hessian`, `hvp`, over nested containers, to any order.
+"""The transforms users call: `grad`, `vjp`, `jvp`, `hvp`, over nested containers, to any order; `jacobian` has others.
 
 Each runs the function on *variables*: nodes of their own on the arguments' values. So levels never mix: what an inner
-transform differentiates by is a node no outer one knows. Values are real while the function runs, and it may branch on
-them.
+transform differentiates by is a node no outer one knows. Values are there while the function runs, and it may branch
+on them.
+
+Derivatives by complex values follow PyTorch: the gradient of a real function is the derivative by the real part plus i
+times that by the imaginary part. A complex function of complex values has one derivative only if it is holomorphic,
+which `holomorphic=True` promises. docs/complex.md says more.
 """
 
 from __future__ import annotations
@@ -11,18 +15,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from wengert.api.creation import tensor
-from wengert.autodiff.batching import batch
 from wengert.autodiff.forward import forward, or_zero
 from wengert.autodiff.reverse import reverse
 from wengert.core import tree
-from wengert.core.dtypes import FLOATING
+from wengert.core.dtypes import COMPLEX, FLOATING, INEXACT
 from wengert.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from wengert.core.graph import Node, ancestors, recorded_as, recording
-from wengert.ops.core import VARIABLE, as_node, cast, data, literal, placeholder, stop_gradient, variable
-from wengert.ops.movement import broadcast_to, moveaxis, reshape
+from wengert.ops.core import VARIABLE, as_node, cast, literal, stop_gradient, variable
+from wengert.ops.elementwise import conj
 from wengert.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -40,10 +41,10 @@ def _variables(argument: Any, name: str, position: int) -> tuple[Any, list[Node]
                 "gradients from backward()"
             )
         node = leaf.node if isinstance(leaf, Tensor) else tensor(leaf).node
-        if node.dtype not in FLOATING:
+        if node.dtype not in INEXACT:
             raise DTypeError(
-                f"{name}: argument {position} has a leaf of dtype {node.dtype}; only floating-point values have "
-                "derivatives. Pass 2.0 instead of 2, cast with astype, or choose other argnums"
+                f"{name}: argument {position} has a leaf of dtype {node.dtype}; only floating-point and complex values "
+                "have derivatives. Pass 2.0 instead of 2, cast with astype, or choose other argnums"
             )
         nodes.append(variable(node))
     return tree.unflatten(structure, map(Tensor, nodes)), nodes
@@ -83,7 +84,7 @@ def _is_entered(node: Node, since: int) -> bool:
     return node.op is VARIABLE and "slot" in node.attrs
 
 
-class _Linearized:
+class Linearized:
     """A function's result at some arguments, with the variables it was recorded on."""
 
     def __init__(
@@ -123,16 +124,35 @@ class _Linearized:
         )
 
 
-def _or_zeros(cotangents: Sequence[Node | None], nodes: Sequence[Node]) -> list[Node]:
+def or_zeros(cotangents: Sequence[Node | None], nodes: Sequence[Node]) -> list[Node]:
+    """Derivatives with zeros where there are none."""
     return [or_zero(c, node) for c, node in zip(cotangents, nodes)]
 
 
-def _positions(argnums: int | Sequence[int]) -> tuple[int, ...]:
+def positions(argnums: int | Sequence[int]) -> tuple[int, ...]:
+    """The positions that `argnums` names, as a tuple."""
     return (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
 
-def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+def require_holomorphic(name: str, at: Linearized) -> None:
+    """Raise unless arguments and results are complex, as those of a holomorphic function are."""
+    for what, nodes in (("argument", at.variables), ("result", at.outputs)):
+        for node in nodes:
+            if node.dtype not in COMPLEX:
+                raise DTypeError(
+                    f"{name}: with holomorphic=True every argument and result is complex; this {what} is {node.dtype}. "
+                    "Cast it with astype(wg.complex64), or leave holomorphic out"
+                )
+
+
+def value_and_grad(
+    function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Function:
     """A function that gives the value of `function` and its gradient by some of its arguments.
+
+    By a complex argument the gradient is the derivative by the real part plus i times that by the imaginary part, as in
+    PyTorch (JAX gives its conjugate). With `holomorphic`, a promise about `function`, the result is complex, and its
+    derivative in the sense of complex analysis is given.
 
     >>> import wengert as wg
     >>> value, slope = wg.value_and_grad(lambda x: x**2)(3.0)
@@ -142,7 +162,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
 
     @functools.wraps(function)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        at = _Linearized("grad", function, _positions(argnums), args, kwargs, has_aux)
+        at = Linearized("grad", function, positions(argnums), args, kwargs, has_aux)
         if len(at.outputs) != 1 or at.outputs[0].shape != ():
             shapes = ", ".join(str(node.shape) for node in at.outputs)
             gave = f"shape {shapes}" if shapes else "none"
@@ -151,10 +171,12 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
                 "or take wg.jacobian or wg.vjp"
             )
         root = at.outputs[0]
-        if root.dtype not in FLOATING:
-            raise DTypeError(f"grad: the function gave {root.dtype}; a derivative needs a floating-point result")
-        cotangents = reverse([root], [literal(1, root.dtype, root.device)], at.variables)
-        value, *gradients = at.leave([root, *_or_zeros(cotangents, at.variables)])
+        if holomorphic:
+            require_holomorphic("grad", at)
+        elif root.dtype not in FLOATING:
+            raise DTypeError(f"grad: the function gave {root.dtype}; {_hint(root)}")
+        cotangents = or_zeros(reverse([root], [literal(1, root.dtype, root.device)], at.variables), at.variables)
+        value, *gradients = at.leave([root, *(map(conj, cotangents) if holomorphic else cotangents)])
         by_argument = at.per_argument(gradients)
         gradient = by_argument[0] if isinstance(argnums, int) else tuple(by_argument)
         return ((value, at.leave_aux()) if has_aux else value), gradient
@@ -162,14 +184,29 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     return differentiated
 
 
-def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+def _hint(root: Node) -> str:
+    if root.dtype in COMPLEX:
+        return (
+            "a gradient is that of one real number. Take real(), imag() or abs() of the result, or say "
+            "holomorphic=True if the function is"
+        )
+    return "a derivative needs a floating-point result"
+
+
+def grad(
+    function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Function:
     """A function that gives the gradient of `function` by some of its arguments, in their structure.
+
+    Complex arguments and `holomorphic` are as in `value_and_grad`.
 
     >>> import wengert as wg
     >>> wg.grad(wg.grad(lambda x: x**3))(2.0).item()
     12.0
+    >>> wg.grad(lambda z: z**3, holomorphic=True)(1j).item()
+    (-3+0j)
     """
-    both = value_and_grad(function, argnums, has_aux)
+    both = value_and_grad(function, argnums, has_aux, holomorphic)
 
     @functools.wraps(function)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -189,12 +226,12 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     """
     if not primals:
         raise ArgumentError("vjp: it takes the function's arguments too, such as wg.vjp(f, x)")
-    at = _Linearized("vjp", function, range(len(primals)), primals, {}, has_aux)
+    at = Linearized("vjp", function, range(len(primals)), primals, {}, has_aux)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         seeds = _matching(cotangent, at.outputs, at.structure, "vjp: the cotangent")
         found = reverse(at.outputs, seeds, at.variables)
-        return tuple(at.per_argument(at.leave(_or_zeros(found, at.variables))))
+        return tuple(at.per_argument(at.leave(or_zeros(found, at.variables))))
 
     out = tree.unflatten(at.structure, at.leave(at.outputs))
     return (out, pullback, at.leave_aux()) if has_aux else (out, pullback)
@@ -211,10 +248,10 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
     primals, tangents = _as_tuple(primals, "primals"), _as_tuple(tangents, "tangents")
     if len(primals) != len(tangents):
         raise ArgumentError(f"jvp: {len(primals)} primals and {len(tangents)} tangents")
-    at = _Linearized("jvp", function, range(len(primals)), primals, {}, False)
+    at = Linearized("jvp", function, range(len(primals)), primals, {}, False)
     structure = tree.Structure(tuple, (), tuple(at.structures))
     seeds = _matching(tuple(tangents), at.variables, structure, "jvp: the tangents")
-    moved = _or_zeros(forward(at.outputs, at.variables, seeds), at.outputs)
+    moved = or_zeros(forward(at.outputs, at.variables, seeds), at.outputs)
     outside = at.leave([*at.outputs, *moved])
     n = len(at.outputs)
     return tree.unflatten(at.structure, outside[:n]), tree.unflatten(at.structure, outside[n:])
@@ -235,85 +272,14 @@ def _matching(values: Any, nodes: Sequence[Node], structure: tree.Structure, wha
         raise ArgumentError(f"{what} has the structure {found}, expected {structure}")
     result = []
     for leaf, node in zip(leaves, nodes):
-        seed = cast(as_node(leaf), node.dtype)
+        seed = as_node(leaf)
+        if seed.dtype in COMPLEX and node.dtype not in COMPLEX:
+            raise DTypeError(f"{what}: {seed.dtype} where the value is {node.dtype}; of real values they are real")
+        seed = cast(seed, node.dtype)
         if seed.shape != node.shape:
             raise ShapeError(f"{what} has shape {seed.shape} where the value has {node.shape}")
         result.append(seed)
     return result
-
-
-def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str = "reverse") -> Function:
-    """A function that gives all derivatives of `function`'s outputs by its arguments' elements.
-
-    For an output of shape S and an argument of shape A it has shape S + A. `mode` is "reverse" (a walk for each output
-    element) or "forward" (one for each argument element); all walks are one batched graph.
-
-    >>> import wengert as wg
-    >>> wg.jacobian(lambda x: x * x)(wg.tensor([1.0, 2.0])).tolist()
-    [[2.0, 0.0], [0.0, 4.0]]
-    """
-    if mode not in ("reverse", "forward"):
-        raise ArgumentError(f'jacobian: mode is "reverse" or "forward", not {mode!r}')
-
-    @functools.wraps(function)
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
-        at = _Linearized("jacobian", function, _positions(argnums), args, kwargs, False)
-        table = (_rows if mode == "reverse" else _columns)(at)
-        blocks = []
-        for row in table:
-            by_argument = at.per_argument(at.leave(row))
-            blocks.append(by_argument[0] if isinstance(argnums, int) else tuple(by_argument))
-        return tree.unflatten(at.structure, blocks)
-
-    return differentiated
-
-
-def _basis(node: Node) -> Node:
-    return data(np.eye(node.size, dtype=node.dtype).reshape(node.size, *node.shape), node.device)
-
-
-def _rows(at: _Linearized) -> list[list[Node]]:
-    """For each output, the derivatives by each variable, a batched pullback."""
-    table = []
-    for y in at.outputs:
-        seed = placeholder(y.shape, y.dtype, y.device)
-        pulled = _or_zeros(reverse([y], [seed], at.variables), at.variables)
-        over = batch(pulled, {seed: _basis(y)})
-        table.append(
-            [_block(o, p, y.shape, x.shape, (y.size, *x.shape)) for o, p, x in zip(over, pulled, at.variables)]
-        )
-    return table
-
-
-def _columns(at: _Linearized) -> list[list[Node]]:
-    """For each output, the derivatives by each variable, a batched pushforward."""
-    columns = []
-    for x in at.variables:
-        seed = placeholder(x.shape, x.dtype, x.device)
-        pushed = _or_zeros(forward(at.outputs, [x], [seed]), at.outputs)
-        over = batch(pushed, {seed: _basis(x)})
-        columns.append([_column(o, p, y.shape, x.shape, x.size) for o, p, y in zip(over, pushed, at.outputs)])
-    return [list(row) for row in zip(*columns)]
-
-
-def _block(over: Node | None, one: Node, outer: Any, inner: Any, lanes: Any) -> Node:
-    full = broadcast_to(one, lanes) if over is None else over
-    return reshape(full, (*outer, *inner))
-
-
-def _column(over: Node | None, one: Node, outer: Any, inner: Any, size: int) -> Node:
-    full = broadcast_to(one, (size, *outer)) if over is None else over
-    return reshape(moveaxis(full, 0, -1), (*outer, *inner))
-
-
-def hessian(function: Function, argnums: int | Sequence[int] = 0) -> Function:
-    """A function that gives the second derivatives of a scalar `function`, by forward over reverse mode.
-
-    >>> import wengert as wg
-    >>> wg.hessian(lambda x: (x**3).sum())(wg.tensor([1.0, 2.0])).tolist()
-    [[6.0, 0.0], [0.0, 12.0]]
-    """
-    return jacobian(grad(function, argnums), argnums, mode="forward")
 
 
 def hvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:

@@ -24,6 +24,7 @@ from wengert.ops.core import AGAIN, CAST
 from wengert.ops.elementwise import multiply
 from wengert.ops.movement import RESHAPE
 from wengert.ops.random import RANDOM_BITS
+from wengert.ops.reduce import reduces_in_loops
 
 
 def storage(node: Node) -> Node:
@@ -119,7 +120,7 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
             uses[source] = uses.get(source, 0) + 1
         if node not in inlined and node.op is not AGAIN:
             roots.add(node)
-        if node.op is RANDOM_BITS or (node not in inlined and node.op.kind != "reduction"):
+        if node.op is RANDOM_BITS or (node not in inlined and not reduces_in_loops(node)):
             roots.update(storage(source) for source in operands(node))
     roots.update(storage(node) for node in graph.outputs)
     effort: dict[Node, float] = {}

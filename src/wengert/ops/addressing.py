@@ -95,6 +95,7 @@ class Addressing:
                 lambda g, y, x, values, *indices: self.take(g, *indices, **y.attrs),
             ),
             linear=(0, 1),
+            complex=True,
             batch=batch_write,
             expensive=True,
             can_fail=False,

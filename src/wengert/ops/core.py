@@ -225,11 +225,16 @@ def _cast_symbolic(s: Any, x: Any, dtype: np.dtype[Any]) -> Any:
     return truth(s, x) if dtype is bool_ else number(s, x)
 
 
+def _cast_vjp(g: Node, y: Node, x: Node) -> Node:
+    """Where a real value became complex, the walk takes the real part, as of all real values that met complex ones."""
+    return g if g.dtype in COMPLEX and x.dtype not in COMPLEX else cast(g, x.dtype)
+
+
 CAST: Op = Op(
     "cast",
     infer=_cast_infer,
     numpy=cast_array,
-    vjp=(lambda g, y, x: cast(g, x.dtype),),
+    vjp=(_cast_vjp,),
     linear=(0,),
     batch=lambda y, sources, batched: CAST(sources[0], **y.attrs),
     moves=True,

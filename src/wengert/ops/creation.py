@@ -29,7 +29,7 @@ from wengert.core.dtypes import (
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import Weak, as_node, cast, literal, operand, operands, to_device
-from wengert.ops.elementwise import equal, floor, greater_equal, less, where
+from wengert.ops.elementwise import absolute, equal, floor, greater_equal, less, where
 from wengert.ops.movement import as_shape, broadcast_to, reshape
 from wengert.ops.op import Op
 from wengert.ops.recorders import broadcast_shapes
@@ -291,6 +291,7 @@ def lerp(start: Any, end: Any, weight: Any) -> Node:
     start, end = operands(start, end)
     near_start = start + weight * (end - start)
     near_end = end - (1 - weight) * (end - start)
-    if isinstance(weight, (int, float)):
-        return near_start if weight < 0.5 else near_end
-    return where(less(weight, 0.5), near_start, near_end)
+    if isinstance(weight, (int, float, complex)):
+        return near_start if (abs(weight) if isinstance(weight, complex) else weight) < 0.5 else near_end
+    size = absolute(weight) if as_node(weight).dtype in COMPLEX else weight
+    return where(less(size, 0.5), near_start, near_end)

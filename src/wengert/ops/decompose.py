@@ -4,7 +4,7 @@ Each factorisation is a primitive whose tangent rule is written with the factors
 unique: signs (and the columns of equal singular or eigenvalues) are free. Derivatives are right for functions that do
 not depend on that choice; where a rule would divide by the difference of two equal values it takes 0 instead.
 
-The rules are for real matrices; complex ones are factorised, and raise when a derivative is asked for.
+Of complex matrices the phases are free as well, as signs are of real ones.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.dtypes import COMPLEX, HALF, float32, real_of
-from wengert.core.errors import ArgumentError, GradientError
+from wengert.core.errors import ArgumentError
 from wengert.core.graph import Node
 from wengert.ops.contract import diagonal
 from wengert.ops.core import as_node, cast, operand, stop_gradient
 from wengert.ops.creation import eye, tril
-from wengert.ops.elementwise import absolute, conj, equal, greater, reciprocal, where
-from wengert.ops.linalg import TRIANGULAR_SOLVE, as_matrices, over_lanes
+from wengert.ops.elementwise import absolute, equal, greater, imag, real, reciprocal, weigh, where
+from wengert.ops.linalg import TRIANGULAR_SOLVE, adjoint, as_matrices, over_lanes
 from wengert.ops.movement import concat, expand_dims, place, reshape, slice_axis
-from wengert.ops.movement import matrix_transpose as turned
 from wengert.ops.op import Op, picks
 from wengert.ops.recorders import broadcast
 from wengert.ops.reduce import count_nonzero, norm
@@ -32,14 +31,9 @@ from wengert.ops.reduce import min as min_along
 from wengert.ops.reduce import sum as sum_along
 
 
-def _real(name: str, x: Node) -> None:
-    if x.dtype in COMPLEX:
-        raise GradientError(f"{name} of complex matrices has no derivative yet, and one was asked for")
-
-
 def _hermitian(x: Node) -> Node:
     """The symmetric part of matrices (the Hermitian one of complex matrices)."""
-    other = turned(conj(x) if x.dtype in COMPLEX else x)
+    other = adjoint(x)
     return x * 0.5 + other * 0.5
 
 
@@ -56,7 +50,7 @@ def _columns(x: Node, start: int, stop: int) -> Node:
 def _with_complement(q: Node, dq: Node, basis: Node) -> Node:
     """How a whole orthogonal basis moves when its first columns `q` move by `dq`: the rest stays orthogonal to them."""
     rest = _columns(basis, q.shape[-1], basis.shape[-1])
-    return concat([dq, -(q @ (turned(dq) @ rest))], axis=-1) if rest.shape[-1] else dq
+    return concat([dq, -(q @ (adjoint(dq) @ rest))], axis=-1) if rest.shape[-1] else dq
 
 
 # --- Cholesky -------------------------------------------------------------------------------------------------------
@@ -68,9 +62,8 @@ def _halved_lower(x: Node) -> Node:
 
 
 def _cholesky_jvp(tangents: Sequence[Any], y: Node, x: Node) -> Node:
-    _real("cholesky", x)
     half = TRIANGULAR_SOLVE(y, tangents[0], upper=False, unit_diagonal=False)
-    inner = TRIANGULAR_SOLVE(y, turned(half), upper=False, unit_diagonal=False)
+    inner = TRIANGULAR_SOLVE(y, adjoint(half), upper=False, unit_diagonal=False)
     return y @ _halved_lower(inner)
 
 
@@ -79,6 +72,7 @@ CHOLESKY = Op(
     infer=lambda x: (x.shape, x.dtype),
     numpy=np.linalg.cholesky,
     jvp=_cholesky_jvp,
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",
@@ -95,7 +89,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Node:
     [[2.0, 0.0], [1.0, 2.0]]
     """
     lower = CHOLESKY(_hermitian(as_matrices(x, "cholesky", square=True)))
-    return turned(conj(lower) if lower.dtype in COMPLEX else lower) if upper else lower
+    return adjoint(lower) if upper else lower
 
 
 # --- QR -------------------------------------------------------------------------------------------------------------
@@ -114,16 +108,29 @@ def _qr_infer(x: Node, mode: str) -> tuple[Any, Any]:
     return ((*batch, rows, inner), (*batch, inner, columns)), (x.dtype, x.dtype)
 
 
+def _with_real_diagonal(x: Node) -> Node:
+    if x.dtype not in COMPLEX:
+        return x
+    return x - weigh(cast(eye(x.shape[-1], dtype=real_of(x.dtype), device=x.device), x.dtype), weigh(imag(x), 1j))
+
+
+def _real_diagonal(x: Node) -> Node:
+    """The diagonals of matrices, without the imaginary part that rounding leaves there."""
+    return real(diagonal(x)) if x.dtype in COMPLEX else diagonal(x)
+
+
 def _qr_jvp(tangents: Sequence[Any], y: Node, x: Node) -> list[Node]:
-    """For at least as many rows as columns. With dx = dq r + q dr, q.T dq is skew and dr / r upper triangular."""
-    _real("qr", x)
+    """For at least as many rows as columns. With dx = dq r + q dr, q.T dq is skew and dr / r upper triangular.
+
+    The diagonal of `r` is real, also of complex matrices: an imaginary part on it belongs to q.
+    """
     basis, tall = picks(y)
     n = x.shape[-1]
     q, r = _columns(basis, 0, n), slice_axis(tall, tall.ndim - 2, 0, n)
-    scaled = turned(TRIANGULAR_SOLVE(turned(r), turned(tangents[0]), upper=False, unit_diagonal=False))
-    inner = turned(q) @ scaled
+    scaled = adjoint(TRIANGULAR_SOLVE(adjoint(r), adjoint(tangents[0]), upper=False, unit_diagonal=False))
+    inner = adjoint(q) @ scaled
     below = tril(inner, k=-1)
-    upper = inner - below + turned(below)
+    upper = _with_real_diagonal(inner - below + adjoint(below))
     moved = _with_complement(q, scaled - q @ upper, basis)
     return [moved, place(upper @ r, tall.shape, (0,) * tall.ndim, (1,) * tall.ndim)]
 
@@ -133,6 +140,7 @@ FACTOR_QR = Op(
     infer=_qr_infer,
     numpy=lambda x, mode: tuple(np.linalg.qr(x, mode)),
     jvp=_qr_jvp,
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",
@@ -158,7 +166,7 @@ def qr(x: Any, /, mode: str = "reduced") -> QR:
         return QR(*picks(FACTOR_QR(x, mode=mode)))
     # of a wide matrix the first columns determine Q, and R's others are what Q makes of the rest
     q, r = picks(FACTOR_QR(_columns(x, 0, rows), mode="reduced"))
-    back = turned(conj(q) if q.dtype in COMPLEX else q)
+    back = adjoint(q)
     return QR(q, concat([r, back @ _columns(x, rows, columns)], axis=-1))
 
 
@@ -184,22 +192,21 @@ def _svd_jvp(tangents: Sequence[Any], y: Node, x: Node) -> list[Node]:
     """With dx = d(u s v.T), u.T du and v.T dv are skew. Their sum and their difference follow from the symmetric and
     the skew part of u.T dx v: so equal singular values lose only what is undetermined.
     """
-    _real("svd", x)
     dx = tangents[0]
     u_basis, s, vh_basis = picks(y)
-    v_basis = turned(vh_basis)
+    v_basis = adjoint(vh_basis)
     k = s.shape[-1]
     u, v = _columns(u_basis, 0, k), _columns(v_basis, 0, k)
-    inner = turned(u) @ dx @ v
+    inner = adjoint(u) @ dx @ v
     row, column = expand_dims(s, axis=-2), expand_dims(s, axis=-1)
-    total = _over(row - column) * (inner + turned(inner)) * 0.5
-    difference = _over(row + column) * (inner - turned(inner)) * 0.5
+    total = _over(row - column) * (inner + adjoint(inner)) * 0.5
+    difference = _over(row + column) * (inner - adjoint(inner)) * 0.5
     du, dv = u @ (total + difference), v @ (total - difference)
     if x.shape[-2] > k:
         du = du + (dx @ v - u @ inner) * _over(row)
     if x.shape[-1] > k:
-        dv = dv + (turned(dx) @ u - v @ turned(inner)) * _over(row)
-    return [_with_complement(u, du, u_basis), diagonal(inner), turned(_with_complement(v, dv, v_basis))]
+        dv = dv + (adjoint(dx) @ u - v @ adjoint(inner)) * _over(row)
+    return [_with_complement(u, du, u_basis), _real_diagonal(inner), adjoint(_with_complement(v, dv, v_basis))]
 
 
 FACTOR_SVD = Op(
@@ -207,6 +214,7 @@ FACTOR_SVD = Op(
     infer=_svd_infer,
     numpy=lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices)),
     jvp=_svd_jvp,
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",
@@ -241,11 +249,10 @@ class Eigh(NamedTuple):
 
 
 def _eigh_jvp(tangents: Sequence[Any], y: Node, x: Node) -> list[Node]:
-    _real("eigh", x)
     values, vectors = picks(y)
-    inner = turned(vectors) @ tangents[0] @ vectors
+    inner = adjoint(vectors) @ tangents[0] @ vectors
     gaps = expand_dims(values, axis=-2) - expand_dims(values, axis=-1)
-    return [diagonal(inner), vectors @ (_over(gaps) * inner)]
+    return [_real_diagonal(inner), vectors @ (_over(gaps) * inner)]
 
 
 FACTOR_EIGH = Op(
@@ -253,6 +260,7 @@ FACTOR_EIGH = Op(
     infer=lambda x: ((x.shape[:-1], x.shape), (real_of(x.dtype), x.dtype)),
     numpy=lambda x: tuple(np.linalg.eigh(x)),
     jvp=_eigh_jvp,
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",
@@ -298,12 +306,11 @@ def _pinv_numpy(x: Any, rtol: Any) -> Any:
 
 def _pinv_jvp(tangents: Sequence[Any], y: Node, x: Node, rtol: Node) -> Node:
     """Golub and Pereyra (1973), while the rank stays what it is."""
-    _real("pinv", x)
     dx, m, n = tangents[0], x.shape[-2], x.shape[-1]
     outside_columns = eye(m, dtype=x.dtype, device=x.device) - x @ y
     outside_rows = eye(n, dtype=x.dtype, device=x.device) - y @ x
-    moved = turned(dx)
-    return (y @ (turned(y) @ moved)) @ outside_columns + outside_rows @ (moved @ turned(y)) @ y - y @ dx @ y
+    moved = adjoint(dx)
+    return (y @ (adjoint(y) @ moved)) @ outside_columns + outside_rows @ (moved @ adjoint(y)) @ y - y @ dx @ y
 
 
 PINV = Op(
@@ -314,6 +321,7 @@ PINV = Op(
     ),
     numpy=_pinv_numpy,
     jvp=_pinv_jvp,
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",

@@ -1,8 +1,8 @@
 """Elementwise ops: one number from one number of each operand, broadcast against each other.
 
 The table: name, NumPy reference, derivatives, dtypes, what it says of itself, its C, and its facts. `recorders` tells
-what the first ones mean, `facts` the last. Arithmetic, rounding and complex numbers are here; comparisons, exponentials
-and trigonometry have files of their own, and are found here as well.
+what the first ones mean, `facts` the last. Arithmetic and rounding are here; comparisons, exponentials, trigonometry
+and the parts of complex numbers have files of their own, and are found here as well.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, bool_, default_int, real_of
+from wengert.core.dtypes import COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, bool_
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, recording
 from wengert.ops.checked import integer_exponent
@@ -41,6 +41,7 @@ from wengert.ops.comparison import (
     signbit,
     where,
 )
+from wengert.ops.complex import absolute, imag, sign
 from wengert.ops.core import LITERAL, Argument, as_node, literal
 from wengert.ops.exponential import (
     exp,
@@ -57,7 +58,7 @@ from wengert.ops.exponential import (
 )
 from wengert.ops.facts import DIVISION, SIMPLE, itself
 from wengert.ops.op import at_precision
-from wengert.ops.recorders import Binary, Unary, add, negative, weigh, wrapping
+from wengert.ops.recorders import Binary, Unary, add, conj, conjugate, negative, real, weigh, wrapping
 from wengert.ops.tables import ARITHMETIC, SMOOTH, SMOOTH_REAL, same
 from wengert.ops.trigonometry import (
     acos,
@@ -95,6 +96,7 @@ __all__ = [
     "ceil",
     "clip",
     "conj",
+    "conjugate",
     "copysign",
     "cos",
     "cosh",
@@ -281,29 +283,6 @@ def pow(x1: Any, x2: Any, /) -> Node:
 
 # --- steps: their derivative is zero, or a sign ---------------------------------------------------------------------
 
-_TO_REAL = same(REAL) | {bool_: (default_int, default_int)} | {c: (c, real_of(c)) for c in COMPLEX}
-_TO_PART = same(FLOATING) | {c: (c, real_of(c)) for c in COMPLEX}
-absolute = Unary(
-    "abs",
-    np.abs,
-    (lambda y, x: sign(x),),
-    _TO_REAL,
-    "The absolute value; its derivative at 0 is 0.",
-    c={"fi": "abs", "u": "({0})"},
-    cost=SIMPLE,
-    symbolic="Abs",
-)
-sign: Unary = Unary(
-    "sign",
-    np.sign,
-    None,
-    same(NUMERIC),
-    "-1, 0 or 1 as `x` is negative, zero or positive.",
-    c="sign",
-    cost=SIMPLE,
-    symbolic="sign",
-)
-
 
 class Rounding(Unary):
     """To an integer; integers are that already, and must not go through floats as in NumPy before 2.1."""
@@ -371,26 +350,3 @@ nextafter = Binary(
     cost=SIMPLE,
 )
 nextafter.moves = True  # the neighbour in the operands' own dtype, also in half precision
-
-
-# --- complex numbers ------------------------------------------------------------------------------------------------
-
-real = Unary(
-    "real",
-    np.real,
-    (1,),
-    _TO_PART,
-    "The real part.",
-    c="({0})",
-    symbolic=itself,
-)
-imag = Unary("imag", np.imag, None, _TO_PART, "The imaginary part.", c="(({T})0)")
-conj = Unary(
-    "conj",
-    np.conj,
-    (1,),
-    same(NUMERIC),
-    "The complex conjugate.",
-    c="({0})",
-    symbolic=itself,
-)

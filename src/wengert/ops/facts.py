@@ -13,6 +13,9 @@
     overwrites  whether the result is the first operand but for some elements, so that it may take that one's memory
     aliases     whether the result lies in the memory of its only operand
     free        whether it takes no kernel, even where every op has one of its own
+    complex     whether its derivative rules hold for complex values: the cotangent rule is the adjoint of the tangent
+                rule under the real part of `conj(g) * t`. Ops that only move elements, and those that run functions
+                (whose ops are asked), say yes unless told otherwise; through others a derivative raises
     symbolic    symbolic(sympy, *operands, **attrs) -> the SymPy expression of one element, or the name of SymPy's
                 function; without it `symbolic.grad` raises
     ulp         how many units in the last place its C may be off; 0 for a result that is rounded once, 4 for a function
@@ -58,6 +61,7 @@ class Facts(TypedDict, total=False):
     overwrites: bool
     aliases: bool
     free: bool
+    complex: bool
     symbolic: Callable[..., Any] | str
     ulp: int
     terms: Callable[..., Any]

@@ -1,7 +1,8 @@
 """Fourier transforms along some axes, and the frequencies and shifts that go with them.
 
 There are four primitives: complex to complex and back, real to half-spectrum and back. The Hermitian ones are those
-with the direction exchanged. A derivative through complex values is not there yet: asking for one raises.
+with the direction exchanged. All are linear: the tangent is the transform of the tangent, the cotangent that of the
+adjoint transform, which goes the other way and is scaled where the first is not.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from wengert.core.errors import ArgumentError, DTypeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, data
 from wengert.ops.creation import check_device
-from wengert.ops.elementwise import conj
-from wengert.ops.movement import normalize_axes, normalize_axis
+from wengert.ops.elementwise import conj, conjugate
+from wengert.ops.movement import normalize_axes, normalize_axis, place, take_slice
 from wengert.ops.op import Op, behind_lanes
 from wengert.ops.rearrange import roll
 
@@ -56,19 +57,45 @@ def _real_infer(x: Node, sizes: Shape, axes: tuple[int, ...], norm: str) -> tupl
     return _sized(x.shape, sizes, axes), real_of(_complex_of(x.dtype))
 
 
-def _transform(name: str, infer: Callable[..., Any], reference: Callable[..., Any]) -> Op:
+def _fitted(g: Node, x: Node) -> Node:
+    """The adjoint of cutting `x`, or padding it with zeros, to the shape of `g`: padding, or cutting."""
+    none, ones = (0,) * x.ndim, (1,) * x.ndim
+    kept = take_slice(g, none, ones, tuple(min(m, n) for m, n in zip(g.shape, x.shape)))
+    return place(kept, x.shape, none, ones)
+
+
+def _full_vjp(other: Callable[[], Op]) -> Callable[..., Node]:
+    def vjp(g: Node, y: Node, x: Node) -> Node:
+        attrs = y.attrs
+        return _fitted(other()(g, sizes=attrs["sizes"], axes=attrs["axes"], norm=_OTHER_WAY[attrs["norm"]]), x)
+
+    return vjp
+
+
+def _irfft_vjp(g: Node, y: Node, x: Node) -> Node:
+    """Each element counts twice, for itself and its mirror image; those that are their own mirror image once."""
+    sizes, axes = y.attrs["sizes"], y.attrs["axes"]
+    half = RFFT(g, sizes=sizes, axes=axes, norm=_OTHER_WAY[y.attrs["norm"]])
+    shape = [1] * half.ndim
+    shape[axes[-1]] = half.shape[axes[-1]]
+    places = np.arange(shape[axes[-1]])
+    counts = np.where((places == 0) | (2 * places == sizes[-1]), 1, 2).reshape(shape)
+    return _fitted(half * data(counts.astype(real_of(half.dtype)), half.device), x)
+
+
+def _transform(name: str, infer: Callable[..., Any], reference: Callable[..., Any], vjp: Callable[..., Node]) -> Op:
     def numpy(x: Any, sizes: Shape, axes: tuple[int, ...], norm: str) -> Any:
         if x.size == 0:  # NumPy's are defined for axes that have elements; a batch of none is none
             return np.zeros(infer(x, sizes, axes, norm)[0])
         return reference(x, sizes, axes, norm)
 
-    return Op(name, infer=infer, numpy=numpy, batch=behind_lanes, expensive=True)
+    return Op(name, infer=infer, numpy=numpy, vjp=(vjp,), linear=(0,), complex=True, batch=behind_lanes, expensive=True)
 
 
-FFT = _transform("fft", _full_infer, np.fft.fftn)
-IFFT = _transform("ifft", _full_infer, np.fft.ifftn)
-RFFT = _transform("rfft", _half_infer, np.fft.rfftn)
-IRFFT = _transform("irfft", _real_infer, np.fft.irfftn)
+FFT: Op = _transform("fft", _full_infer, np.fft.fftn, _full_vjp(lambda: IFFT))
+IFFT: Op = _transform("ifft", _full_infer, np.fft.ifftn, _full_vjp(lambda: FFT))
+RFFT: Op = _transform("rfft", _half_infer, np.fft.rfftn, _full_vjp(lambda: IFFT))
+IRFFT = _transform("irfft", _real_infer, np.fft.irfftn, _irfft_vjp)
 
 
 def _record(op: Op, name: str, x: Any, sizes: Any, axes: Any, norm: str) -> Node:
@@ -135,16 +162,12 @@ def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward
 
 def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
     """The real spectrum of a signal whose second half mirrors the first; `x` is the first half."""
-    return _record(IRFFT, "hfft", _conjugate(as_node(x)), _one(n), (axis,), _other_way(norm))
+    return _record(IRFFT, "hfft", conjugate(as_node(x)), _one(n), (axis,), _other_way(norm))
 
 
 def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
     """The inverse of `hfft`."""
     return conj(_record(RFFT, "ihfft", x, _one(n), (axis,), _other_way(norm)))
-
-
-def _conjugate(x: Node) -> Node:
-    return conj(x) if x.dtype in COMPLEX else x
 
 
 def _other_way(norm: str) -> str:
@@ -174,6 +197,29 @@ def irfftn(
 ) -> Node:
     """The inverse of `rfftn`, real."""
     return _record(IRFFT, "irfftn", x, s, axes, norm)
+
+
+# --- two axes -------------------------------------------------------------------------------------------------------
+
+
+def fft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
+    """`fftn` along two axes, the last ones unless others are named."""
+    return _record(FFT, "fft2", x, s, axes, norm)
+
+
+def ifft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
+    """The inverse of `fft2`."""
+    return _record(IFFT, "ifft2", x, s, axes, norm)
+
+
+def rfft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
+    """`rfftn` along two axes, the last ones unless others are named."""
+    return _record(RFFT, "rfft2", x, s, axes, norm)
+
+
+def irfft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
+    """The inverse of `rfft2`, real."""
+    return _record(IRFFT, "irfft2", x, s, axes, norm)
 
 
 # --- frequencies and shifts -----------------------------------------------------------------------------------------

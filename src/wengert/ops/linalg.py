@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.core.dtypes import INEXACT, default_float, promote, real_of
+from wengert.core.dtypes import COMPLEX, INEXACT, default_float, promote, real_of
 from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.creation import eye, tril, triu
+from wengert.ops.elementwise import add, conjugate, imag, weigh
 from wengert.ops.facts import product_flops
 from wengert.ops.movement import broadcast_to, expand_dims, matrix_transpose, reshape
-from wengert.ops.op import Op, picks
+from wengert.ops.op import Op, pick, picks
 from wengert.ops.recorders import broadcast, with_rank
 from wengert.ops.reduce import SUM
 
@@ -40,6 +41,11 @@ def as_matrices(x: Any, name: str, square: bool = False) -> Node:
         hint = "; pinv takes any shape" if name in ("inv", "solve") else ""
         raise ShapeError(f"{name} takes square matrices; shape {x.shape} is {x.shape[-2]} by {x.shape[-1]}{hint}")
     return x if x.dtype in INEXACT else cast(x, default_float)
+
+
+def adjoint(x: Node) -> Node:
+    """The conjugate transpose of matrices; of real ones the transpose."""
+    return matrix_transpose(conjugate(x))
 
 
 def _same(x: Node) -> tuple[Any, Any]:
@@ -69,15 +75,16 @@ def _matmul_by_second(g: Node, a: Node, b: Node) -> Node:
     """The cotangent of the second factor. One matrix for many (a weight) gets one tall product, not a sum of many."""
     if len(b.shape) == 2 and len(a.shape) > 2:
         a, g = reshape(a, (-1, a.shape[-1])), reshape(g, (-1, g.shape[-1]))
-    return MATMUL(matrix_transpose(a), g)
+    return MATMUL(adjoint(a), g)
 
 
 MATMUL: Op = Op(
     "matmul",
     infer=_matmul_infer,
     numpy=np.matmul,
-    vjp=(lambda g, y, a, b: MATMUL(g, matrix_transpose(b)), lambda g, y, a, b: _matmul_by_second(g, a, b)),
+    vjp=(lambda g, y, a, b: MATMUL(g, adjoint(b)), lambda g, y, a, b: _matmul_by_second(g, a, b)),
     multilinear=(0, 1),
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="low",
@@ -116,8 +123,8 @@ def _solve_infer(a: Node, b: Node, **attrs: Any) -> tuple[Any, Any]:
 
 
 def _solve_vjp(g: Node, y: Node) -> list[Node]:
-    by_b = SOLVE(matrix_transpose(y.sources[0]), g)
-    return [-(by_b @ matrix_transpose(y)), by_b]
+    by_b = SOLVE(adjoint(y.sources[0]), g)
+    return [-(by_b @ adjoint(y)), by_b]
 
 
 SOLVE = Op(
@@ -125,6 +132,7 @@ SOLVE = Op(
     infer=_solve_infer,
     numpy=np.linalg.solve,
     vjp=_solve_vjp,
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",
@@ -176,8 +184,8 @@ def _triangular_numpy(a: Any, b: Any, upper: bool, unit_diagonal: bool) -> Any:
 
 def _triangular_vjp(g: Node, y: Node) -> list[Node]:
     upper, unit = y.attrs["upper"], y.attrs["unit_diagonal"]
-    by_b = TRIANGULAR_SOLVE(matrix_transpose(y.sources[0]), g, upper=not upper, unit_diagonal=unit)
-    by_a = -(by_b @ matrix_transpose(y))
+    by_b = TRIANGULAR_SOLVE(adjoint(y.sources[0]), g, upper=not upper, unit_diagonal=unit)
+    by_a = -(by_b @ adjoint(y))
     return [triu(by_a, k=int(unit)) if upper else tril(by_a, k=-int(unit)), by_b]
 
 
@@ -186,6 +194,7 @@ TRIANGULAR_SOLVE = Op(
     infer=_solve_infer,
     numpy=_triangular_numpy,
     vjp=_triangular_vjp,
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",
@@ -203,11 +212,20 @@ def triangular_solve(a: Any, b: Any, /, *, upper: bool = False, unit_diagonal: b
 
 
 def _inv_vjp(g: Node, y: Node, x: Node) -> Node:
-    turned = matrix_transpose(y)
-    return -(turned @ g @ turned)
+    back = adjoint(y)
+    return -(back @ g @ back)
 
 
-INV = Op("inv", infer=_same, numpy=np.linalg.inv, vjp=(_inv_vjp,), batch=over_lanes, expensive=True, precision="full")
+INV = Op(
+    "inv",
+    infer=_same,
+    numpy=np.linalg.inv,
+    vjp=(_inv_vjp,),
+    complex=True,
+    batch=over_lanes,
+    expensive=True,
+    precision="full",
+)
 
 
 def inv(x: Any, /) -> Node:
@@ -257,15 +275,16 @@ def _cofactor_numpy(x: Any) -> Any:
     before = np.cumprod(np.concatenate([ones, s], -1), -1)[..., :-1]
     after = np.cumprod(np.concatenate([ones, s[..., ::-1]], -1), -1)[..., -2::-1]
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    return sign[..., None, None] * ((u * (before * after)[..., None, :]) @ vh)
+    return sign[..., None, None] * ((u.conj() * (before * after)[..., None, :]) @ vh.conj())
 
 
 def _cofactor_vjp(g: Node, y: Node, x: Node) -> Node:
     """From d(det(x) inv(x).T): for invertible matrices only, since it divides by the determinant."""
     if x.shape[-1] == 1:
         return g * 0
+    y = conjugate(y)
     inner = SUM(g * y, axes=(g.ndim - 2, g.ndim - 1), keepdims=True)
-    return (inner * y - y @ matrix_transpose(g) @ y) / over_matrix(DET(x))
+    return (inner * y - y @ matrix_transpose(g) @ y) / over_matrix(conjugate(DET(x)))
 
 
 COFACTOR = Op(
@@ -273,6 +292,7 @@ COFACTOR = Op(
     infer=_same,
     numpy=_cofactor_numpy,
     vjp=(_cofactor_vjp,),
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",
@@ -281,7 +301,8 @@ DET = Op(
     "det",
     infer=lambda x: (_of_matrix(x), x.dtype),
     numpy=np.linalg.det,
-    vjp=(lambda g, y, x: over_matrix(g) * COFACTOR(x),),
+    vjp=(lambda g, y, x: over_matrix(g) * conjugate(COFACTOR(x)),),
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",
@@ -309,7 +330,12 @@ class Slogdet(NamedTuple):
 
 
 def _slogdet_vjp(g: list[Node | None], y: Node, x: Node) -> Node | None:
-    return None if g[1] is None else over_matrix(g[1]) * matrix_transpose(INV(x))
+    """With c = trace(inv(x) dx), the logarithm moves by the real part of c, the sign by i times the imaginary part."""
+    slope = g[1]
+    if g[0] is not None and x.dtype in COMPLEX:
+        turn = weigh(imag(weigh(g[0], conjugate(pick(y, 0)))), 1j)
+        slope = turn if slope is None else add(turn, slope)
+    return None if slope is None else over_matrix(slope) * adjoint(INV(x))
 
 
 SLOGDET = Op(
@@ -317,6 +343,7 @@ SLOGDET = Op(
     infer=lambda x: ((_of_matrix(x), _of_matrix(x)), (x.dtype, real_of(x.dtype))),
     numpy=lambda x: tuple(np.linalg.slogdet(x)),
     vjp=(_slogdet_vjp,),
+    complex=True,
     batch=over_lanes,
     expensive=True,
     precision="full",

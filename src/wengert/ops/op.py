@@ -31,7 +31,7 @@ from wengert.core.code import here
 from wengert.core.context import mode
 from wengert.core.devices import HOST
 from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
-from wengert.core.errors import DeviceError, ShapeError
+from wengert.core.errors import ComputationError, DeviceError, ShapeError
 from wengert.core.graph import Node, recording
 from wengert.ops.facts import FUNCTION, Facts, Kind, Template, cost_of, flops_of, no_checks
 
@@ -92,6 +92,7 @@ class Op:
         self.overwrites = facts.get("overwrites", False)
         self.aliases = facts.get("aliases", False)
         self.free = facts.get("free", False)
+        self.complex = facts.get("complex", self.moves or self.kind == "function")
         self.symbolic = facts.get("symbolic")
         self.ulp = facts.get("ulp", 4 if self.cost == FUNCTION else 0)
         self.terms = facts.get("terms")
@@ -129,7 +130,12 @@ class Op:
 
 
 def _as(result: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    return result if type(result) is np.ndarray and result.dtype is dtype else np.asarray(result, dtype)
+    if type(result) is np.ndarray and result.dtype is dtype:
+        return result
+    array = np.asarray(result)
+    if array.dtype in COMPLEX and dtype not in COMPLEX:  # NumPy would warn, and drop the imaginary part
+        raise ComputationError(f"a reference gave complex numbers where {dtype} was inferred")
+    return np.asarray(array, dtype)
 
 
 _MOST = 2**63 - 1  # bytes, and elements, that a 64-bit number counts

@@ -2,7 +2,11 @@
 
 An elementwise op states `derivative(y, *operands)` for each operand. `1` and `-1` pass the cotangent on; `None` says
 that the derivative is zero. Multiplying a cotangent with a derivative is `weigh`, which takes 0 times anything as 0.
-It, `add` and `negative` are what every rule is made of, and stand here; the others are the table in `elementwise`.
+It, `add`, `negative`, `conj` and `real` are what every rule is made of, and stand here; the others are the table in
+`elementwise`.
+
+Of complex values the derivative is that of a holomorphic function: a tangent is multiplied with it, a cotangent with
+its conjugate. A function that is not holomorphic gives its two rules for complex values as `parts`.
 
 `table` maps the dtype in which the operands meet to the dtype they are computed in and that of the result. `c` is the
 op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype; see kernels/writer.py.
@@ -11,20 +15,30 @@ op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from wengert.core.code import here
 from wengert.core.context import mode
-from wengert.core.dtypes import COMPLEX, bool_, complex128, promote
-from wengert.core.errors import DTypeError, GradientError, ShapeError
+from wengert.core.dtypes import COMPLEX, NUMERIC, bool_, complex128, promote
+from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import NO_ATTRS, Node, Shape, recording
 from wengert.ops.core import cast, operand, operands
-from wengert.ops.facts import SIMPLE, Facts, Sample, Template
+from wengert.ops.facts import SIMPLE, Facts, Sample, Template, itself
 from wengert.ops.movement import reshape
 from wengert.ops.op import Op, Precision, at_precision, check_size, common_device
-from wengert.ops.tables import ARITHMETIC, Table
+from wengert.ops.tables import ARITHMETIC, TO_PART, Table, same
+
+
+class Parts(NamedTuple):
+    """The rules of a function of complex values that is not holomorphic: each is linear in real and imaginary part.
+
+    `pull(g, y, x)` gives the cotangent of `x`, `push(t, y, x)` the tangent of `y`.
+    """
+
+    pull: Callable[[Node, Node, Node], Node]
+    push: Callable[[Node, Node, Node], Node]
 
 
 class Elementwise(Op):
@@ -42,18 +56,24 @@ class Elementwise(Op):
         *,
         c: Template = None,
         precision: Precision = None,
+        parts: Parts | None = None,
         **facts: Unpack[Facts],
     ) -> None:
         facts.setdefault("kind", "elementwise")
+        facts.setdefault("complex", parts is not None or _stays_complex(table))
         facts.setdefault("domain", ((-2.0, 2.0),) if derivative is not None else ((-3.0, 3.0),))
         facts.setdefault("samples", self._samples)
-        rules = None if derivative is None else tuple(map(_cotangent_rule, derivative))
+        self.parts = parts
+        self.differentiable_in = frozenset(table if derivative is not None else COMPLEX if parts is not None else ())
+        derivatives = (None,) if derivative is None and parts is not None else derivative
+        self.push = () if derivatives is None else tuple(_linear_rule(d, parts and parts.push) for d in derivatives)
+        rules = None if derivatives is None else tuple(_linear_rule(d, parts and parts.pull, True) for d in derivatives)
         super().__init__(
             name,
             infer=self._infer,
             numpy=numpy,
             vjp=rules,
-            jvp=self._tangent if derivative is not None else None,
+            jvp=self._tangent if rules is not None else None,
             batch=self._batch,
             differentiable=derivative is not None,
             c=c,
@@ -85,7 +105,7 @@ class Elementwise(Op):
     def _tangent(self, tangents: Sequence[Node | None], y: Node, *sources: Node) -> Node | None:
         total: Node | None = None
         for i, tangent in enumerate(tangents):
-            term = None if tangent is None else self.vjp[i](tangent, y, *sources)
+            term = None if tangent is None else self.push[i](tangent, y, *sources)
             if term is not None:
                 total = term if total is None else add(total, term)
         return total
@@ -95,20 +115,35 @@ class Elementwise(Op):
         return self(*[with_rank(s, rank) if b else s for s, b in zip(sources, batched)])
 
 
-def _cotangent_rule(derivative: Any) -> Callable[..., Node | None]:
+def _stays_complex(table: Table) -> bool:
+    """Whether complex operands, if any are taken, give complex results: only then can a function be holomorphic."""
+    return all(table[dtype][1] in COMPLEX for dtype in COMPLEX if dtype in table)
+
+
+def _linear_rule(derivative: Any, part: Any, adjoint: bool = False) -> Callable[..., Node | None]:
+    """From tangent to tangent; if `adjoint`, from cotangent to cotangent. `part` is the rule for complex values."""
+    rule = _scaling_rule(derivative, adjoint)
+    if part is None:
+        return rule
+    return lambda v, y, x: part(v, y, x) if x.dtype in COMPLEX else rule(v, y, x)
+
+
+def _scaling_rule(derivative: Any, adjoint: bool) -> Callable[..., Node | None]:
     if derivative is None:
-        return lambda g, y, *sources: None
+        return lambda v, y, *sources: None
     if callable(derivative):
-        return lambda g, y, *sources: weigh(g, _factor(derivative(y, *sources), g, y))
-    return (lambda g, y, *sources: g) if derivative == 1 else (lambda g, y, *sources: negative(g))
+        factor = _conjugate_factor if adjoint else _factor
+        return lambda v, y, *sources: weigh(v, factor(derivative(y, *sources), v))
+    return (lambda v, y, *sources: v) if derivative == 1 else (lambda v, y, *sources: negative(v))
 
 
-def _factor(derivative: Node, g: Node, y: Node) -> Node:
-    if derivative.dtype is g.dtype:
-        return derivative
-    if derivative.dtype in COMPLEX:
-        raise GradientError(f"{y.op.name} of complex values has no derivative yet, and one was asked for", y.location)
-    return cast(derivative, g.dtype)
+def _factor(derivative: Node, v: Node) -> Node:
+    return derivative if derivative.dtype is v.dtype else cast(derivative, v.dtype)
+
+
+def _conjugate_factor(derivative: Node, v: Node) -> Node:
+    factor = derivative if derivative.dtype is v.dtype else cast(derivative, v.dtype)
+    return conj.record(factor) if factor.dtype.kind == "c" else factor
 
 
 class Unary(Elementwise):
@@ -128,7 +163,7 @@ class Unary(Elementwise):
         compute, result = self.table.get(x.dtype) or self.dtypes(x.dtype)
         if x.dtype is not compute:
             x = cast(x, compute)
-        tracked = x.tracked and self.differentiable and mode().grad
+        tracked = x.tracked and mode().grad and (self.differentiable or compute in self.differentiable_in)
         return Node(self, (x,), NO_ATTRS, x.shape, result, x.device, tracked, recording.location or here())
 
 
@@ -184,7 +219,8 @@ weigh = Binary(
     symbolic=lambda s, a, b: a * b,
 )
 # also where the derivative moves: its change, which may be infinite too, counts for nothing where `g` is 0
-weigh.vjp = (weigh.vjp[0], lambda change, y, g, d: weigh(g, change))
+weigh.vjp = (weigh.vjp[0], lambda change, y, g, d: weigh(conjugate(g), change))
+weigh.push = (weigh.push[0], lambda change, y, g, d: weigh(g, change))
 add = Binary(
     "add",
     np.add,
@@ -203,6 +239,31 @@ negative: Unary = Unary(
     c={"f": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"},
     symbolic=lambda s, x: -x,
 )
+conj: Unary = Unary(
+    "conj",
+    np.conj,
+    (1,),
+    same(NUMERIC),
+    "The complex conjugate.",
+    c="({0})",
+    symbolic=itself,
+    parts=Parts(pull=lambda g, y, x: conj(g), push=lambda t, y, x: conj(t)),
+)
+real: Unary = Unary(
+    "real",
+    np.real,
+    (1,),
+    TO_PART,
+    "The real part.",
+    c="({0})",
+    symbolic=itself,
+    parts=Parts(pull=lambda g, y, x: cast(g, x.dtype), push=lambda t, y, x: real(t)),
+)
+
+
+def conjugate(x: Node) -> Node:
+    """The complex conjugate; real values are their own, and no node is recorded for them."""
+    return conj.record(x) if x.dtype.kind == "c" else x
 
 
 def as_operator(op: Callable[..., Node]) -> Callable[..., Node]:

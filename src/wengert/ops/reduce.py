@@ -18,7 +18,7 @@ from wengert.core.dtypes import COMPLEX, HALF, INEXACT, SIGNED, as_dtype, bool_,
 from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, stop_gradient
-from wengert.ops.elementwise import absolute, add, equal, exp, isfinite, log, not_equal, sqrt, square, where
+from wengert.ops.elementwise import absolute, add, equal, exp, imag, isfinite, log, not_equal, real, sqrt, square, where
 from wengert.ops.facts import itself, no_flops
 from wengert.ops.movement import broadcast_to, concat, normalize_axes, normalize_axis, reshape, slice_axis
 from wengert.ops.op import Op, behind_lanes
@@ -57,6 +57,7 @@ SUM = Op(
     numpy=lambda x, axes, keepdims: np.sum(x, axes, dtype=x.dtype, keepdims=keepdims),
     vjp=(lambda g, y, x: broadcast_to(restore(g, x, y.attrs["axes"]), x.shape),),
     linear=(0,),
+    complex=True,
     batch=behind_lanes,
     expensive=True,
     precision="full",
@@ -294,13 +295,21 @@ def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
 
 @in_float32
 def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
-    """The variance along some axes: squared distances from the mean, summed, over the count minus `correction`."""
+    """The variance along some axes: squared distances from the mean, summed, over the count minus `correction`.
+
+    A distance is the absolute value of a difference: the variance of complex values is real.
+    """
     x = _as_inexact(as_node(x))
     axes = normalize_axes(axis, x.ndim, "var")
     distance = x - mean(x, axis=axes, keepdims=True)
     freedom = float(builtins.max(_count(x, axes) - correction, 0))
-    total = SUM(square(distance), axes=axes, keepdims=keepdims)
+    total = SUM(_squared_size(distance), axes=axes, keepdims=keepdims)
     return total / (freedom if freedom else float("nan"))
+
+
+def _squared_size(x: Node) -> Node:
+    """The square of the absolute value, with a derivative at 0 too."""
+    return add(square(real(x)), square(imag(x))) if x.dtype in COMPLEX else square(x)
 
 
 @in_float32
@@ -319,9 +328,9 @@ def safe_sqrt(x: Node) -> Node:
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Node:
     """The vector norm of some order along some axes; the derivative of the 2-norm at 0 is 0."""
     x = _as_inexact(as_node(x))
-    size = absolute(x)
     if ord == 2:
-        return safe_sqrt(sum(square(size), axis=axis, keepdims=keepdims))
+        return safe_sqrt(sum(_squared_size(x), axis=axis, keepdims=keepdims))
+    size = absolute(x)
     if ord == 1:
         return sum(size, axis=axis, keepdims=keepdims)
     if ord == 0:
@@ -337,15 +346,22 @@ def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> No
 
 @in_float32
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
-    """`log(sum(exp(x)))` along some axes, without overflow."""
+    """`log(sum(exp(x)))` along some axes, without overflow. Of complex values the largest real part is taken out."""
     x = _as_inexact(as_node(x))
     axes = normalize_axes(axis, x.ndim, "logsumexp")
     if x.size == 0:
         return log(sum(exp(x), axis=axes, keepdims=keepdims))
-    top = stop_gradient(MAX(x, axes=axes, keepdims=True))
+    top = stop_gradient(MAX(real(x) if x.dtype in COMPLEX else x, axes=axes, keepdims=True))
     shift = where(isfinite(top), top, 0)
     total = log(SUM(exp(x - shift), axes=axes, keepdims=True))
     return reshape(add(total, shift), reduced(x.shape, axes, keepdims))
+
+
+def reduces_in_loops(node: Node) -> bool:
+    """Whether a node is a reduction that loops compute: of complex values, which no loop has, its reference does."""
+    if node.op.kind != "reduction":
+        return False
+    return node.dtype not in COMPLEX and not builtins.any(source.dtype in COMPLEX for source in node.sources)
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:

@@ -62,6 +62,7 @@ CUMSUM: Op = Op(
     numpy=_cumsum,
     vjp=(lambda g, y, x: CUMSUM(g, axis=y.attrs["axis"], backwards=not y.attrs["backwards"]),),
     linear=(0,),
+    complex=True,
     batch=behind_lanes,
     expensive=True,
     precision="full",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import COMPLEX, FLOATING, INTEGER, NUMERIC, bool_, default_float, default_int
+from wengert.core.dtypes import COMPLEX, FLOATING, INTEGER, NUMERIC, REAL, bool_, default_float, default_int, real_of
 
 Table = dict[np.dtype[Any], tuple[np.dtype[Any], np.dtype[Any]]]
 
@@ -30,3 +30,5 @@ def to_bool(dtypes: Sequence[np.dtype[Any]]) -> Table:
 ARITHMETIC = same(NUMERIC) | {bool_: (default_int, default_int)}
 SMOOTH = to_float((*FLOATING, *COMPLEX))
 SMOOTH_REAL = to_float()
+TO_PART = same(FLOATING) | {c: (c, real_of(c)) for c in COMPLEX}
+TO_REAL = TO_PART | same(REAL) | {bool_: (default_int, default_int)}

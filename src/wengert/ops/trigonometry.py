@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
 from wengert.ops.comparison import equal, where
 from wengert.ops.exponential import sqrt
-from wengert.ops.recorders import Binary, Unary
+from wengert.ops.recorders import Binary, Unary, negative
 from wengert.ops.tables import SMOOTH, SMOOTH_REAL
 
 sin = Unary(
@@ -47,10 +48,21 @@ tan = Unary(
     symbolic="tan",
     domain=((-1.2, 1.2),),
 )
+
+
+def _root_of_one_minus_square(x: Node) -> Node:
+    """The root of `1 - x*x`; of complex values by one root a factor, and so on the side of the cuts that the inverse
+    functions take. Zeros keep their signs in `x - 1`, and would lose them in `1 - x` and `1 + x`.
+    """
+    if x.dtype in COMPLEX:
+        return sqrt(negative(x - 1)) * sqrt(x - -1)
+    return sqrt((1 - x) * (1 + x))
+
+
 asin = Unary(
     "asin",
     np.arcsin,
-    (lambda y, x: 1 / sqrt((1 - x) * (1 + x)),),
+    (lambda y, x: 1 / _root_of_one_minus_square(x),),
     SMOOTH,
     "The inverse sine.",
     c="asin",
@@ -62,7 +74,7 @@ asin = Unary(
 acos = Unary(
     "acos",
     np.arccos,
-    (lambda y, x: -1 / sqrt((1 - x) * (1 + x)),),
+    (lambda y, x: -1 / _root_of_one_minus_square(x),),
     SMOOTH,
     "The inverse cosine.",
     c="acos",
@@ -118,7 +130,7 @@ tanh = Unary(
 asinh = Unary(
     "asinh",
     np.arcsinh,
-    (lambda y, x: 1 / sqrt(x * x + 1),),
+    (lambda y, x: 1 / (cosh(y) if x.dtype in COMPLEX else sqrt(x * x + 1)),),
     SMOOTH,
     "The inverse hyperbolic sine.",
     c="asinh",
@@ -128,7 +140,7 @@ asinh = Unary(
 acosh = Unary(
     "acosh",
     np.arccosh,
-    (lambda y, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),),
+    (lambda y, x: 1 / (sqrt(x - 1) * sqrt(x - -1 if x.dtype in COMPLEX else x + 1)),),
     SMOOTH,
     "The inverse hyperbolic cosine.",
     c="acosh",

@@ -195,5 +195,6 @@ FOLD: Op = Op(
     numpy=_fold,
     vjp=(lambda g, y, x: UNFOLD(g, **{key: y.attrs[key] for key in ("kernel", "stride", "dilation")}),),
     linear=(0,),
+    complex=True,
     batch=_on_last_axes,
 )

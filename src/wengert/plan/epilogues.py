@@ -29,6 +29,7 @@ from wengert.ops.core import CAST
 from wengert.ops.elementwise import add, gelu_sigmoid, gelu_slope, multiply, sigmoid, subtract, tanh, weigh
 from wengert.ops.linalg import MATMUL
 from wengert.ops.op import Op
+from wengert.ops.reduce import reduces_in_loops
 from wengert.plan.plan import How, LibraryEpilogue, Plan
 
 BIAS, GELU, ARGUMENT, SLOPE = "bias", "gelu", "its argument", "the slope of gelu"
@@ -216,7 +217,7 @@ def convolution_epilogues(
         value: [reader if reader is not None and is_loop(reader) else None for reader in found]
         for value, found in readers_of(graph).items()
     }
-    opaque = [node for node in graph.nodes if not is_loop(node) and node.op.kind != "reduction"]
+    opaque = [node for node in graph.nodes if not is_loop(node) and not reduces_in_loops(node)]
     stored = {storage(x) for node in opaque for x in (node, *operands(node))}
     stored.update(map(storage, (*graph.inputs, *graph.captured(), *graph.outputs)))
     taken: dict[Node, tuple[Node, LibraryEpilogue]] = {}  # by result

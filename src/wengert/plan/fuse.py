@@ -21,7 +21,7 @@ from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.loops import IndexMap, broadcast_place, everywhere, loops_of, moved_place
 from wengert.ops.core import AGAIN
 from wengert.ops.random import RANDOM_BITS
-from wengert.ops.reduce import reduced, reduced_axes
+from wengert.ops.reduce import reduced, reduced_axes, reduces_in_loops
 from wengert.plan.groups import Group, Grouping, Needs, Read, common_space, fits, root_place
 from wengert.plan.plan import Plan
 
@@ -53,7 +53,7 @@ class _Fusion:
             self._found(number, node)
 
     def _is_opaque(self, node: Node) -> bool:
-        return node not in self.inlined and node.op.kind != "reduction"
+        return node not in self.inlined and not reduces_in_loops(node)
 
     def _found(self, number: int, node: Node) -> None:
         opaque = self._is_opaque(node)

@@ -24,7 +24,8 @@ def operands(node: Node) -> Sequence[Node]:
 
 
 def _multiplies(node: Node) -> bool:
-    return node.dtype in (float32, float64) and is_even(node)
+    same = all(source.dtype is node.dtype for source in node.sources)
+    return same and node.dtype in (float32, float64) and is_even(node)
 
 
 def absorbs(node: Node) -> bool:

@@ -1,0 +1,1 @@
+"""Complex numbers: their rules against differences of values, the convention, the sweep against PyTorch."""
