@@ -201,8 +201,8 @@ def float16_expression(wg: Any, device: str) -> Program:
     def loss(x: Any, w: Any) -> Any:
         return (wg.tanh(x * w) + wg.sigmoid(x)).to(wg.float32).sum()
 
-    draw = lambda: wg.random.normal((4096, 4096), device=device).to(wg.float16)
-    return wg.compile(wg.grad(loss, argnums=(0, 1))), (draw(), draw())
+    x, w = (wg.random.normal((4096, 4096), device=device).to(wg.float16) for _ in "xw")
+    return wg.compile(wg.grad(loss, argnums=(0, 1))), (x, w)
 
 
 def accumulated(wg: Any, device: str) -> Program:

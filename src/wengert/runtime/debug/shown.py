@@ -100,12 +100,13 @@ class Shown:
 class ShownMethod:
     """What a compiled method shows for calls with its object."""
 
-    __func__: Shown
+    __func__: Any
     __self__: Any
 
     def memory(self, *args: Any, **kwargs: Any) -> ProgramMemory:
         """Print what a call takes; see `Shown.memory`."""
-        return self.__func__._memory(self.__self__, args, kwargs)
+        found: ProgramMemory = self.__func__._memory(self.__self__, args, kwargs)
+        return found
 
     def fits(self, device: str | int, *args: Any, **kwargs: Any) -> Fit:
         """Whether a call fits into the memory of a device; see `Shown.fits`."""

@@ -51,6 +51,7 @@ def of_program(memory: ProgramMemory) -> int:
 
 def _too_much(memory: ProgramMemory, budget: int) -> str:
     parts = {name: size for name, size in memory.parts.items() if name != "context"}
+    parts["arguments and parameters"] = parts.pop("arguments", 0) + parts.pop("parameters", 0)
     least, above = of_program(memory), of_program(memory) - budget
     named = ", ".join(f"{name} {bytes_text(size)}" for name, size in sorted(parts.items(), key=lambda item: -item[1]))
     return (

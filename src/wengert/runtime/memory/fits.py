@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 def memory_of(
-    compiled: Compiled, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any], latest: Specialization | None
+    compiled: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any], latest: Specialization | None
 ) -> ProgramMemory:
     """What the latest call's program takes, or what the program of a call with these arguments would."""
     if latest is not None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from wengert.compiler.memory import storage
 from wengert.core import devices
+from wengert.core.dtypes import HALF
 from wengert.core.graph import Graph, Node
 from wengert.ops.op import PICK
 from wengert.plan.plan import Plan, Step
@@ -131,11 +132,25 @@ def rounded(size: int, unit: int) -> int:
 
 
 def _on_host(plan: Plan) -> dict[str, int]:
-    """Pages of the arena that are written to, and what NumPy's references return before it is copied to its place."""
+    """The arena, and what NumPy's references work in. Of several results of an op all are kept until the call ends."""
     hosted = [step.host_op for step in plan.steps if step.host_op is not None and step.host_op.op is not PICK]
-    several = sum(size_of(node) for node in hosted if isinstance(node.dtype, tuple))  # kept until the call ends
-    one = max((size_of(node) for node in hosted if not isinstance(node.dtype, tuple)), default=0)
-    return {"intermediates": _in_pages(_written(plan)), "references": _in_pages(several + one)}
+    kept = sum(size_of(node) for node in hosted if isinstance(node.dtype, tuple))
+    once = max((_while_computed(node) for node in hosted), default=0)
+    return {"intermediates": _in_pages(_written(plan)), "references": kept + once}
+
+
+def _while_computed(node: Node) -> int:
+    """The bytes that a reference takes while it computes an op: its result, and what it makes on the way.
+
+    Half precision is computed in float32. A body is computed op by op, and its values live until a trip ends.
+    """
+    bodies = [value for value in node.attrs.values() if isinstance(value, Graph)]
+    trip = sum(size_of(n) for body in bodies for n in (*body.nodes, *body.outputs) if n.op.kind != "movement")
+    if isinstance(node.dtype, tuple):
+        return trip
+    is_half = not node.op.moves and any(source.dtype in HALF for source in node.sources)
+    wide = sum(4 * n.size for n in (*node.sources, node) if n.dtype in HALF) if is_half else 0
+    return size_of(node) + wide + trip
 
 
 def _written(plan: Plan) -> int:
