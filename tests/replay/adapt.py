@@ -149,7 +149,9 @@ def record(step: Callable[[], Any]) -> Recorded:
     wg.synchronize()
     found: list[Recorded] = []
 
-    def stop(graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0) -> Any:
+    def stop(
+        graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0, budget: int | None = None
+    ) -> Any:
         found.append(Recorded(graph, pairs))
         raise _Stopped
 

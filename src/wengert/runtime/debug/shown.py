@@ -63,10 +63,13 @@ class Shown:
         nothing runs. Arguments that are not computed yet, such as `wg.zeros`, stay so. Without it is the latest call.
 
         >>> import wengert as wg
-        >>> memory = wg.compile(lambda x: (x @ x.T).sum()).memory(wg.zeros((1024, 1024)))  # doctest: +ELLIPSIS
-        8.4 MB at the peak on cpu...
-        >>> memory.parts["arguments"], memory.peak
-        (4194304, 8405060)
+        >>> memory = wg.compile(lambda x: x * 2).memory(wg.zeros((1024, 1024)))  # doctest: +ELLIPSIS
+        8.4 MB at the peak on cpu
+              4.2 MB  arguments
+              4.2 MB  results
+        ...
+        >>> memory.peak
+        8388608
         """
         return self._memory(None, args, kwargs)
 
