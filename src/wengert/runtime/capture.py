@@ -62,6 +62,11 @@ class Captured:
         returned = [what for how, what in self.returned if how == SLOT]
         return list(dict.fromkeys([*self.slots, *self.grads, *others, *returned]))
 
+    def unread(self) -> list[Node]:
+        """The values of slots that are assigned, given a gradient or returned, but not read."""
+        tensors = [slot() for slot in self.all_slots() if slot not in set(self.slots)]
+        return [tensor.node for tensor in tensors if tensor is not None]
+
 
 def capture(function: Callable[..., Any], arguments: CallArguments) -> Captured:
     """Record a function on the arguments of a call."""

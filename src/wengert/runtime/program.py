@@ -12,7 +12,7 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,20 +26,23 @@ from wengert.plan.pipeline import compiled_plan
 from wengert.plan.plan import Plan
 from wengert.runtime.config import config
 
+if TYPE_CHECKING:
+    from wengert.runtime.memory.budget import Promise
+
 Array = np.ndarray[Any, Any]
 
 
 def build(
-    graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0, budget: int | None = None
+    graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0, promise: Promise | None = None
 ) -> Runnable:
     """The program of a closed graph: optimised and compiled, or interpreted where there is no C compiler.
 
     `pairs` are inputs and the outputs that take their place, by number: they may share memory. On a GPU kernels are
-    chosen by timing them, for up to `tuning` seconds. `budget` is how many bytes the program may take, or it raises.
+    chosen by timing them, for up to `tuning` seconds. `promise` is what it may take at most: it raises otherwise.
     """
     start = perf_counter()
     with _uncollected():
-        program = _built(graph, pairs, tuning, budget)
+        program = _built(graph, pairs, tuning, promise)
     if watch.observer is not None:
         watch.observer.built(start, perf_counter())
     return program
@@ -59,16 +62,16 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float, budget: int | None) -> Runnable:
+def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float, promise: Promise | None) -> Runnable:
     if is_interpreted(graph):
-        if budget is not None:
+        if promise is not None:
             raise ArgumentError("compile: memory_budget is a promise of compiled programs, and this one is interpreted")
         return Interpreter(graph)
     if not config.check:
-        return program_of(plan_of(graph, pairs, tuning, config.fuel, promise=budget))
+        return program_of(plan_of(graph, pairs, tuning, config.fuel, promise=promise))
     from wengert.runtime.debug.checking import checked_program  # which needs what records, and so this
 
-    plan = plan_of(graph, pairs, fuel=config.fuel, off={"parallel_regions"}, promise=budget)
+    plan = plan_of(graph, pairs, fuel=config.fuel, off={"parallel_regions"}, promise=promise)
     return checked_program(graph, plan)
 
 
@@ -86,7 +89,7 @@ def plan_of(
     check: bool = True,
     off: Collection[str] = (),
     budget: int | None = None,
-    promise: int | None = None,
+    promise: Promise | None = None,
 ) -> Plan:
     """The plan of a recorded graph, for the device that it is on and by the settings of now.
 
@@ -96,7 +99,7 @@ def plan_of(
         from wengert.runtime.memory.budget import plan_within  # which needs what explains plans
 
         again = partial(plan_of, graph, pairs, tuning, fuel, check, off)
-        return plan_within(again, promise, graph)
+        return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
     target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
     return compiled_plan(graph, target, device.codegen(tuning), pairs, {*config.passes_off, *off}, fuel, check)

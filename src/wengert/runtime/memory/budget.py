@@ -7,24 +7,35 @@ A plan that takes too much is made again with less for its intermediate values, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from wengert.core.errors import MemoryBudgetError
-from wengert.core.graph import Graph
 from wengert.plan.plan import Plan
 from wengert.runtime.debug.explain import bytes_text
 from wengert.runtime.memory.predict import ProgramMemory, predicted
 
+if TYPE_CHECKING:
+    from wengert.runtime.capture import Captured
+
 _TRIES = 3  # plans with less for intermediate values, before the one that keeps least
 
 
-def plan_within(make: Callable[[int | None], Plan], budget: int, recorded: Graph, arguments: int = 0) -> Plan:
-    """A plan that takes no more than the budget, or an error that says how much is too much.
+class Promise(NamedTuple):
+    """So many bytes, for the program of a recorded call."""
+
+    size: int
+    captured: Captured
+
+
+def plan_within(make: Callable[[int | None], Plan], promise: Promise) -> Plan:
+    """A plan that takes no more than was promised, or an error that says how much is too much.
 
     `make` plans with so many bytes for intermediate values, or with as many as they take.
     """
+    budget, c = promise
 
     def takes(plan: Plan) -> ProgramMemory:
-        return predicted(plan, recorded, arguments)
+        return predicted(plan, c.graph, len(c.arguments), c.unread())
 
     plan = make(None)
     memory = least = takes(plan)
@@ -51,7 +62,6 @@ def of_program(memory: ProgramMemory) -> int:
 
 def _too_much(memory: ProgramMemory, budget: int) -> str:
     parts = {name: size for name, size in memory.parts.items() if name != "context"}
-    parts["arguments and parameters"] = parts.pop("arguments", 0) + parts.pop("parameters", 0)
     least, above = of_program(memory), of_program(memory) - budget
     named = ", ".join(f"{name} {bytes_text(size)}" for name, size in sorted(parts.items(), key=lambda item: -item[1]))
     return (

@@ -19,8 +19,8 @@ from wengert.core.graph import recording
 from wengert.core.sizes import bytes_of, is_size
 from wengert.plan.plan import Plan
 from wengert.runtime.config import config
-from wengert.runtime.debug.explain import bytes_text, compiled_program, is_compiled
-from wengert.runtime.memory.budget import plan_within
+from wengert.runtime.debug.explain import bytes_text, compiled_program, is_compiled, size_of
+from wengert.runtime.memory.budget import Promise, plan_within
 from wengert.runtime.memory.machines import MACHINES, Machine, host_memory, machine
 from wengert.runtime.memory.predict import ProgramMemory, predicted
 from wengert.runtime.program import Interpreter, is_interpreted, plan_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wengert.runtime.static.specialization import Specialization
 
 MOST = 1 << 24  # examples: `largest_batch` looks no further
+STRAIGHT = 6  # batches that it finds by a straight line, before it halves
 
 
 class Fit:
@@ -91,7 +92,7 @@ def largest_batch(
 
     `make_arguments` gives the arguments of a call for a number of examples, as a tuple where there are several; what it
     makes by `wg.zeros` and the like is not computed. The device is named as for `fits`. Nothing runs: batches are
-    doubled and then bisected, each recorded and planned.
+    doubled and then narrowed down, each recorded and planned.
 
     >>> import wengert as wg
     >>> double = wg.compile(lambda x: x * 2)
@@ -103,20 +104,28 @@ def largest_batch(
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
         raise ArgumentError(f"largest_batch: most is a number of examples, not {most!r}")
 
-    def fits(batch: int) -> bool:
+    def left(batch: int) -> int:
         made = make_arguments(batch)
-        args = made if type(made) is tuple else (made,)
-        return bool(step.fits(device, *args))
+        return int(step.fits(device, *(made if type(made) is tuple else (made,))).left)
 
-    if not fits(1):
+    low, over = 1, left(1)
+    if over < 0:
         return 0
-    low = 1
-    while low < most and fits(min(2 * low, most)):
-        low = min(2 * low, most)
-    high = min(2 * low, most + 1)
+    high, under = most + 1, -1
+    while low < most:  # twice as many until they do not fit
+        middle = min(2 * low, most)
+        found = left(middle)
+        if found < 0:
+            high, under = middle, found
+            break
+        low, over = middle, found
+    tries = 0
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        # Memory grows by about the same for each example: at first where a line would cross, then the middle.
+        share = over / (over - under) if tries < STRAIGHT else 0.5
+        middle = min(max(low + int((high - low) * share), low + 1), high - 1)
+        found, tries = left(middle), tries + 1
+        low, over, high, under = (middle, found, high, under) if found >= 0 else (low, over, middle, found)
     return low
 
 
@@ -173,20 +182,19 @@ def _plan(compiled: Any, found: Specialization, asked: str, device: str | Machin
         if is_interpreted(moved):
             compiled_program(Interpreter(moved), asked)  # which says why
         make = partial(plan_of, moved, pairs, 0.0, config.fuel, True, ())
-    return make(None) if compiled.budget is None else plan_within(make, compiled.budget, graph)
+    return make(None) if compiled.budget is None else plan_within(make, Promise(compiled.budget, found.captured))
 
 
-def _memory(found: Specialization, plan: Plan, leaves: Sequence[Any] = ()) -> ProgramMemory:
-    """What a plan of a recording takes."""
+def _memory(found: Specialization, plan: Plan, leaves: Sequence[Any] | None = None) -> ProgramMemory:
+    """What a plan of a recording takes. Without a call's arguments those count as held."""
     c = found.captured
-    slots = {slot: slot() for slot in c.all_slots()}
-    untouched = [
-        tensor.node for slot, tensor in slots.items() if slot not in {*c.slots, *c.grads} and tensor is not None
-    ]
-    grads = [tensor._grad for tensor in slots.values() if tensor is not None]
-    things = {id(thing): thing for thing in (*leaves, *slots.values(), *grads)}.values()
-    arrays = [thing.node.buffer if isinstance(thing, Tensor) else thing for thing in things]
-    return predicted(plan, found.graph, len(c.arguments), untouched, sum(map(_held, arrays)))
+    tensors = [tensor for slot in c.all_slots() if (tensor := slot()) is not None]
+    things = [*(leaves or ()), *tensors, *(tensor._grad for tensor in tensors)]
+    arrays = [t.node.buffer if isinstance(t, Tensor) else t for t in {id(thing): thing for thing in things}.values()]
+    held = sum(map(_held, arrays))
+    if leaves is None:
+        held += sum(map(size_of, c.graph.inputs[: len(c.arguments)]))
+    return predicted(plan, c.graph, len(c.arguments), c.unread(), held)
 
 
 def _held(array: Any) -> int:

@@ -22,6 +22,7 @@ from wengert.runtime.capture import capture
 from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import RecordingLog, change
 from wengert.runtime.debug.shown import Shown, ShownMethod
+from wengert.runtime.memory.budget import Promise
 from wengert.runtime.program import Interpreter, build
 from wengert.runtime.static.arguments import CallArguments, is_compared_by_identity, take_apart
 from wengert.runtime.static.fast_path import MOVED
@@ -191,7 +192,8 @@ class Compiled(Shown):
         return same
 
     def _built(self, specialization: Specialization) -> Runnable:
-        return build(specialization.graph, specialization.binding.pairs, self._tuning, self.budget)
+        promise = None if self.budget is None else Promise(self.budget, specialization.captured)
+        return build(specialization.graph, specialization.binding.pairs, self._tuning, promise)
 
     @property
     def budget(self) -> int | None:
