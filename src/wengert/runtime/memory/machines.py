@@ -52,7 +52,7 @@ def machine(name: str) -> Machine | None:
     if exact:
         return exact[0]
     several = [known.name for known in MACHINES if asked and _plain(known.name).startswith(asked)]
-    if several and _plain(several[0])[len(asked)].isalpha() is False and len(several) > 1:
+    if len(several) > 1:
         raise ArgumentError(f"fits: {name!r} is {' or '.join(several)}; say which")
     return None
 

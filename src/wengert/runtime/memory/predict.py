@@ -23,8 +23,8 @@ MAPPED = 1 << 17  # bytes: from here on an array on the host has pages of its ow
 POOL_UNIT = 512  # bytes: what the driver's stream-ordered pool rounds an array up to
 ARENA_UNIT = 2 << 20  # bytes: what the driver maps into the arena at once
 CODE_UNIT = 2 << 20  # bytes: what the driver takes at once for the code of kernels
-KERNEL = 24 << 10  # bytes of a kernel's machine code, about: the mean over the models in the benchmarks
-CONTEXT = 560 << 20  # bytes that the driver takes for a process on a GPU that is not here to be asked
+KERNEL = 20 << 10  # bytes of a kernel's machine code: the mean of 30 kernels of five programs, for an H200
+CONTEXT = 560 << 20  # bytes that the driver takes for a process, on a GPU that is not here to be asked: an estimate
 LIBRARY_WORKSPACE = 32 << 20  # bytes that cuBLASLt may work in, where it is not here to be asked
 
 
