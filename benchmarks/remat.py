@@ -5,13 +5,15 @@
 Memory is measured in a process for each way, time in one process that takes them in turns. Shown are the peak of what
 the compiled step keeps between its kernels (`f.memory()`), how much the peak of the process (VmHWM) grows in five steps
 after everything is built, and the best time of a step. `remat` is the pass as it is by default; `budget` lets it
-recompute all that is cheap (`wg.config.memory_budget = 1`); `checkpoint` wraps every block in `wg.checkpoint`.
+recompute all that is cheap (`wg.config.memory_budget` is the least that can be kept); `checkpoint` wraps every block in
+`wg.checkpoint`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import json
 import subprocess
@@ -21,12 +23,12 @@ from typing import Any
 
 from cpu import _peak, write
 
-WAYS = {  # passes off, budget, whether blocks are checkpoints
-    "none": (("remat",), None, False),
-    "remat": ((), None, False),
-    "budget": ((), 1, False),
-    "checkpoint": (("remat",), None, True),
-    "both": ((), 1, True),
+WAYS = {  # passes off, whether the budget is the least there is, whether blocks are checkpoints
+    "none": (("remat",), False, False),
+    "remat": ((), False, False),
+    "budget": ((), True, False),
+    "checkpoint": (("remat",), False, True),
+    "both": ((), True, True),
 }
 SIZES = {"vocab_size": 512, "n_positions": 128, "n_embd": 256, "n_layer": 12, "n_head": 8}
 BATCH, STEPS = 8, 5
@@ -61,8 +63,24 @@ def use(way: str) -> None:
     """Set what a way sets."""
     import wengert as wg
 
-    off, budget, _ = WAYS[way]
-    wg.config.passes_off, wg.config.memory_budget = frozenset(off), budget
+    off, is_tight, _ = WAYS[way]
+    wg.config.passes_off, wg.config.memory_budget = frozenset(off), None
+    if is_tight:
+        wg.config.memory_budget = least(way)
+
+
+@functools.cache
+def least(way: str) -> int:
+    """The smallest budget with which a way's step can be compiled: the error about a smaller one says it."""
+    import wengert as wg
+
+    step, batch = training(way)
+    wg.config.memory_budget = 1
+    try:
+        step(*batch)
+    except wg.errors.MemoryBudgetError as error:
+        return error.least
+    raise AssertionError("a step within one byte")
 
 
 def memory(way: str) -> dict[str, Any]:

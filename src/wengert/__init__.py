@@ -63,6 +63,7 @@ from wengert.core.evaluation import debug_nans
 from wengert.ops.autocast import autocast
 from wengert.runtime.config import config
 from wengert.runtime.dynamic.realize import eager, synchronize
+from wengert.runtime.memory.fits import largest_batch
 from wengert.runtime.reads.hooks import static
 from wengert.runtime.static.compile import compile
 from wengert.tensor import Tensor
@@ -97,6 +98,7 @@ __all__ = [
     "int64",
     "jacobian",
     "jvp",
+    "largest_batch",
     "linalg",
     "load",
     "manual_seed",

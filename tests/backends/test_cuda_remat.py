@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from tests.kernels.emulator import compiler
 from wengert.compiler import memory as compiler_memory
 from wengert.compiler import remat
 from wengert.plan import memory
+from wengert.runtime import program
+from wengert.runtime.program import plan_of
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with"),
@@ -23,7 +26,7 @@ LAYERS, TOKENS, WIDTH = 3, 64, 32
 
 def save(monkeypatch: pytest.MonkeyPatch, share: int, budget: int | None = None) -> None:
     """Save memory as in large programs, one of so many parts."""
-    monkeypatch.setattr(wg.config, "memory_budget", budget)
+    monkeypatch.setattr(program, "plan_of", partial(plan_of, budget=budget))
     monkeypatch.setattr(memory, "APART", -1)  # small programs share places, too
     monkeypatch.setattr(remat, "PLENTY", 0)
     monkeypatch.setattr(remat, "SMALL", 0)

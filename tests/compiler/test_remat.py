@@ -142,19 +142,17 @@ def test_a_large_program_on_a_gpu_writes_some_values_again_in_passing(rows: int,
     assert after.count("gelu_sigmoid") == before.count("gelu_sigmoid") + count  # of five
 
 
-def test_the_setting_is_the_budget() -> None:
+def test_the_setting_is_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = [wg.tensor(np.full(WIDE, 1e-3, np.float32)) for _ in range(4)]
-    found = []
-    for budget in (None, 1):
-        wg.config.memory_budget = budget
-        try:
-            function = wg.compile(lambda x: deep(x, *weights))
-            value = function(wg.ones(WIDE)).numpy()
-            found.append((max(moment.live for moment in function.memory()), value))
-        finally:
-            wg.config.memory_budget = None
-    assert found[1][0] < found[0][0]
-    np.testing.assert_array_equal(found[1][1], found[0][1])
+    function = wg.compile(lambda x: deep(x, *weights))
+    expected, alone = function(wg.ones(WIDE)).numpy(), function.memory().peak
+    monkeypatch.setattr(wg.config, "memory_budget", 1)
+    with pytest.raises(wg.errors.MemoryBudgetError) as error:
+        function(wg.ones(WIDE))
+    least = error.value.least
+    monkeypatch.setattr(wg.config, "memory_budget", least)
+    np.testing.assert_array_equal(function(wg.ones(WIDE)).numpy(), expected)
+    assert function.memory().peak <= least < alone
 
 
 def test_a_checkpoint_is_compiled_and_saves_memory() -> None:

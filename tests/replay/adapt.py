@@ -149,7 +149,7 @@ def record(step: Callable[[], Any]) -> Recorded:
     wg.synchronize()
     found: list[Recorded] = []
 
-    def stop(graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0) -> Any:
+    def stop(graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0, promise: Any = None) -> Any:
         found.append(Recorded(graph, pairs))
         raise _Stopped
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -142,3 +143,18 @@ def test_nothing_waits_when_a_program_is_gone():
 
 def test_small_results_are_ordinary_arrays():
     assert Recycler().empty((3, 5), FLOAT).flags.owndata
+
+
+def test_a_slot_that_repeats_a_number_is_copied_once():
+    """`zeros` gives an array without memory of its own. What replaces it is written over one copy, in our memory."""
+    state, more = wg.zeros((4096, 1024)), np.ones((4096, 1024), np.float32)
+    wg.synchronize()
+    add = wg.compile(lambda x: state.assign(state + x))
+    tracemalloc.start()
+    try:
+        add(more)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert state.numpy()[3, 5] == 1
+    assert peak < more.nbytes // 2  # mapped memory is not traced, a copy by NumPy would be

@@ -104,7 +104,7 @@ def _flush_to_disk(path: Path) -> None:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
+class TensorEntry(NamedTuple):
     """What a header says of an array."""
 
     name: str
@@ -150,7 +150,7 @@ def _require_regular(path: Path) -> None:
         raise FileError(f"load: {str(path)!r} is not a file of tensors but {kind}")
 
 
-def _described(path: Path, file: BinaryIO) -> tuple[list[Entry], dict[str, str]]:
+def _described(path: Path, file: BinaryIO) -> tuple[list[TensorEntry], dict[str, str]]:
     """The header's entries and the metadata; the file is then at the arrays' bytes."""
     size = os.fstat(file.fileno()).st_size
     header = _header_text(path, file, size)
@@ -216,7 +216,7 @@ def _texts(metadata: Any) -> dict[str, str]:
     return metadata
 
 
-def _entry(name: str, described: Any) -> Entry:
+def _entry(name: str, described: Any) -> TensorEntry:
     """What the header says of an array, checked by itself."""
     dtype, shape, (start, end) = described["dtype"], described["shape"], described["data_offsets"]
     if not isinstance(dtype, str) or (dtype not in DTYPES and dtype not in SMALL):
@@ -227,13 +227,13 @@ def _entry(name: str, described: Any) -> Entry:
         raise _HeaderError(f"the tensor {name!r} has {len(shape)} dimensions; an array has at most {MOST_DIMENSIONS}")
     if type(start) is not int or type(end) is not int or not start <= end:
         raise TypeError("offsets are integers in order")
-    entry = Entry(name, dtype, tuple(shape), start, end)
+    entry = TensorEntry(name, dtype, tuple(shape), start, end)
     if math.prod(shape) * entry.bits != 8 * (end - start):
         raise _HeaderError(f"the tensor {name!r}, {dtype} {shape}, does not fit into its {end - start} bytes")
     return entry
 
 
-def _require_no_gaps(path: Path, entries: list[Entry]) -> None:
+def _require_no_gaps(path: Path, entries: list[TensorEntry]) -> None:
     """Raise unless the arrays lie one after another, as the format asks: no byte is in two of them or in none."""
     place = 0
     for entry in sorted(entries, key=lambda entry: (entry.start, entry.end)):
@@ -242,7 +242,7 @@ def _require_no_gaps(path: Path, entries: list[Entry]) -> None:
         place = entry.end
 
 
-def _read_array(file: BinaryIO, entry: Entry) -> np.ndarray[Any, Any]:
+def _read_array(file: BinaryIO, entry: TensorEntry) -> np.ndarray[Any, Any]:
     """The next array of a file."""
     raw = np.empty(entry.end - entry.start, uint8)
     if file.readinto(raw.data) != raw.size:  # type: ignore[attr-defined]

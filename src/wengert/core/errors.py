@@ -44,6 +44,14 @@ class OutOfMemoryError(WengertError, MemoryError):
     """A device has not enough memory left."""
 
 
+class MemoryBudgetError(OutOfMemoryError):
+    """A program would take more memory than its budget; `least` is how many bytes it can do with."""
+
+    def __init__(self, message: str, location: Location = None, least: int = 0) -> None:
+        super().__init__(message, location)
+        self.least = least
+
+
 class ArgumentError(WengertError, ValueError):
     """An argument whose value makes no sense."""
 

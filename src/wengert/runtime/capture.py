@@ -22,7 +22,7 @@ from wengert.ops.core import PLACEHOLDER, data, placeholder
 from wengert.runtime.debug.reasons import names
 from wengert.runtime.dynamic.realize import flush, value
 from wengert.runtime.floats import Float, Floats
-from wengert.runtime.reads.log import Log
+from wengert.runtime.reads.log import ReadLog
 from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments
 from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
@@ -66,9 +66,14 @@ class Captured:
         returned = [what for how, what in self.returned if how == SLOT]
         return list(dict.fromkeys([*self.slots, *self.grads, *others, *returned]))
 
+    def unread(self) -> list[Node]:
+        """The values of slots that are assigned, given a gradient or returned, but not read."""
+        tensors = [slot() for slot in self.all_slots() if slot not in set(self.slots)]
+        return [tensor.node for tensor in tensors if tensor is not None]
+
 
 def capture(
-    function: Callable[..., Any], arguments: CallArguments, make_log: Callable[[], Log] | None = None
+    function: Callable[..., Any], arguments: CallArguments, make_log: Callable[[], ReadLog] | None = None
 ) -> Captured:
     """Record a function on the arguments of a call, with a log of what it reads from outside if one is made."""
     with recording_lock:
@@ -76,7 +81,9 @@ def capture(
         return _capture(function, arguments, make_log)
 
 
-def _capture(function: Callable[..., Any], arguments: CallArguments, make_log: Callable[[], Log] | None) -> Captured:
+def _capture(
+    function: Callable[..., Any], arguments: CallArguments, make_log: Callable[[], ReadLog] | None
+) -> Captured:
     kept: set[int] = set()
     own = {id(leaf) for leaf, s in zip(arguments.leaves, arguments.specifications) if s[0] == TENSOR}
     while True:  # again, with the arguments that the function turns out to reach from outside too as they are
@@ -97,7 +104,7 @@ def _capture(function: Callable[..., Any], arguments: CallArguments, make_log: C
 class _Attempt:
     """One run of the function on stand-ins for the arguments; those in `kept` are passed as they are."""
 
-    def __init__(self, arguments: CallArguments, kept: set[int], log: Log | None) -> None:
+    def __init__(self, arguments: CallArguments, kept: set[int], log: ReadLog | None) -> None:
         self.log = log
         self.given = arguments
         self.captured = Captured()

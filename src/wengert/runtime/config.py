@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from wengert.core import devices
+from wengert.core.sizes import budget_of
 
 
 class Config:
@@ -29,8 +30,9 @@ class Config:
     """How many rewrites the compiler may make, to find one that is at fault; None for all."""
 
     memory_budget: int | None = None
-    """The bytes that a program's intermediate values should take at most: until they do, cheap ones are computed again
-    instead of being kept. None: only what costs next to nothing is computed again.
+    """The bytes, set as 8_000_000_000 or "8GiB", that the program of a compiled function takes at most: its arguments,
+    the tensors it reads, its results and what it works in. To keep it, cheap values are computed again instead of being
+    kept; where that is not enough, an error says so before anything runs. `compile` takes it as an argument, too.
     """
 
     tf32: bool = False
@@ -48,7 +50,7 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(type(self), name):
             raise AttributeError(f"there is no setting {name!r}")
-        self.__dict__[name] = value
+        self.__dict__[name] = budget_of(value, "config.memory_budget") if name == "memory_budget" else value
         self.changed()
 
 

@@ -10,33 +10,39 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wengert.backends.protocol import NOTHING, Runnable
 from wengert.core import cache, devices
 from wengert.core.devices import HOST, accelerator_of, moved, on_host
-from wengert.core.errors import CacheError
+from wengert.core.errors import ArgumentError, CacheError
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
 from wengert.plan.pipeline import compiled_plan
 from wengert.plan.plan import Plan
 from wengert.runtime.config import config
 
+if TYPE_CHECKING:
+    from wengert.runtime.memory.budget import Promise
+
 Array = np.ndarray[Any, Any]
 
 
-def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0) -> Runnable:
+def build(
+    graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0, promise: Promise | None = None
+) -> Runnable:
     """The program of a closed graph: optimised and compiled, or interpreted where there is no C compiler.
 
     `pairs` are inputs and the outputs that take their place, by number: they may share memory. On a GPU kernels are
-    chosen by timing them, for up to `tuning` seconds.
+    chosen by timing them, for up to `tuning` seconds. `promise` is what it may take at most: it raises otherwise.
     """
     start = perf_counter()
     with _uncollected():
-        program = _built(graph, pairs, tuning)
+        program = _built(graph, pairs, tuning, promise)
     if watch.observer is not None:
         watch.observer.built(start, perf_counter())
     return program
@@ -56,24 +62,31 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Runnable:
-    on_gpu = accelerator_of(graph) is not None
-    if not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile()):
+def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float, promise: Promise | None) -> Runnable:
+    if is_interpreted(graph):
+        if promise is not None:
+            raise ArgumentError("compile: memory_budget is a promise of compiled programs, and this one is interpreted")
         return Interpreter(graph)
     try:
-        return _compiled(graph, pairs, tuning)
+        return _compiled(graph, pairs, tuning, promise)
     except CacheError as error:  # there is not even a temporary folder for a library
         cache.say(f"{error.message}. Programs run on the slower NumPy references")
         return Interpreter(graph)
 
 
-def _compiled(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float) -> Runnable:
+def _compiled(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float, promise: Promise | None) -> Runnable:
     if not config.check:
-        return program_of(plan_of(graph, pairs, tuning, config.fuel))
+        return program_of(plan_of(graph, pairs, tuning, config.fuel, promise=promise))
     from wengert.runtime.debug.checking import checked_program  # which needs what records, and so this
 
-    plan = plan_of(graph, pairs, fuel=config.fuel, off={"parallel_regions"})
+    plan = plan_of(graph, pairs, fuel=config.fuel, off={"parallel_regions"}, promise=promise)
     return checked_program(graph, plan)
+
+
+def is_interpreted(graph: Graph) -> bool:
+    """Whether a graph is computed by the references: on the CPU, where that is asked for or nothing compiles C."""
+    on_gpu = accelerator_of(graph) is not None
+    return not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile())
 
 
 def plan_of(
@@ -83,10 +96,20 @@ def plan_of(
     fuel: int | None = None,
     check: bool = True,
     off: Collection[str] = (),
+    budget: int | None = None,
+    promise: Promise | None = None,
 ) -> Plan:
-    """The plan of a recorded graph, for the device that it is on and by the settings of now."""
+    """The plan of a recorded graph, for the device that it is on and by the settings of now.
+
+    `budget` is what intermediate values should take at most, `promise` what the program takes at most, or it raises.
+    """
+    if promise is not None:
+        from wengert.runtime.memory.budget import plan_within  # which needs what explains plans
+
+        again = partial(plan_of, graph, pairs, tuning, fuel, check, off)
+        return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
-    target = device.target(tf32=config.tf32, budget=config.memory_budget)
+    target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
     return compiled_plan(graph, target, device.codegen(tuning), pairs, {*config.passes_off, *off}, fuel, check)
 
 

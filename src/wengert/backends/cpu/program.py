@@ -199,10 +199,10 @@ class CpuProgram:
 
         `spare` has arrays that some outputs, by number, may be written to.
         """
-        given = [np.asarray(array, order="C") for array in arrays]
+        given = [_contiguous(array) for array in arrays]
         for source in self.plan.donated.values():
             number = self.slots[source]
-            if number not in owned or given[number] is not arrays[number] or not given[number].flags.writeable:
+            if given[number] is arrays[number] and (number not in owned or not given[number].flags.writeable):
                 given[number] = recycler.copy(given[number])
         made = [self._made(node, k, spare) for node, k in zip(self.made, self.made_as)]
         table = (*given, *self.held, *made)
@@ -254,6 +254,12 @@ class CpuProgram:
         start = self.plan.arena.offsets[owner]
         raw = self.arena[start : start + owner.size * owner.dtype.itemsize]
         return np.asarray(raw.view(owner.dtype).reshape(node.shape))
+
+
+def _contiguous(array: Any) -> np.ndarray[Any, Any]:
+    """The array if its elements lie one after the other, else a copy in which they do."""
+    array = array if isinstance(array, np.ndarray) else np.array(array)
+    return array if array.flags.c_contiguous else recycler.copy(array)
 
 
 def _is_loops(step: Step) -> bool:

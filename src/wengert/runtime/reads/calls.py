@@ -20,7 +20,7 @@ import numpy as np
 from wengert.core.code import PACKAGE, is_library
 from wengert.runtime.reads.contents import ATOMS, GROWING, is_iterator, is_library_class, is_of, is_wengert, watch_all
 from wengert.runtime.reads.impure import MUTATORS, is_impure, module_of, name_of, shows
-from wengert.runtime.reads.log import Log, current
+from wengert.runtime.reads.log import ReadLog, current
 from wengert.runtime.reads.twin import is_twin
 from wengert.tensor import Tensor
 
@@ -55,7 +55,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     return by_library(log, function, args, kwargs)
 
 
-def said(log: Log, function: Any) -> None:
+def said(log: ReadLog, function: Any) -> None:
     """Say once that a compiled function shows something only while it is recorded."""
     name = getattr(function, "__name__", "a call")
     if (log.name, name) not in _NOTED_ONCE:
@@ -67,7 +67,7 @@ def said(log: Log, function: Any) -> None:
 # --- calls ----------------------------------------------------------------------------------------------------------
 
 
-def by_wengert(log: Log, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def by_wengert(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of Wengert's: containers count by their items, and functions among them are followed."""
     log.install(function)
     for value in (*args, *kwargs.values()):
@@ -76,7 +76,7 @@ def by_wengert(log: Log, function: Any, args: tuple[Any, ...], kwargs: dict[str,
     return function(*args, **kwargs)
 
 
-def _given(log: Log, value: Any, depth: int) -> None:
+def _given(log: ReadLog, value: Any, depth: int) -> None:
     if isinstance(value, (list, tuple, dict)):
         log.used(value)
         for item in value.values() if isinstance(value, dict) else value:
@@ -88,7 +88,7 @@ def _given(log: Log, value: Any, depth: int) -> None:
         log.install(value)
 
 
-def by_library(log: Log, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def by_library(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of a library that is not followed: it counts as one of the contents of its arguments."""
     if type(function) is functools.partial:
         log.install(function)
@@ -127,7 +127,7 @@ def by_library(log: Log, function: Any, args: tuple[Any, ...], kwargs: dict[str,
     return result
 
 
-def _is_of_its_own(log: Log, function: Any) -> bool:
+def _is_of_its_own(log: ReadLog, function: Any) -> bool:
     """Whether a method belongs to an object that the recorded function made itself, as a seeded generator is."""
     owner = getattr(function, "__self__", None)
     if owner is None or isinstance(owner, (ModuleType, type)) or log.is_outside(owner):
@@ -136,7 +136,7 @@ def _is_of_its_own(log: Log, function: Any) -> bool:
     return home is None or all(value is not owner for value in vars(home).values())
 
 
-def _watch_caches(log: Log, function: Any) -> None:
+def _watch_caches(log: ReadLog, function: Any) -> None:
     """Watch what a function of functools keeps: results, which may be cleared, or cases, which may be added."""
     if hasattr(function, "cache_info"):
         known = function.cache_info().misses
@@ -150,13 +150,13 @@ def _watch_caches(log: Log, function: Any) -> None:
 _RETURN = "Return the value, or keep it in a tensor made outside and assign that"
 
 
-def _reached(log: Log, value: Any) -> list[Any]:
+def _reached(log: ReadLog, value: Any) -> list[Any]:
     if type(value) in ATOMS or isinstance(value, ModuleType):
         return []
     return watch_all(log, value)
 
 
-def _check_owner(log: Log, function: Any, owner: Any, args: tuple[Any, ...]) -> None:
+def _check_owner(log: ReadLog, function: Any, owner: Any, args: tuple[Any, ...]) -> None:
     """Raise where a method changes what it belongs to, which is outside."""
     if not log.is_outside(owner) or function.__name__ not in MUTATORS:
         return
@@ -165,7 +165,7 @@ def _check_owner(log: Log, function: Any, owner: Any, args: tuple[Any, ...]) -> 
         log.writable(owner, f".{function.__name__}(...)")
 
 
-def _got(log: Log, owner: dict[Any, Any], key: Any, default: Any = None) -> Any:
+def _got(log: ReadLog, owner: dict[Any, Any], key: Any, default: Any = None) -> Any:
     label = f"{log.label(owner)}[{key!r}]" if type(key) in ATOMS else log.label(owner)
     if type(key) not in ATOMS:
         log.used(owner)
@@ -179,7 +179,7 @@ def _got(log: Log, owner: dict[Any, Any], key: Any, default: Any = None) -> Any:
 # --- builtins that are not just functions of contents ---------------------------------------------------------------
 
 
-def _getattr(log: Log, value: Any, name: str, *default: Any) -> Any:
+def _getattr(log: ReadLog, value: Any, name: str, *default: Any) -> Any:
     try:
         return log.attribute(value, name) if type(value) is not Tensor else getattr(value, name)
     except AttributeError:
@@ -188,7 +188,7 @@ def _getattr(log: Log, value: Any, name: str, *default: Any) -> Any:
         return default[0]
 
 
-def _hasattr(log: Log, value: Any, name: str) -> bool:
+def _hasattr(log: ReadLog, value: Any, name: str) -> bool:
     try:
         _getattr(log, value, name)
     except AttributeError:
@@ -196,36 +196,36 @@ def _hasattr(log: Log, value: Any, name: str) -> bool:
     return True
 
 
-def _setattr(log: Log, value: Any, name: str, *new: Any) -> None:
+def _setattr(log: ReadLog, value: Any, name: str, *new: Any) -> None:
     log.writable(value, f".{name}")
     setattr(value, name, *new) if new else delattr(value, name)
 
 
-def _isinstance(log: Log, value: Any, kinds: Any) -> bool:
+def _isinstance(log: ReadLog, value: Any, kinds: Any) -> bool:
     if log.is_outside(value):
         log.guards.watch_class(value, f"the class of {log.label(value)}")
     return isinstance(value, kinds)
 
 
-def _type(log: Log, *args: Any, **kwargs: Any) -> Any:
+def _type(log: ReadLog, *args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and log.is_outside(args[0]):
         log.guards.watch_class(args[0], f"the class of {log.label(args[0])}")
     return type(*args, **kwargs)
 
 
-def _next(log: Log, iterator: Any, *default: Any) -> Any:
+def _next(log: ReadLog, iterator: Any, *default: Any) -> Any:
     log.iterated(iterator)
     return next(iterator, *default)
 
 
-def _vars(log: Log, *value: Any) -> Any:
+def _vars(log: ReadLog, *value: Any) -> Any:
     found = vars(*value)
     if value and log.is_outside(value[0]):
         log.mark(found, f"vars({log.label(value[0])})")
     return found
 
 
-def _identity(log: Log, value: Any) -> int:
+def _identity(log: ReadLog, value: Any) -> int:
     return id(value)
 
 

@@ -36,7 +36,7 @@ from wengert.runtime.static.guards import MISSING, namespace_of
 from wengert.tensor import Tensor
 
 if TYPE_CHECKING:
-    from wengert.runtime.reads.log import Log
+    from wengert.runtime.reads.log import ReadLog
 
 ATOMS = frozenset({int, float, complex, str, bytes, bool, type(None), type(Ellipsis), slice, range, np.dtype, CodeType})
 MOST = 5_000  # places that a recording may depend on
@@ -183,7 +183,7 @@ def is_of(value: Any, *kinds: type) -> bool:
 # --- contents -------------------------------------------------------------------------------------------------------
 
 
-def watch(log: Log, value: Any) -> None:
+def watch(log: ReadLog, value: Any) -> None:
     """Watch the items of a container from outside, and note that these are from outside."""
     label, guards = log.label(value), log.guards
     if is_of(value, set, frozenset):
@@ -230,7 +230,7 @@ class _Pairs:
             yield self.mapping[key]
 
 
-def is_view_of_one(log: Log, value: Any) -> bool:
+def is_view_of_one(log: ReadLog, value: Any) -> bool:
     """Whether an array, or one that it shares memory with, is from outside."""
     while is_of(value, np.ndarray):
         if id(value) in log.outside:
@@ -239,7 +239,7 @@ def is_view_of_one(log: Log, value: Any) -> bool:
     return False
 
 
-def watch_array(log: Log, value: np.ndarray[Any, Any], label: str) -> None:
+def watch_array(log: ReadLog, value: np.ndarray[Any, Any], label: str) -> None:
     """Watch the elements of an array."""
     if value.size > LARGE or value.dtype.hasobject:
         log.refuse(
@@ -249,7 +249,7 @@ def watch_array(log: Log, value: np.ndarray[Any, Any], label: str) -> None:
     log.guards.watch_value(value, value.tobytes, label)
 
 
-def require_few(log: Log) -> None:
+def require_few(log: ReadLog) -> None:
     """Raise where a recording depends on too many places."""
     if log.guards.places > MOST:
         raise RecordingError(
@@ -258,7 +258,7 @@ def require_few(log: Log) -> None:
         )
 
 
-def watch_all(log: Log, value: Any) -> list[Any]:
+def watch_all(log: ReadLog, value: Any) -> list[Any]:
     """Watch everything that can be reached from a value; gives the objects whose contents are watched."""
     seen: dict[int, Any] = {}
     todo = [value]
@@ -283,7 +283,7 @@ def watch_all(log: Log, value: Any) -> list[Any]:
     return list(seen.values())
 
 
-def _parts(log: Log, value: Any) -> list[Any]:
+def _parts(log: ReadLog, value: Any) -> list[Any]:
     """What an object holds; of one from outside, noted and watched."""
     label = log.label(value)
     if is_of(value, *_MAPPINGS):

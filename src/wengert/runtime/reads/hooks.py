@@ -14,7 +14,7 @@ from wengert.core.graph import recording
 from wengert.runtime.reads import contents
 from wengert.runtime.reads.calls import call
 from wengert.runtime.reads.contents import ATOMS
-from wengert.runtime.reads.log import Log, current
+from wengert.runtime.reads.log import ReadLog, current
 from wengert.runtime.reads.twin import use
 from wengert.tensor import Tensor
 
@@ -159,7 +159,7 @@ def _static(function: Any, value: Callable[[], Any]) -> Any:
     return log_static(log, value)
 
 
-def log_static(log: Log, value: Callable[[], Any]) -> Any:
+def log_static(log: ReadLog, value: Callable[[], Any]) -> Any:
     """What `wg.static` gives while recording: the value that it had at the first recording, not watched."""
     frame = sys._getframe(2)
     place = (id(frame.f_code), frame.f_lasti)

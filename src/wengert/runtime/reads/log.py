@@ -15,14 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from types import (
-    BuiltinFunctionType,
-    CellType,
-    CodeType,
-    FunctionType,
-    MethodType,
-    ModuleType,
-)
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -41,15 +34,15 @@ from wengert.tensor import Tensor
 _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 
 
-class _Current(threading.local):
-    log: Log | None = None
+class _CurrentLog(threading.local):
+    log: ReadLog | None = None
 
 
-current = _Current()
+current = _CurrentLog()
 """Of this thread: the log of the recording that is in progress."""
 
 
-class LogMemory:
+class ReadState:
     """What the recordings of one function have in common."""
 
     def __init__(self) -> None:
@@ -58,13 +51,13 @@ class LogMemory:
         self.functions: list[FunctionType] = []  # of the user's, that a library called and nobody had seen before
 
 
-class Log:
+class ReadLog:
     """What one recording reads from outside."""
 
-    def __init__(self, name: str, memory: LogMemory | None = None, instance: Any = None, covers: bool = False) -> None:
+    def __init__(self, name: str, memory: ReadState | None = None, instance: Any = None, covers: bool = False) -> None:
         self.instance = instance
         self.covers = covers and sys.getprofile() is None  # whether all functions that run are looked at
-        self.memory = memory or LogMemory()
+        self.memory = memory or ReadState()
         self.name = name
         self.guards = Guards()
         self.outside: dict[int, Any] = {}

@@ -10,20 +10,22 @@ built (`program`). What the function reads from outside is watched (`reads`). Th
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Callable
 from typing import Any
 
 from wengert.backends.protocol import Runnable
 from wengert.core.errors import ArgumentError
 from wengert.core.forking import new_rlock
-from wengert.core.graph import Graph, recording
+from wengert.core.graph import recording
+from wengert.core.sizes import budget_of
 from wengert.runtime.capture import capture
-from wengert.runtime.debug.explain import Moment, Printed, compiled_program, memory_text, text_of, timeline
+from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import RecordingLog, change
+from wengert.runtime.debug.shown import Shown, ShownMethod
+from wengert.runtime.memory.budget import Promise
 from wengert.runtime.pickling import ByFunction, ByObject
 from wengert.runtime.program import Interpreter, build
-from wengert.runtime.reads.log import Log, LogMemory
+from wengert.runtime.reads.log import ReadLog, ReadState
 from wengert.runtime.static.arguments import CallArguments, take_apart
 from wengert.runtime.static.fast_path import MOVED
 from wengert.runtime.static.specialization import Specialization
@@ -33,7 +35,12 @@ _MANY_PROGRAMS = 3  # for one key: from then on a recording is built only when i
 
 
 def compile(
-    function: Callable[..., Any] | None = None, *, check: bool = False, cache: int = 32, tune: bool | float = False
+    function: Callable[..., Any] | None = None,
+    *,
+    check: bool = False,
+    cache: int = 32,
+    tune: bool | float = False,
+    memory_budget: int | str | None = None,
 ) -> Compiled | Callable[[Callable[..., Any]], Compiled]:
     """The function as one program: recorded at the first call, replayed at the next ones.
 
@@ -41,7 +48,8 @@ def compile(
     are static, and another one is recorded anew. Tensors from outside are read and assigned as usual. A value may not
     be looked at inside. `check=True` repeats the recording at every call; `cache` is how many recordings are kept.
     `tune=True` has the kernels of a program on a GPU chosen by timing them, for 30 seconds at most, or for as many as
-    are given instead; what wins is kept on disk, and used by every later program.
+    are given instead; what wins is kept on disk, and used by every later program. `memory_budget`, in bytes or as
+    "8GiB", is what a program may take at most: where it would take more, calls raise before anything runs.
 
     >>> import wengert as wg
     >>> total = wg.tensor(0.0)
@@ -53,18 +61,24 @@ def compile(
     ([2.0, 4.0], 9.0)
     """
     if function is None:
-        return functools.partial(Compiled, check=check, cache=cache, tune=tune)
-    return Compiled(function, check=check, cache=cache, tune=tune)
+        return functools.partial(Compiled, check=check, cache=cache, tune=tune, memory_budget=memory_budget)
+    return Compiled(function, check, cache, tune, memory_budget)
 
 
-class Compiled(ByFunction):
+class Compiled(ByFunction, Shown):
     """A compiled function: call it as the function itself.
 
-    `why()` tells why it was recorded, each time; `explain()`, `source()` and `memory()` what was made of it.
+    `why()` tells why it was recorded, each time; `explain()`, `source()` and `memory()` what was made of it;
+    `memory(*args)` and `fits(device, *args)` what a call would take.
     """
 
     def __init__(
-        self, function: Callable[..., Any], check: bool = False, cache: int = 32, tune: bool | float = False
+        self,
+        function: Callable[..., Any],
+        check: bool = False,
+        cache: int = 32,
+        tune: bool | float = False,
+        memory_budget: int | str | None = None,
     ) -> None:
         if not callable(function):
             raise ArgumentError(f"compile takes a function, not {function!r}")
@@ -75,13 +89,14 @@ class Compiled(ByFunction):
         self._function = function
         self._check = check
         self._limit = cache
+        self._budget = budget_of(memory_budget)
         self._tuning = _TUNING_SECONDS if tune is True else float(tune)
         self._specializations: dict[tuple[Any, ...], list[Specialization]] = {}
         self._latest: tuple[tuple[Any, ...], Specialization] | None = None
         self._log = RecordingLog(repr(self))
         self._clock = 0
         self.recordings = 0  # how often the function was recorded, repeated recordings counted
-        self._memory = LogMemory()
+        self._read_state = ReadState()
         self._held: list[Any] = []  # the slots of a recording just made, until it has run
         self._lock = new_rlock()
         functools.update_wrapper(self, function, updated=())
@@ -96,14 +111,6 @@ class Compiled(ByFunction):
 
     def __repr__(self) -> str:
         return f"<compiled {getattr(self._function, '__qualname__', type(self._function).__name__)}>"
-
-    def _repr_html_(self) -> str:
-        """In a notebook: its name, and what the compiler made of the latest call."""
-        name = f"<code>{html.escape(repr(self))}</code>"
-        if not self._specializations:
-            return f"{name} <small>not called yet</small>"
-        newest = self._newest("html")
-        return f"{name}<pre>{html.escape(text_of(newest.graph, newest.program))}</pre>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result."""
@@ -176,7 +183,8 @@ class Compiled(ByFunction):
     def _adopt(self, made: Specialization, same: Specialization | None, known: list[Specialization]) -> Specialization:
         """The known recording that a new one is the same as, brought up to date; or the new one, with its program."""
         if same is None:
-            made.program = Interpreter(made.graph) if len(known) >= _MANY_PROGRAMS else self._built(made)
+            many = len(known) >= _MANY_PROGRAMS and self.budget is None
+            made.program = Interpreter(made.graph) if many else self._built(made)
             return made
         same.guards, same.version = made.guards, made.version
         same.confirm(is_other=made.changes > 0)
@@ -186,12 +194,20 @@ class Compiled(ByFunction):
         return same
 
     def _built(self, specialization: Specialization) -> Runnable:
-        return build(specialization.graph, specialization.binding.pairs, self._tuning)
+        promise = None if self.budget is None else Promise(self.budget, specialization.captured)
+        return build(specialization.graph, specialization.binding.pairs, self._tuning, promise)
+
+    @property
+    def budget(self) -> int | None:
+        """The bytes that a program may take; None where there is no bound."""
+        return config.memory_budget if self._budget is None else self._budget
 
     def _capture(self, arguments: CallArguments, instance: Any, covers: bool = False) -> Specialization:
         function = self._function if instance is None else functools.partial(self._function, instance)
         self.recordings += 1
-        captured = capture(function, arguments, functools.partial(Log, repr(self), self._memory, instance, covers))
+        captured = capture(
+            function, arguments, functools.partial(ReadLog, repr(self), self._read_state, instance, covers)
+        )
         self._held, captured.held = captured.held, []
         return Specialization(captured, arguments, instance)
 
@@ -217,45 +233,8 @@ class Compiled(ByFunction):
             return known[0].objection(arguments) or "it is the first call"
         return change(self._latest[0], arguments.key)
 
-    def graph(self) -> Graph:
-        """The graph recorded last; `print` shows it as Python."""
-        if self._latest is None:
-            raise ArgumentError("graph: the function has not been called yet, and is recorded at the first call")
-        return self._latest[1].graph
 
-    def explain(self, what: str | None = None) -> str:
-        """Print what the compiler made of the latest call's recording, and return the text.
-
-        Without an argument the table of its passes: nodes, kernels, bytes moved, operations, peak memory, time. With
-        the name of a row of that table, such as `recorded`, `cse` or `fuse`, the graph after that pass as Python that
-        runs; `memory` and `build`: the timeline, the C. `refusals`: why groups of values are kernels apart. On a GPU
-        `tuning`: which kernels and libraries were chosen by timing them.
-        """
-        newest = self._newest("explain")
-        text = text_of(newest.graph, newest.program, what)
-        print(text)
-        return Printed(text)
-
-    def source(self) -> str:
-        """The C, or the CUDA C++, of the latest call's program."""
-        program: Any = self._newest("source").program
-        return str(compiled_program(program, "source").source)
-
-    def memory(self) -> list[Moment]:
-        """Print what is live at each step of the latest call's program; the moments are returned."""
-        program = compiled_program(self._newest("memory").program, "memory")
-        print(memory_text(program))
-        return timeline(program)
-
-    def _newest(self, asked: str) -> Specialization:
-        """The recording used last."""
-        every = [one for known in self._specializations.values() for one in known]
-        if not every:
-            raise ArgumentError(f"{asked}: the function has not been called yet, and is compiled at the first call")
-        return max(every, key=lambda one: one.used)
-
-
-class CompiledMethod(ByObject):
+class CompiledMethod(ByObject, ShownMethod):
     """A compiled function bound to an object."""
 
     def __init__(self, compiled: Compiled, instance: Any) -> None:

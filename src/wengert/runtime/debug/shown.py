@@ -1,0 +1,126 @@
+"""What a compiled function shows of itself: its graph, what the compiler made of it, its source and its memory."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from wengert.core.errors import ArgumentError
+from wengert.core.graph import Graph
+from wengert.runtime.debug.explain import Printed, compiled_program, text_of
+from wengert.runtime.memory.fits import Fit, fit_of, memory_of
+from wengert.runtime.memory.predict import ProgramMemory
+
+if TYPE_CHECKING:
+    from wengert.runtime.static.specialization import Specialization
+
+
+class Shown:
+    """What `Compiled` shows. Whatever is shown of a call is shown of the latest one, unless another is named."""
+
+    _function: Any
+    _latest: tuple[tuple[Any, ...], Specialization] | None
+    _specializations: dict[tuple[Any, ...], list[Specialization]]
+
+    def _repr_html_(self) -> str:
+        """In a notebook: its name, and what the compiler made of the latest call."""
+        name = f"<code>{html.escape(repr(self))}</code>"
+        if not self._specializations:
+            return f"{name} <small>not called yet</small>"
+        newest = self._newest("html")
+        return f"{name}<pre>{html.escape(text_of(newest.graph, newest.program))}</pre>"
+
+    def graph(self) -> Graph:
+        """The graph recorded last; `print` shows it as Python."""
+        if self._latest is None:
+            raise ArgumentError("graph: the function has not been called yet, and is recorded at the first call")
+        return self._latest[1].graph
+
+    def explain(self, what: str | None = None) -> str:
+        """Print what the compiler made of the latest call's recording, and return the text.
+
+        Without an argument the table of its passes: nodes, kernels, bytes moved, operations, peak memory, time. With
+        the name of a row of that table, such as `recorded`, `cse` or `fuse`, the graph after that pass as Python that
+        runs; `memory` and `build`: the timeline, the C. `refusals`: why groups of values are kernels apart. On a GPU
+        `tuning`: which kernels and libraries were chosen by timing them.
+        """
+        newest = self._newest("explain")
+        text = text_of(newest.graph, newest.program, what)
+        print(text)
+        return Printed(text)
+
+    def source(self) -> str:
+        """The C, or the CUDA C++, of the latest call's program."""
+        program: Any = self._newest("source").program
+        return str(compiled_program(program, "source").source)
+
+    def memory(self, *args: Any, **kwargs: Any) -> ProgramMemory:
+        """Print what a call takes at its peak, part by part, and what is live at each step; the figures are returned.
+
+        With arguments it is what a call with these would take: the function is recorded and planned for them, and
+        nothing runs. Arguments that are not computed yet, such as `wg.zeros`, stay so. Without it is the latest call.
+
+        >>> import wengert as wg
+        >>> memory = wg.compile(lambda x: x * 2).memory(wg.zeros((1024, 1024)))  # doctest: +ELLIPSIS
+        8.4 MB at the peak on cpu
+              4.2 MB  arguments
+              4.2 MB  results
+        ...
+        >>> memory.peak
+        8388608
+        """
+        return self._memory(None, args, kwargs)
+
+    def fits(self, device: str | int, *args: Any, **kwargs: Any) -> Fit:
+        """Whether a call with these arguments fits into the memory of a device: true or false, and the figures.
+
+        The device is a GPU by name, such as "H200" or "RTX 4090", which need not be here; "cpu", the memory of this
+        machine; a device of this machine; or a number of bytes, as 24_000_000_000 or "24 GB". Nothing runs.
+
+        >>> import wengert as wg
+        >>> step = wg.compile(lambda x: (x @ x.T).sum())
+        >>> bool(step.fits("T4", wg.zeros((1024, 1024)))), bool(step.fits("T4", wg.zeros((100_000, 100_000))))
+        (True, False)
+        """
+        return fit_of(self, None, device, args, kwargs)
+
+    def _memory(self, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ProgramMemory:
+        asks_for_latest = not args and not kwargs and (self._specializations or not _takes_nothing(self, instance))
+        found = memory_of(self, instance, args, kwargs, self._newest("memory") if asks_for_latest else None)
+        print(found)
+        return found
+
+    def _newest(self, asked: str) -> Specialization:
+        """The recording used last."""
+        every = [one for known in self._specializations.values() for one in known]
+        if not every:
+            raise ArgumentError(f"{asked}: the function has not been called yet, and is compiled at the first call")
+        return max(every, key=lambda one: one.used)
+
+
+class ShownMethod:
+    """What a compiled method shows for calls with its object."""
+
+    __func__: Any
+    __self__: Any
+
+    def memory(self, *args: Any, **kwargs: Any) -> ProgramMemory:
+        """Print what a call takes; see `Shown.memory`."""
+        found: ProgramMemory = self.__func__._memory(self.__self__, args, kwargs)
+        return found
+
+    def fits(self, device: str | int, *args: Any, **kwargs: Any) -> Fit:
+        """Whether a call fits into the memory of a device; see `Shown.fits`."""
+        return fit_of(self.__func__, self.__self__, device, args, kwargs)
+
+
+def _takes_nothing(compiled: Shown, instance: Any) -> bool:
+    """Whether the function can be called without arguments."""
+    given: Sequence[Any] = () if instance is None else (instance,)
+    try:
+        signature(compiled._function).bind(*given)
+    except (TypeError, ValueError):
+        return False
+    return True

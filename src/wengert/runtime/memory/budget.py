@@ -1,0 +1,85 @@
+"""A budget of memory as a promise: a program is planned so that it takes no more, or an error says by how much it does.
+
+A plan that takes too much is made again with less for its intermediate values, so that more of them are computed again
+(`compiler/remat`), until it takes no more than the budget, or nothing is left that is cheap to compute again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from wengert.core.errors import MemoryBudgetError
+from wengert.plan.plan import Plan
+from wengert.runtime.debug.explain import bytes_text
+from wengert.runtime.memory.predict import ProgramMemory, predicted
+
+if TYPE_CHECKING:
+    from wengert.runtime.capture import Captured
+
+_TRIES = 3  # plans with less for intermediate values, before the one that keeps least
+
+
+class Promise(NamedTuple):
+    """So many bytes, for the program of a recorded call."""
+
+    size: int
+    captured: Captured
+
+
+def plan_within(make: Callable[[int | None], Plan], promise: Promise) -> Plan:
+    """A plan that takes no more than was promised, or an error that says how much is too much.
+
+    `make` plans with so many bytes for intermediate values, or with as many as they take.
+    """
+    budget, c = promise
+
+    def takes(plan: Plan) -> ProgramMemory:
+        return predicted(plan, c.graph, len(c.arguments), c.unread())
+
+    plan = make(None)
+    memory = least = takes(plan)
+    for _ in range(_TRIES):
+        aim = plan.arena.size - (of_program(memory) - budget)
+        if of_program(memory) <= budget or aim <= 0:
+            break
+        plan = make(aim)
+        memory = takes(plan)
+        least = min(least, memory, key=of_program)
+    if of_program(memory) > budget:
+        plan = make(1)
+        memory = takes(plan)
+        least = min(least, memory, key=of_program)
+    if of_program(memory) > budget:
+        raise MemoryBudgetError(_too_much(least, budget), least=of_program(least))
+    return plan
+
+
+def of_program(memory: ProgramMemory) -> int:
+    """The bytes that a program takes, without what the driver of a GPU takes for itself."""
+    return memory.peak - memory.parts.get("context", 0)
+
+
+def _too_much(memory: ProgramMemory, budget: int) -> str:
+    parts = {name: size for name, size in memory.parts.items() if name != "context"}
+    least, above = of_program(memory), of_program(memory) - budget
+    named = ", ".join(f"{name} {bytes_text(size)}" for name, size in sorted(parts.items(), key=lambda item: -item[1]))
+    return (
+        f"compile: memory_budget is {bytes_text(budget)}, and the program takes {bytes_text(least)}, "
+        f"{bytes_text(above)} more ({named}), with all computed again that is cheap. {_what_helps(memory, above)}"
+    )
+
+
+def _what_helps(memory: ProgramMemory, above: int) -> str:
+    """What to change: what grows with the batch, or what is there whatever the batch is."""
+    if memory.parts.get("intermediates", 0) < above:
+        return (
+            "That is more than intermediate values take: what helps is a smaller model, half precision (wg.bfloat16), "
+            "an optimizer with less state, or smaller batches and results"
+        )
+    peak = max(memory, key=lambda moment: moment.live)
+    lines = "".join(f"\n  {bytes_text(size):>10}  {what}  {where}" for size, what, where in peak.values[:3])
+    return (
+        "What helps is a smaller batch (wg.largest_batch finds it), wg.checkpoint around the blocks of a model, or "
+        f"wg.autocast. The largest values at the fullest step:{lines}"
+    )

@@ -1,0 +1,112 @@
+"""Plans for a GPU that is not here: the graph as if all of it were there, and a plan without libraries to ask.
+
+What is recorded on the host is the same graph but for where its values are. Products and convolutions are planned by
+our own kernels; how much a library would work in is known only where the library and the GPU are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from wengert.core.devices import Target
+from wengert.core.graph import Graph, Node
+from wengert.kernels.launch import DeviceProperties
+from wengert.ops.core import TO_DEVICE
+from wengert.plan.cuda_codegen import CudaCodegen
+from wengert.plan.pipeline import compiled_plan
+from wengert.plan.plan import Choice, How, LibraryCandidate, Plan
+from wengert.runtime.config import config
+
+
+class NoLibraries:
+    """The libraries of a GPU that is not here: they suggest nothing."""
+
+    def candidates(self, node: Node, keeper: Node | None = None, epilogue: How = ()) -> Sequence[LibraryCandidate]:
+        """None."""
+        return ()
+
+    def operands(self, node: Node) -> Sequence[Node]:
+        """What the op reads."""
+        return node.sources
+
+    def about(self, node: Node) -> str:
+        """The op's name: nothing is chosen by it."""
+        return node.op.name
+
+
+class NoChoices:
+    """Nothing was timed on a GPU that is not here."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def get(self, key: str) -> Choice | None:
+        """None."""
+        return None
+
+    def winners(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def drop(self, key: str, choice: Choice) -> None:
+        """There is none to forget."""
+
+    def keep(self, new: Mapping[str, Choice]) -> None:
+        """There is none to note."""
+
+
+def plan_elsewhere(
+    graph: Graph,
+    pairs: Sequence[tuple[int, int]],
+    device: str,
+    properties: DeviceProperties,
+    budget: int | None = None,
+) -> Plan:
+    """The plan of a recorded graph on a GPU with these properties, which goes by this name."""
+    target = Target(device, replace(properties, tf32=config.tf32), config.tf32, budget)
+    moved = on_device(graph, device)
+    return compiled_plan(moved, target, _codegen, pairs, config.passes_off, config.fuel)
+
+
+def _codegen(target: Target) -> CudaCodegen:
+    return CudaCodegen(target, NoLibraries(), NoChoices())
+
+
+def on_device(graph: Graph, device: str) -> Graph:
+    """The graph with all of its values on one device; moves between devices are gone."""
+    return _Move(device).graph(graph)
+
+
+class _Move:
+    """Copies graphs to a device, each graph that ops carry once."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.graphs: dict[Graph, Graph] = {}
+
+    def graph(self, graph: Graph) -> Graph:
+        """The copy of a graph."""
+        if graph not in self.graphs:
+            copies: dict[Node, Node] = {}
+            for node in (*graph.inputs, *graph.captured(), *graph.nodes):
+                copies[node] = copies[node.sources[0]] if node.op is TO_DEVICE else self._node(node, copies)
+            inputs, outputs = ([copies[node] for node in nodes] for nodes in (graph.inputs, graph.outputs))
+            kept = list(dict.fromkeys(copies[node] for node in graph.nodes))
+            given = {*inputs, *(copies[node] for node in graph.captured())}
+            self.graphs[graph] = Graph(inputs, outputs, nodes=[node for node in kept if node not in given])
+        return self.graphs[graph]
+
+    def _node(self, node: Node, copies: Mapping[Node, Node]) -> Node:
+        sources = tuple([copies[source] for source in node.sources]) if node in copies or node.sources else ()
+        attrs = {key: self._attribute(value) for key, value in node.attrs.items()}
+        kind = (node.shape, node.dtype, self.device, node.tracked, node.location, node.buffer)
+        return Node(node.op, sources, attrs, *kind)
+
+    def _attribute(self, value: Any) -> Any:
+        if isinstance(value, Graph):
+            return self.graph(value)
+        if type(value) is tuple and value and isinstance(value[0], Graph):
+            return tuple(self._attribute(item) for item in value)
+        return value

@@ -1,0 +1,193 @@
+"""What a program takes at its peak, part by part, from its plan alone.
+
+In: a plan, and which of its inputs are arguments. Out: a `ProgramMemory`: the bytes of the arguments, of the tensors
+from outside, constants, results and intermediate values, with what the allocator rounds up; on a GPU also of the
+kernels' code and of the driver's context. Python's own objects are not counted.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from wengert.compiler.memory import storage
+from wengert.core import devices
+from wengert.core.dtypes import HALF
+from wengert.core.graph import Graph, Node
+from wengert.ops.op import PICK
+from wengert.plan.plan import Plan, Step
+from wengert.runtime.debug.explain import Moment, Timeline, bytes_text, memory_text, size_of, timeline
+
+MAPPED = 1 << 17  # bytes: from here on an array on the host has pages of its own
+POOL_UNIT = 512  # bytes: what the driver's stream-ordered pool rounds an array up to
+ARENA_UNIT = 2 << 20  # bytes: what the driver maps into the arena at once
+CODE_UNIT = 2 << 20  # bytes: what the driver takes at once for the code of kernels
+KERNEL = 20 << 10  # bytes of a kernel's machine code: the mean of 30 kernels of five programs, for an H200
+CONTEXT = 560 << 20  # bytes that the driver takes for a process, on a GPU that is not here to be asked: an estimate
+LIBRARY_WORKSPACE = 32 << 20  # bytes that cuBLASLt may work in, where it is not here to be asked
+
+
+class Planned(NamedTuple):
+    """A program that is planned and was not built."""
+
+    plan: Plan
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The plan's."""
+        return self.plan.steps
+
+
+class Taken(NamedTuple):
+    """What a GPU that is here has given away already: to the driver, libraries and other processes; to the arena."""
+
+    context: int
+    arena: int
+    loaded: Container[str]  # the texts whose kernels are loaded
+
+
+class ProgramMemory(Timeline):
+    """What a program takes: as a list its moments, what is alive in its arena at each step; and everything, by part.
+
+    `peak` is the sum of the parts: the most bytes that are in use at once while a call runs.
+    """
+
+    def __init__(self, moments: Iterable[Moment], parts: Mapping[str, int], device: str, text: str, held: int) -> None:
+        super().__init__(moments)
+        self.held = held  # bytes of arguments and tensors from outside that have memory already
+        self.parts = {name: size for name, size in parts.items() if size}
+        self.device = device
+        self.timeline = text
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that are in use at once."""
+        return sum(self.parts.values())
+
+    @property
+    def new(self) -> int:
+        """The bytes that a call adds to what its arguments and the tensors from outside hold already."""
+        return self.peak - self.held
+
+    def __str__(self) -> str:
+        lines = [f"{bytes_text(self.peak)} at the peak on {self.device}"]
+        lines += [f"  {bytes_text(size):>10}  {name}" for name, size in self.parts.items()]
+        return "\n".join([*lines, self.timeline])
+
+    def __repr__(self) -> str:
+        return f"<memory, {bytes_text(self.peak)} at the peak, {len(self)} steps>"
+
+
+def predicted(
+    plan: Plan, recorded: Graph, arguments: int, untouched: Iterable[Node] = (), held: int = 0
+) -> ProgramMemory:
+    """What a plan takes; the first `arguments` inputs of the recorded graph are a call's.
+
+    `untouched` are values of tensors from outside that the call gives other values without reading them.
+    `held` is how much of all that has memory already.
+    """
+    given = {
+        "arguments": _arrays(recorded.inputs[:arguments], plan),
+        "parameters": _arrays([*recorded.inputs[arguments:], *untouched], plan),
+        "constants": _arrays(plan.buffers.constants, plan),
+        "results": _arrays(results(plan), plan),
+    }
+    own = _on_gpu(plan) if plan.target.launches else _on_host(plan)
+    program = Planned(plan)
+    return ProgramMemory(timeline(program), given | own, plan.target.device, memory_text(program), held)
+
+
+def results(plan: Plan) -> list[Node]:
+    """The values for which a call makes an array: those that it writes, and copies of what is there already."""
+    outputs = plan.graph.outputs
+    first = {storage(node): k for k, node in reversed(list(enumerate(outputs)))}
+    free = {first[node] for node in (*plan.buffers.made, *plan.donated)}
+    return [*plan.buffers.made, *(node for k, node in enumerate(outputs) if k not in free)]
+
+
+def _arrays(nodes: Iterable[Node], plan: Plan) -> int:
+    """The bytes of arrays, each with what its allocator rounds up."""
+    return sum(map(_in_pool if plan.target.launches else _in_pages, map(size_of, nodes)))
+
+
+def _in_pool(size: int) -> int:
+    return rounded(max(size, 1), POOL_UNIT)
+
+
+def _in_pages(size: int) -> int:
+    return rounded(size, mmap.PAGESIZE) if size >= MAPPED else size
+
+
+def rounded(size: int, unit: int) -> int:
+    """A size as the next multiple of a unit.
+
+    >>> rounded(5, 4), rounded(8, 4)
+    (8, 8)
+    """
+    return -(-size // unit) * unit
+
+
+# --- on the host ----------------------------------------------------------------------------------------------------
+
+
+def _on_host(plan: Plan) -> dict[str, int]:
+    """The arena, and what NumPy's references work in. Of several results of an op all are kept until the call ends."""
+    hosted = [step.host_op for step in plan.steps if step.host_op is not None and step.host_op.op is not PICK]
+    kept = sum(size_of(node) for node in hosted if isinstance(node.dtype, tuple))
+    once = max((_while_computed(node) for node in hosted), default=0)
+    return {"intermediates": _in_pages(_written(plan)), "references": kept + once}
+
+
+def _while_computed(node: Node) -> int:
+    """The bytes that a reference takes while it computes an op: its result, and what it makes on the way.
+
+    Half precision is computed in float32. A body is computed op by op, and its values live until a trip ends.
+    """
+    bodies = [value for value in node.attrs.values() if isinstance(value, Graph)]
+    trip = sum(size_of(n) for body in bodies for n in (*body.nodes, *body.outputs) if n.op.kind != "movement")
+    if isinstance(node.dtype, tuple):
+        return trip
+    is_half = not node.op.moves and any(source.dtype in HALF for source in node.sources)
+    wide = sum(4 * n.size for n in (*node.sources, node) if n.dtype in HALF) if is_half else 0
+    return size_of(node) + wide + trip
+
+
+def _written(plan: Plan) -> int:
+    """The bytes of the arena that some value or temporary lies in: what lies between them has no memory."""
+    arena = plan.arena
+    places = sorted((start, start + arena.sizes[value]) for value, start in arena.offsets.items())
+    end = total = 0
+    for start, stop in [*places, (arena.scratch, arena.size)]:
+        total += max(0, stop - max(start, end))
+        end = max(end, stop)
+    return total
+
+
+# --- on a GPU -------------------------------------------------------------------------------------------------------
+
+
+def taken_from(device: str) -> Taken | None:
+    """What a GPU has given away already; None where it is not here, or was not opened yet."""
+    if device not in devices.in_use():
+        return None
+    from wengert.backends.cuda.driver import opened  # which `import wengert` does not load
+
+    driver = opened(device)
+    free, total = driver.memory_info()
+    loaded = {source for source, _ in driver.functions}
+    return Taken(max(total - free - driver.reserved() - driver.arena_size, 0), driver.arena_size, loaded)
+
+
+def _on_gpu(plan: Plan) -> dict[str, int]:
+    """The arena, the kernels' code, and what the driver and the libraries take for themselves."""
+    taken = taken_from(plan.target.device)
+    context, arena, loaded = taken or Taken(CONTEXT, 0, ())
+    sources = {launch.source for step in plan.steps for launch in step.launches if launch.source not in loaded}
+    called = any(step.kernel is None and step.launches for step in plan.steps)  # a product, which a library may do
+    return {
+        "intermediates": arena + rounded(max(plan.arena.size - arena, 0), ARENA_UNIT),
+        "libraries": LIBRARY_WORKSPACE if called and taken is None else 0,
+        "code": rounded(len(sources) * KERNEL, CODE_UNIT),
+        "context": context,
+    }
