@@ -71,7 +71,7 @@ def by_wengert(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[
     """Call a function of Wengert's: containers count by their items, and functions among them are followed."""
     log.install(function)
     for value in (*args, *kwargs.values()):
-        if type(value) is not Tensor and type(value) not in ATOMS:
+        if not issubclass(type(value), Tensor) and type(value) not in ATOMS:
             _given(log, value, 4)
     return function(*args, **kwargs)
 
@@ -80,7 +80,7 @@ def _given(log: ReadLog, value: Any, depth: int) -> None:
     if isinstance(value, (list, tuple, dict)):
         log.used(value)
         for item in value.values() if isinstance(value, dict) else value:
-            if depth and type(item) is not Tensor and type(item) not in ATOMS:
+            if depth and not issubclass(type(item), Tensor) and type(item) not in ATOMS:
                 _given(log, item, depth - 1)
     elif not isinstance(value, np.ndarray):
         if log.is_outside(value) and is_iterator(value):

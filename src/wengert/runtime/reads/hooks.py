@@ -25,7 +25,7 @@ def _attribute(value: Any, name: str) -> Any:
     log = current.log
     if log is None:
         return getattr(value, name)
-    if type(value) is Tensor:
+    if issubclass(type(value), Tensor):
         if name in _OF_TENSORS and recording.trace is not None and recording.trace.is_outside(value):
             log.guards.watch_place(value, f".{name}", f"{name} of a tensor from outside")
         return getattr(value, name)
@@ -34,12 +34,12 @@ def _attribute(value: Any, name: str) -> Any:
 
 def _item(value: Any, key: Any) -> Any:
     log = current.log
-    return value[key] if log is None or type(value) is Tensor else log.item(value, key)
+    return value[key] if log is None or issubclass(type(value), Tensor) else log.item(value, key)
 
 
 def _used(value: Any) -> Any:
     log = current.log
-    if log is not None and type(value) is not Tensor and type(value) not in ATOMS and not isinstance(value, np.ndarray):
+    if log is not None and not issubclass(type(value), Tensor) and type(value) not in ATOMS and not isinstance(value, np.ndarray):
         log.used(value)
     return value
 
@@ -84,7 +84,7 @@ def _shown(value: Any) -> Any:
 
 def _iterated(value: Any) -> Any:
     log = current.log
-    if log is not None and type(value) is not Tensor:
+    if log is not None and not issubclass(type(value), Tensor):
         log.iterated(value)
     return value
 

@@ -117,7 +117,7 @@ class ReadLog:
     def mark(self, value: Any, label: str) -> Any:
         """Note that a value is from outside, and what it is called; gives the value."""
         kind = type(value)
-        if kind in ATOMS or kind is Tensor or id(value) in self.outside or id(value) in self._frozen:
+        if kind in ATOMS or issubclass(kind, Tensor) or id(value) in self.outside or id(value) in self._frozen:
             return value
         self.outside[id(value)] = value
         self.labels[id(value)] = label
@@ -268,6 +268,8 @@ class ReadLog:
             if not issubclass(type(value), type):
                 self.guards.watch_class(value, f"the class of {self.label(value)}")
         if contents.is_place(found) or isinstance(value, threading.local):
+            if type(result) is not tuple and type(result) not in ATOMS and getattr(value, name) is not result:
+                return result  # made just now, such as a view of an array
             self.guards.watch_place(value, f".{name}", label)
         if type(found) is property or (type(result) in (MethodType, functools.partial) and result is not found):
             return result  # made just now
