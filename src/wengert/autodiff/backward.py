@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from wengert.autodiff.forward import or_zero
 from wengert.autodiff.reverse import leaves_of, raise_released, walk
 from wengert.core.errors import GradientError, ShapeError
 from wengert.core.graph import RELEASED, Node, recorded_as, recording
@@ -27,8 +28,8 @@ def backward(tensor: Tensor, gradient: Any, *, retain_graph: bool, create_graph:
         cotangents = walk(order, [(root, seed)], leaves)
         for leaf, cotangent in zip(leaves, cotangents):
             slot = leaf.attrs["slot"]()
-            if slot is not None and cotangent is not None:
-                accumulate_grad(slot, cotangent)
+            if slot is not None:
+                accumulate_grad(slot, or_zero(cotangent, leaf))
     recording.cut = len(recording.pending)
     if recording.trace is None:  # abstract values cannot be computed, and what records them lets go of them
         engine.flush(frozenset() if retain_graph else frozenset(order))

@@ -23,8 +23,13 @@ def forward(outputs: Sequence[Node], inputs: Sequence[Node], tangents: Sequence[
     moved: dict[Node, Tangent] = {node: t for node, t in zip(inputs, tangents) if t is not None}
     own = set(inputs)
     with recorded_as(recording.location, recording.grad):
-        for node in differentiable_path(outputs, inputs):
-            if node in own:
+        path = differentiable_path(outputs, inputs)
+        needed = set(outputs)
+        for node in reversed(path):  # what leads only to where derivatives stop needs no rule
+            if node in needed:
+                needed.update(node.sources)
+        for node in path:
+            if node in own or node not in needed:
                 continue
             sources = [moved.get(source) for source in node.sources]
             if any(tangent is not None for tangent in sources):

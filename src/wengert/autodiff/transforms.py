@@ -18,6 +18,7 @@ from wengert.autodiff.batching import batch
 from wengert.autodiff.forward import forward, or_zero
 from wengert.autodiff.reverse import reverse
 from wengert.core import tree
+from wengert.core.conversion import differentiating
 from wengert.core.dtypes import FLOATING
 from wengert.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from wengert.core.graph import Node, ancestors, recorded_as, recording
@@ -98,7 +99,8 @@ class _Linearized:
             replaced[position], nodes = _variables(args[position], name, position)
             self.variables += nodes
             self.structures.append(tree.flatten(args[position])[1])
-        result = _run(function, replaced, kwargs)
+        with differentiating(name, self.variables):
+            result = _run(function, replaced, kwargs)
         self.aux = None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:

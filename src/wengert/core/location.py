@@ -9,8 +9,10 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -32,6 +34,7 @@ def _own_files() -> frozenset[str]:
 
 _inside = _own_files()
 _frame = sys._getframe
+_NUMPY = os.path.dirname(np.__file__) + os.sep
 
 
 def here() -> Location:
@@ -44,6 +47,17 @@ def here() -> Location:
         frame = frame.f_back
         code = frame.f_code
     return code, frame.f_lasti
+
+
+def asked_from() -> Location:
+    """As `here`, for errors: NumPy's own frames, through which a user's line asked, are left out as well."""
+    frame: FrameType | None = _frame(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name not in _inside and not name.startswith(_NUMPY):
+            return frame.f_code, frame.f_lasti
+        frame = frame.f_back
+    return None
 
 
 def line_number(location: tuple[CodeType, int]) -> int:

@@ -252,13 +252,13 @@ def _matrix(x: Any, name: str) -> Node:
 def tril(x: Any, /, k: int = 0) -> Node:
     """`x` with zeros above the k-th diagonal of its last two axes."""
     x = _matrix(x, "tril")
-    return where(less(diagonals(*x.shape[-2:]), int(k) + 1), x, 0)
+    return where(less(diagonals(*x.shape[-2:]), int(k) + 1), x, literal(0, x.dtype, x.device))
 
 
 def triu(x: Any, /, k: int = 0) -> Node:
     """`x` with zeros below the k-th diagonal of its last two axes."""
     x = _matrix(x, "triu")
-    return where(greater_equal(diagonals(*x.shape[-2:]), int(k)), x, 0)
+    return where(greater_equal(diagonals(*x.shape[-2:]), int(k)), x, literal(0, x.dtype, x.device))
 
 
 # --- values against each other --------------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ divide = Binary(
 floor_divide = Binary(
     "floor_divide",
     np.floor_divide,
-    None,
+    (None, None),
     same(REAL),
     "The quotient `a // b`, rounded towards minus infinity.",
     c="floor_divide",
@@ -316,7 +316,7 @@ class Rounding(Unary):
 floor = Rounding(
     "floor",
     np.floor,
-    None,
+    (None,),
     same(REAL),
     "The next integer below, in the same dtype.",
     c={"f": "floor", "iu": "({0})"},
@@ -326,7 +326,7 @@ floor = Rounding(
 ceil = Rounding(
     "ceil",
     np.ceil,
-    None,
+    (None,),
     same(REAL),
     "The next integer above, in the same dtype.",
     c={"f": "ceil", "iu": "({0})"},
@@ -336,7 +336,7 @@ ceil = Rounding(
 trunc = Rounding(
     "trunc",
     np.trunc,
-    None,
+    (None,),
     same(REAL),
     "The integer part, in the same dtype.",
     c={"f": "trunc", "iu": "({0})"},
@@ -346,7 +346,7 @@ trunc = Rounding(
 round = Rounding(
     "round",
     np.round,
-    None,
+    (None,),
     same(NUMERIC),
     "The nearest integer, halves to even.",
     c={"f": "round", "iu": "({0})"},

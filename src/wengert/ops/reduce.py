@@ -300,7 +300,7 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
     distance = x - mean(x, axis=axes, keepdims=True)
     freedom = float(builtins.max(_count(x, axes) - correction, 0))
     total = SUM(square(distance), axes=axes, keepdims=keepdims)
-    return total / (freedom if freedom else float("nan"))
+    return total / freedom  # by 0 as IEEE has it: infinite, and NaN of no distances
 
 
 @in_float32
