@@ -25,7 +25,7 @@ def test_against_a_loop(decay: float) -> None:
 
     descend(wg, params, optimizer, 30, update)
     assert_same(average.averages, expected, rtol=1e-12, atol=1e-12)
-    before = [p.numpy() for p in params]
+    before = [p.detach().numpy() for p in params]
     with average.apply():
         assert_same(params, expected, rtol=1e-12, atol=1e-12)
     assert_same(params, before, rtol=0, atol=0)
