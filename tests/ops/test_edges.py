@@ -189,3 +189,50 @@ def test_mytorch_takes_matrices_that_are_no_product() -> None:
         wanted = wg.grad(lambda x, y: (x @ y).sum(), (0, 1))(wg.tensor(x), wg.tensor(y))
         for mine, theirs in zip(found, wanted):
             np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-12)
+
+
+# --- options that PyTorch's samples use ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num", [0, 1, 2, 5, 50])
+@pytest.mark.parametrize("endpoint", [True, False])
+def test_linspace_between_tensors(num: int, endpoint: bool) -> None:
+    start, stop = np.array([0.1, 2.0]), np.array([[1.3], [-4.0]])
+    found = wg.linspace(wg.tensor(start), wg.tensor(stop), num, endpoint=endpoint)
+    np.testing.assert_allclose(found.numpy(), np.linspace(start, stop, num, endpoint=endpoint), rtol=1e-14)
+    one = wg.linspace(wg.tensor(np.float64(0.1)), 0.7, num, endpoint=endpoint)
+    np.testing.assert_allclose(one.numpy(), np.linspace(0.1, 0.7, num, endpoint=endpoint), rtol=1e-14)
+    if num > 1 and endpoint:
+        assert (found.numpy()[0] == start).all() and (found.numpy()[-1] == stop).all()
+
+
+def test_linspace_of_tensors_has_a_derivative() -> None:
+    wg.check_grads(lambda a, b: wg.linspace(a, b, 5), (np.array(0.3), np.array(2.0)))
+    assert wg.linspace(wg.tensor(1), wg.tensor(4), 4).tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert wg.linspace(wg.tensor(0.0), 3.9, 4, dtype=wg.int64).tolist() == [0, 1, 2, 3]
+
+
+def test_hardtanh_between_equal_bounds() -> None:
+    assert wg.hardtanh(wg.tensor([-1.0, 0.5, 2.0]), 0.5, 0.5).tolist() == [0.5] * 3
+    with pytest.raises(ArgumentError):
+        wg.hardtanh(wg.tensor([1.0]), 1.0, 0.5)
+
+
+def test_gaussian_nll_loss_broadcasts_targets() -> None:
+    x, var = wg.tensor([[1.0, 2.0, 3.0], [0.0, 1.0, 5.0]]), wg.ones((2, 1))
+    for target in (wg.tensor([1.0]), wg.tensor([[1.0], [2.0]]), wg.tensor(0.5)):
+        full = wg.broadcast_to(target, (2, 3))
+        assert wg.gaussian_nll_loss(x, target, var).item() == wg.gaussian_nll_loss(x, full, var).item()
+
+
+def test_einsum_sums_over_an_ellipsis_that_the_result_lacks() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    np.testing.assert_allclose(wg.einsum("...j->j", wg.tensor(x)).numpy(), x.sum((0, 1)))
+    np.testing.assert_allclose(wg.einsum("i...->", wg.tensor(x)).numpy(), x.sum())
+
+
+def test_index_put_at_a_mask() -> None:
+    x = wg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert wg.index_put(x, (x > 2,), wg.tensor([8.0, 9.0])).tolist() == [[1.0, 2.0], [8.0, 9.0]]
+    assert wg.index_put(x, (wg.tensor([False, True]),), wg.tensor(1.0), accumulate=True).tolist() == [[1, 2], [4, 5]]
+    assert wg.index_put(x, (wg.tensor([True, False]), wg.tensor([1])), wg.tensor(0.0)).tolist() == [[1, 0], [3, 4]]
