@@ -67,7 +67,7 @@ def test_what_somebody_holds_is_not_overwritten(hold: Callable[[Descent], wg.Ten
 
 def test_memory_that_another_library_was_shown_is_not_overwritten(descent: Descent, gpu: EmulatedDriver) -> None:
     shown = np.zeros(3, np.float32)
-    place, before = descent.w.__cuda_array_interface__["data"][0], descent.w.numpy().copy()
+    place, before = descent.w.__cuda_array_interface__["data"][0], descent.w.detach().numpy().copy()
     descent()
     descent()
     gpu.download(shown, place)
@@ -216,7 +216,7 @@ def test_what_another_thread_takes_while_a_step_runs_is_not_overwritten(descent:
     descent.step(x)
     del repeat.run
     [taken] = held
-    expected = descent.w.numpy().copy()
+    expected = descent.w.detach().numpy().copy()
     descent.step(x)
     assert (taken.numpy() == expected).all()
 

@@ -38,7 +38,7 @@ def test_with_a_cache_the_text_is_the_same_token_for_token(model, prompt):
 
 def test_greedy_takes_the_likeliest_token_each_time(model, prompt):
     text = model.generate(prompt, 10, greedy=True)
-    scores = model(text[:, :-1]).numpy()
+    scores = model(text[:, :-1]).detach().numpy()
     np.testing.assert_array_equal(scores[:, 4:].argmax(-1), text.numpy()[:, 5:])
 
 
@@ -53,7 +53,7 @@ def test_a_larger_cache_and_one_used_before_give_the_same_text(model, prompt):
 
 def test_a_prompt_in_pieces_scores_as_in_one(model, prompt):
     cache = model.new_cache(3, 9)
-    whole = model(prompt).numpy()
+    whole = model(prompt).detach().numpy()
     pieces = [model(prompt[:, a:b], cache=cache).numpy() for a, b in [(0, 2), (2, 3), (3, 5)]]
     np.testing.assert_allclose(np.concatenate(pieces, axis=1), whole, rtol=1e-4, atol=1e-4)
 

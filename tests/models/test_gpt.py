@@ -94,7 +94,7 @@ def test_initial_values_are_gpt2_s():
     wg.manual_seed(0)
     model = GPT(GPTConfig(vocab_size=500, n_positions=64, n_embd=64, n_layer=4, n_head=2))
     for name, parameter in model.named_parameters():
-        values = parameter.numpy()
+        values = parameter.detach().numpy()
         if parameter.ndim == 1:
             assert (values == (".ln_" in name and name.endswith("weight"))).all(), name
         else:
@@ -119,7 +119,7 @@ def test_a_later_token_does_not_change_earlier_scores(variant):
     tokens = wg.random.randint(0, 61, (2, 12)).numpy()
     changed = tokens.copy()
     changed[:, 7] = (changed[:, 7] + 1) % 61
-    before, after = model(wg.tensor(tokens)).numpy(), model(wg.tensor(changed)).numpy()
+    before, after = model(wg.tensor(tokens)).detach().numpy(), model(wg.tensor(changed)).detach().numpy()
     np.testing.assert_array_equal(before[:, :7], after[:, :7])
     assert (np.abs(before[:, 7:] - after[:, 7:]).max(axis=(0, 2)) > 1e-6).all()
 
@@ -132,7 +132,7 @@ def test_with_dropout_of_attention_a_later_token_is_not_seen_either():
     scores = []
     for text in (tokens, changed):
         wg.manual_seed(1)  # so that the same is dropped
-        scores.append(model(wg.tensor(text)).numpy())
+        scores.append(model(wg.tensor(text)).detach().numpy())
     np.testing.assert_array_equal(scores[0][:, :7], scores[1][:, :7])
     assert (scores[0][:, 7:] != scores[1][:, 7:]).any()
 
@@ -160,7 +160,7 @@ def test_rotary_scores_depend_on_the_distance_only():
     model = GPT(GPTConfig(**{**SIZES, "n_layer": 1}, positions="rotary"), dtype=wg.float64).eval()
     tokens = wg.random.randint(0, 61, (1, 6))
     cache = model.new_cache(1)
-    plain = model(tokens).numpy()
+    plain = model(tokens).detach().numpy()
     x, attention = wg.random.normal((1, 6, 32), dtype=wg.float64), model.transformer.h[0].attn
     here = attention(x, wg.arange(6), None, 0).numpy()
     later = attention(x, wg.arange(6) + 17, None, 0).numpy()
@@ -172,7 +172,7 @@ def test_dropout_drops_attention_in_training_only():
     wg.manual_seed(0)
     model = GPT(GPTConfig(**SIZES, dropout=0.5))
     tokens = wg.random.randint(0, 61, (1, 8))
-    first, second = model(tokens).numpy(), model(tokens).numpy()
+    first, second = model(tokens).detach().numpy(), model(tokens).detach().numpy()
     assert (first != second).any()
     model.eval()
     np.testing.assert_array_equal(model(tokens).numpy(), model(tokens).numpy())

@@ -77,7 +77,7 @@ def test_convolutions_begin_with_the_variance_that_relu_keeps_backwards():
     wg.manual_seed(0)
     model = wg.models.resnet18(10)
     for name, weight in model.named_parameters():
-        values = weight.numpy()
+        values = weight.detach().numpy()
         if weight.ndim == 4:
             outputs, _, height, width = weight.shape
             expected = np.sqrt(2 / (outputs * height * width))

@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.api import creation, functions
 from wengert.core import devices
-from wengert.core.conversion import require_array
+from wengert.core.conversion import require_array, require_number
 from wengert.core.devices import CUDA, HOST, is_host
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, now
@@ -156,7 +156,7 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
 @property  # type: ignore[misc]
 def cuda_array_interface(self: Tensor) -> dict[str, Any]:
     """Where the value is on a GPU, for other libraries. Neither side may write to it from then on."""
-    require_array(self.node, "__cuda_array_interface__")
+    require_number(self.node, "__cuda_array_interface__")
     if is_host(self.device):
         raise AttributeError("__cuda_array_interface__: this tensor is on the CPU")
     now()
