@@ -36,7 +36,7 @@ class Descent:
         loss = self.step(wg.tensor(x, device=self.device))
         self.expected = before - np.float32(rate) * (2 * before * x)
         np.testing.assert_allclose(loss.item(), (before * before * x).sum(), rtol=1e-6)
-        np.testing.assert_allclose(self.w.numpy(), self.expected, rtol=1e-6)
+        np.testing.assert_allclose(self.w.detach().numpy(), self.expected, rtol=1e-6)
         np.testing.assert_allclose(self.w.grad.numpy(), 2 * before * x, rtol=1e-6)
         return loss
 

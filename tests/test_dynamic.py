@@ -76,7 +76,7 @@ def test_holding_a_handle_changes_no_numbers():
 def test_what_a_later_backward_needs_is_kept_and_cheap_values_are_computed_again():
     w = wg.tensor(np.eye(3), requires_grad=True)
     loss = wg.exp(w @ w).sum()
-    loss.numpy()
+    loss.detach().numpy()
     kept = {node.op.name for node in ancestors([loss.node]) if node.buffer is not None}
     assert {"matmul", "sum"} <= kept and "exp" not in kept
     loss.backward()
@@ -104,7 +104,7 @@ def test_what_was_let_go_stays_so_when_it_is_used_and_looked_at(looked_at: bool)
     loss.backward()
     later = (loss * v).sum()
     if looked_at:
-        later.numpy()
+        later.detach().numpy()
     with pytest.raises(wg.errors.GradientError, match="let go"):
         later.backward()
 
@@ -197,7 +197,7 @@ def test_threads_record_apart():
                 with wg.no_grad():
                     x.assign(x - 0.1 * x.grad)
                 x.grad = None
-            results[i] = x.numpy()[0]
+            results[i] = x.detach().numpy()[0]
         except Exception as error:
             errors.append(error)
 
@@ -276,7 +276,7 @@ def test_debug_nans_looks_into_the_bodies_of_loops_and_branches():
         lambda: wg.checkpoint(wg.log)(wg.tensor([-1.0, 2.0], requires_grad=True)),
     ):
         with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match="log made 1 NaN"):
-            call().numpy()
+            call().detach().numpy()
 
 
 @pytest.mark.parametrize("compiled", [False, True])

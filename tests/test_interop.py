@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.errors import DTypeError, WengertError
+from wengert.core.errors import DTypeError, GradientError, WengertError
 
 A = np.linspace(0.1, 0.9, 6).reshape(2, 3)
 B = np.linspace(-1.0, 1.0, 6).reshape(2, 3)
@@ -189,7 +189,9 @@ def test_array_copies_and_casts():
 
 def test_asarray_of_a_pending_and_of_a_tracked_value():
     t = wg.tensor(A, requires_grad=True)
-    np.testing.assert_allclose(np.asarray(t * 2), A * 2)
+    np.testing.assert_allclose(np.asarray((t * 2).detach()), A * 2)
+    with pytest.raises(GradientError, match="requires grad"):
+        np.asarray(t * 2)
     assert np.asarray([wg.tensor(1.0), wg.tensor(2.0)], dtype=float).tolist() == [1.0, 2.0]
 
 

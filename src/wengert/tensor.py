@@ -14,6 +14,7 @@ from weakref import ref
 import numpy as np
 
 from wengert.core.context import mode
+from wengert.core.conversion import require_array, require_number, require_stored
 from wengert.core.devices import is_device, named
 from wengert.core.dtypes import INEXACT, as_dtype
 from wengert.core.errors import AssignmentError, DTypeError, GradientError, ShapeError
@@ -185,6 +186,7 @@ class Tensor:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a read-only NumPy array; computes it, and all else that is pending."""
+        require_array(self.node, "numpy()")
         now()
         array = engine.value(self.node).view()
         array.flags.writeable = False
@@ -194,24 +196,29 @@ class Tensor:
         """The value of a one-element tensor as a Python number."""
         if self.node.size != 1:
             raise ShapeError(f"item() takes one element; shape {self.shape} has {self.size}. tolist() gives all")
+        require_number(self.node, "item()")
         return engine.value(self.node).item()
 
     def tolist(self) -> Any:
         """The value as nested Python lists."""
+        require_number(self.node, "tolist()")
         return engine.value(self.node).tolist()
 
     def __bool__(self) -> bool:
         if self.node.size != 1:
             raise ShapeError(f"the truth of {self.size} elements of shape {self.shape}: use any() or all()")
-        return bool(self.item())
+        return bool(engine.value(self.node))
 
     def __float__(self) -> float:
+        require_stored(self.node, "float(x)")
         return float(self.item())
 
     def __int__(self) -> int:
+        require_stored(self.node, "int(x)")
         return int(self.item())
 
     def __complex__(self) -> complex:
+        require_stored(self.node, "complex(x)")
         return complex(self.item())
 
     def __index__(self) -> int:
@@ -226,7 +233,7 @@ class Tensor:
             raise ShapeError(
                 f"{spec!r} formats one number; shape {self.shape} has {self.size}. Without it all are shown"
             )
-        return format(self.item(), spec)
+        return format(engine.value(self.node).item(), spec)
 
     def __repr__(self) -> str:
         from wengert.core.formatting import text
@@ -306,6 +313,7 @@ class Tensor:
 
     def __reduce__(self) -> Any:
         """Pickling keeps the value and whether it is a leaf, not the history."""
+        require_number(self.node, "pickling")
         return _unpickled, (np.array(engine.value(self.node)), self.is_leaf)
 
     def detach(self) -> Tensor:

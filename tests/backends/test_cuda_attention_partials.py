@@ -51,7 +51,7 @@ def trained(length: int, device: str) -> tuple[list[np.ndarray], str]:
 
     train()
     train()
-    return [weight.numpy(), bias.numpy()], train.explain()
+    return [weight.detach().numpy(), bias.detach().numpy()], train.explain()
 
 
 def use(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def norm_step(shape: tuple[int, ...], dtype: Any, device: str) -> tuple[np.ndarr
         return gradient
 
     gradients = [train(x, cotangent).to(wg.float32).numpy() for _ in range(2)]
-    return gradients[1], [slot.numpy() for slot in slots], train.explain()
+    return gradients[1], [slot.detach().numpy() for slot in slots], train.explain()
 
 
 @pytest.mark.parametrize("dtype", [wg.float32, wg.bfloat16], ids=str)
@@ -70,7 +70,7 @@ def norms_step(layers: int, device: str) -> tuple[list[np.ndarray], str]:
 
     train()
     train()
-    return [slot.numpy() for slot in slots], train.explain()
+    return [slot.detach().numpy() for slot in slots], train.explain()
 
 
 @pytest.mark.parametrize("layers", [3, 4, 6])

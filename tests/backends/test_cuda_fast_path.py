@@ -54,11 +54,11 @@ def test_the_arguments_may_move(descent: Descent) -> None:
 
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
 def test_what_somebody_holds_is_not_overwritten(hold: Callable[[Descent], wg.Tensor], descent: Descent) -> None:
-    before = hold(descent).numpy().copy()
+    before = hold(descent).detach().numpy().copy()
     held = hold(descent)
     descent()
     descent()
-    assert (held.numpy() == before).all()
+    assert (held.detach().numpy() == before).all()
     del held
     for _ in range(3):
         descent()
@@ -67,7 +67,7 @@ def test_what_somebody_holds_is_not_overwritten(hold: Callable[[Descent], wg.Ten
 
 def test_memory_that_another_library_was_shown_is_not_overwritten(descent: Descent, gpu: EmulatedDriver) -> None:
     shown = np.zeros(3, np.float32)
-    place, before = descent.w.__cuda_array_interface__["data"][0], descent.w.numpy().copy()
+    place, before = descent.w.__cuda_array_interface__["data"][0], descent.w.detach().numpy().copy()
     descent()
     descent()
     gpu.download(shown, place)
@@ -216,9 +216,9 @@ def test_what_another_thread_takes_while_a_step_runs_is_not_overwritten(descent:
     descent.step(x)
     del repeat.run
     [taken] = held
-    expected = descent.w.numpy().copy()
+    expected = descent.w.detach().numpy().copy()
     descent.step(x)
-    assert (taken.numpy() == expected).all()
+    assert (taken.detach().numpy() == expected).all()
 
 
 def test_parameters_with_one_gradient_are_steady_and_have_one_each() -> None:

@@ -39,7 +39,7 @@ def train(rows: int, wide: int) -> None:
     x, targets = wg.ones((rows, wide), device="cuda"), wg.zeros((rows,), dtype=wg.int64, device="cuda")
     wg.cross_entropy(model(x), targets).backward()
     optimizer.step()
-    model[0].weight.numpy()
+    model[0].weight.detach().numpy()
 
 
 def test_another_size_of_a_network_compiles_nothing(idle: IdleDriver) -> None:

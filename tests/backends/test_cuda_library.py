@@ -60,7 +60,7 @@ class Step:
         self.held.append(y)
         np.testing.assert_allclose(y.numpy(), x.numpy() @ self.expected, rtol=1e-5, atol=1e-5)
         self.expected = self.expected * np.float32(0.5)
-        np.testing.assert_array_equal(self.w.numpy(), self.expected)
+        np.testing.assert_array_equal(self.w.detach().numpy(), self.expected)
 
     def move(self) -> None:
         """Give w other memory."""

@@ -735,7 +735,7 @@ def test_updates_and_casts_of_one_text_are_one_launch() -> None:
         run = wg.compile(step)
         for _ in range(4):
             run()
-        return [slot.numpy() for slot in slots], run._newest("x").program
+        return [slot.detach().numpy() for slot in slots], run._newest("x").program
 
     (found, program), (expected, _) = trained("cuda"), trained("cpu")
     for got, want in zip(found, expected):

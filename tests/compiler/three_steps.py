@@ -82,9 +82,9 @@ def _values(training: Training, step: Callable[[], dict[str, wg.Tensor]]) -> dic
     values: dict[str, Array] = {}
     for number in range(STEPS):
         returned = step()
-        values |= {f"{name}, step {number}": value.numpy() for name, value in returned.items()}
+        values |= {f"{name}, step {number}": value.detach().numpy() for name, value in returned.items()}
     with tier("interpret"):  # the last update alone would be one more program
-        return values | {f"{name}, at the end": value.numpy() for name, value in training.state.items()}
+        return values | {f"{name}, at the end": value.detach().numpy() for name, value in training.state.items()}
 
 
 @contextmanager

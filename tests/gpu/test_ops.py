@@ -104,10 +104,10 @@ def _results(call: Call, leaves: list[Any], device: str) -> list[np.ndarray]:
     parts = [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, wg.Tensor)]
     invariant = tree.flatten(call.case.invariant(result))[0] if call.case.invariant else parts
     tracked = [part for part in invariant if isinstance(part, wg.Tensor) and part.requires_grad]
-    values = [part.numpy() for part in parts] if not call.case.invariant else []
+    values = [part.detach().numpy() for part in parts] if not call.case.invariant else []
     if tracked:
         sum(wg.real(wg.sin(part * 0.7)).sum() for part in tracked).backward()
-    return values + [operand.grad.numpy() for operand in operands if operand.grad is not None]
+    return values + [operand.grad.detach().numpy() for operand in operands if operand.grad is not None]
 
 
 def _on_host(array: Any) -> np.ndarray:

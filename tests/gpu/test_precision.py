@@ -35,7 +35,7 @@ class Training:
         return loss
 
     def weights(self) -> list[np.ndarray]:
-        return [parameter.numpy() for parameter in self.model.parameters()]
+        return [parameter.detach().numpy() for parameter in self.model.parameters()]
 
 
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "dynamic"])

@@ -222,7 +222,7 @@ def _words(text: str) -> set[str]:
 def _numbers(value: Any) -> Any:
     """A result as something that stays what it is."""
     if isinstance(value, wg.Tensor):
-        return value.numpy().copy()
+        return value.detach().numpy().copy()
     if isinstance(value, (list, tuple)):
         return [_numbers(item) for item in value]
     if isinstance(value, dict):

@@ -21,7 +21,7 @@ class Comparison:
         self.numbers = 0
 
     def same(self, actual: Any, expected: Any, name: str) -> None:
-        a, b = np.asarray(actual.numpy()), expected.detach().numpy()
+        a, b = np.asarray(actual.detach().numpy()), expected.detach().numpy()
         assert a.shape == b.shape, name
         scale = np.abs(b).max() if b.size else 0.0
         np.testing.assert_allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * scale, err_msg=name)

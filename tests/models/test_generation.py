@@ -28,39 +28,39 @@ def prompt():
 
 
 def test_with_a_cache_the_text_is_the_same_token_for_token(model, prompt):
-    cached = model.generate(prompt, 30, greedy=True).numpy()
-    plain = model.generate(prompt, 30, greedy=True, use_cache=False).numpy()
+    cached = model.generate(prompt, 30, greedy=True).detach().numpy()
+    plain = model.generate(prompt, 30, greedy=True, use_cache=False).detach().numpy()
     np.testing.assert_array_equal(cached, plain)
     assert cached.shape == (3, 35) and cached.dtype == np.int64
-    np.testing.assert_array_equal(cached[:, :5], prompt.numpy())
+    np.testing.assert_array_equal(cached[:, :5], prompt.detach().numpy())
     assert len(np.unique(cached[:, 5:])) > 5
 
 
 def test_greedy_takes_the_likeliest_token_each_time(model, prompt):
     text = model.generate(prompt, 10, greedy=True)
-    scores = model(text[:, :-1]).numpy()
-    np.testing.assert_array_equal(scores[:, 4:].argmax(-1), text.numpy()[:, 5:])
+    scores = model(text[:, :-1]).detach().numpy()
+    np.testing.assert_array_equal(scores[:, 4:].argmax(-1), text.detach().numpy()[:, 5:])
 
 
 def test_a_larger_cache_and_one_used_before_give_the_same_text(model, prompt):
-    expected = model.generate(prompt, 12, greedy=True).numpy()
+    expected = model.generate(prompt, 12, greedy=True).detach().numpy()
     cache = model.new_cache(3)
     for _ in range(2):
-        np.testing.assert_array_equal(model.generate(prompt, 12, greedy=True, cache=cache).numpy(), expected)
+        np.testing.assert_array_equal(model.generate(prompt, 12, greedy=True, cache=cache).detach().numpy(), expected)
     assert cache.position.item() == 5 + 11  # the last token is not read
     assert cache.keys[0].shape == (3, 3, 40, 8)
 
 
 def test_a_prompt_in_pieces_scores_as_in_one(model, prompt):
     cache = model.new_cache(3, 9)
-    whole = model(prompt).numpy()
-    pieces = [model(prompt[:, a:b], cache=cache).numpy() for a, b in [(0, 2), (2, 3), (3, 5)]]
+    whole = model(prompt).detach().numpy()
+    pieces = [model(prompt[:, a:b], cache=cache).detach().numpy() for a, b in [(0, 2), (2, 3), (3, 5)]]
     np.testing.assert_allclose(np.concatenate(pieces, axis=1), whole, rtol=1e-4, atol=1e-4)
 
 
 def test_a_step_looks_at_no_value_so_that_it_can_be_recorded_once(model, prompt):
     """`scan` records its body with abstract values, once for all steps; the cache's slots are carried along."""
-    expected = model.generate(prompt, 8, greedy=True).numpy()
+    expected = model.generate(prompt, 8, greedy=True).detach().numpy()
     cache = model.new_cache(3, 13)
     with wg.no_grad():
         first = next_token(model.scores_after(prompt, cache), greedy=True)
@@ -70,43 +70,43 @@ def test_a_step_looks_at_no_value_so_that_it_can_be_recorded_once(model, prompt)
             return chosen, token
 
         _, tokens = wg.scan(step, first, wg.arange(8))
-    np.testing.assert_array_equal(tokens.numpy().T, expected[:, 5:])
+    np.testing.assert_array_equal(tokens.detach().numpy().T, expected[:, 5:])
     assert cache.position.item() == 13
 
 
 def test_drawn_texts_reproduce_from_a_seed(model, prompt):
     def draw(seed, **options):
-        return model.generate(prompt, 20, generator=wg.random.Generator(seed), **options).numpy()
+        return model.generate(prompt, 20, generator=wg.random.Generator(seed), **options).detach().numpy()
 
     np.testing.assert_array_equal(draw(1), draw(1))
     np.testing.assert_array_equal(draw(1), draw(1, use_cache=False))
     assert (draw(1) != draw(2)).any()
     wg.manual_seed(9)
-    first = model.generate(prompt, 20).numpy()
+    first = model.generate(prompt, 20).detach().numpy()
     wg.manual_seed(9)
-    np.testing.assert_array_equal(model.generate(prompt, 20).numpy(), first)
+    np.testing.assert_array_equal(model.generate(prompt, 20).detach().numpy(), first)
 
 
 def test_top_k_of_one_is_greedy_and_so_is_a_tiny_top_p(model, prompt):
-    greedy = model.generate(prompt, 15, greedy=True).numpy()
-    np.testing.assert_array_equal(model.generate(prompt, 15, top_k=1).numpy(), greedy)
-    np.testing.assert_array_equal(model.generate(prompt, 15, top_p=1e-6).numpy(), greedy)
+    greedy = model.generate(prompt, 15, greedy=True).detach().numpy()
+    np.testing.assert_array_equal(model.generate(prompt, 15, top_k=1).detach().numpy(), greedy)
+    np.testing.assert_array_equal(model.generate(prompt, 15, top_p=1e-6).detach().numpy(), greedy)
 
 
 def test_top_k_keeps_the_k_highest_of_each_row():
     logits = np.random.default_rng(1).normal(size=(6, 11))
-    kept = keep_top_k(wg.tensor(logits), 4).numpy()
+    kept = keep_top_k(wg.tensor(logits), 4).detach().numpy()
     np.testing.assert_array_equal(np.isfinite(kept).sum(-1), 4)
     for row, scores in zip(kept, logits):
         allowed = np.argsort(scores)[-4:]
         np.testing.assert_array_equal(row[allowed], scores[allowed])
-    np.testing.assert_array_equal(keep_top_k(wg.tensor(logits), 50).numpy(), logits)
+    np.testing.assert_array_equal(keep_top_k(wg.tensor(logits), 50).detach().numpy(), logits)
 
 
 @pytest.mark.parametrize("p", [0.05, 0.5, 0.9, 1.0])
 def test_top_p_keeps_the_fewest_that_reach_p(p):
     logits = np.random.default_rng(2).normal(size=(6, 11)) * 2
-    kept = np.isfinite(keep_top_p(wg.tensor(logits), p).numpy())
+    kept = np.isfinite(keep_top_p(wg.tensor(logits), p).detach().numpy())
     for row, scores in zip(kept, logits):
         order = np.argsort(-scores)
         probabilities = np.exp(scores[order]) / np.exp(scores).sum()
@@ -119,7 +119,7 @@ def test_drawn_tokens_are_as_often_as_their_probability_among_the_allowed():
     generator = wg.random.Generator(0)
 
     def shares(**options):
-        return np.bincount(next_token(logits, generator=generator, **options).numpy(), minlength=4) / 20000
+        return np.bincount(next_token(logits, generator=generator, **options).detach().numpy(), minlength=4) / 20000
 
     np.testing.assert_allclose(shares(), [0.4, 0.3, 0.2, 0.1], atol=0.02)
     np.testing.assert_allclose(shares(top_k=2), [4 / 7, 3 / 7, 0, 0], atol=0.02)
@@ -132,7 +132,7 @@ def test_generation_drops_nothing_and_leaves_each_module_in_its_mode(prompt):
     model = GPT(GPTConfig(**SIZES, dropout=0.5))
     model.transformer.h[1].eval()
     before = [module.training for module in model.modules()]
-    first, again = (model.generate(prompt, 10, greedy=True).numpy() for _ in range(2))
+    first, again = (model.generate(prompt, 10, greedy=True).detach().numpy() for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert [module.training for module in model.modules()] == before
 

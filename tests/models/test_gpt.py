@@ -30,7 +30,7 @@ def pair():
 def test_gpt2_trains_as_torch_does(optimizer, record_property):
     model, reference = pair()
     ids = torch.randint(0, SIZES["vocab_size"], (5, 20))
-    tokens = wg.tensor(ids.numpy())
+    tokens = wg.tensor(ids.detach().numpy())
     compared = train_beside(
         model,
         reference,
@@ -51,7 +51,7 @@ def test_rotary_rms_and_swiglu_train_as_in_torch(optimizer, record_property):
     reference = references.ModernGPT(61, 32, 3, 4, model.config.inner).double()
     shake(reference)
     ids = torch.randint(0, 61, (5, 20))
-    tokens = wg.tensor(ids.numpy())
+    tokens = wg.tensor(ids.detach().numpy())
     compared = train_beside(
         model,
         reference,
@@ -69,7 +69,7 @@ def test_gpt2_gives_torch_s_scores(record_property):
     model.load_state_dict(reference.state_dict())
     ids = torch.randint(0, SIZES["vocab_size"], (2, 24))
     compare = Comparison()
-    compare.same(model(wg.tensor(ids.numpy())), reference(ids), "scores")
+    compare.same(model(wg.tensor(ids.detach().numpy())), reference(ids), "scores")
     record_property("compared", compare.counts)
 
 
@@ -94,7 +94,7 @@ def test_initial_values_are_gpt2_s():
     wg.manual_seed(0)
     model = GPT(GPTConfig(vocab_size=500, n_positions=64, n_embd=64, n_layer=4, n_head=2))
     for name, parameter in model.named_parameters():
-        values = parameter.numpy()
+        values = parameter.detach().numpy()
         if parameter.ndim == 1:
             assert (values == (".ln_" in name and name.endswith("weight"))).all(), name
         else:
@@ -116,23 +116,23 @@ VARIANTS = {
 def test_a_later_token_does_not_change_earlier_scores(variant):
     wg.manual_seed(1)
     model = GPT(VARIANTS[variant], dtype=wg.float64).eval()
-    tokens = wg.random.randint(0, 61, (2, 12)).numpy()
+    tokens = wg.random.randint(0, 61, (2, 12)).detach().numpy()
     changed = tokens.copy()
     changed[:, 7] = (changed[:, 7] + 1) % 61
-    before, after = model(wg.tensor(tokens)).numpy(), model(wg.tensor(changed)).numpy()
+    before, after = model(wg.tensor(tokens)).detach().numpy(), model(wg.tensor(changed)).detach().numpy()
     np.testing.assert_array_equal(before[:, :7], after[:, :7])
     assert (np.abs(before[:, 7:] - after[:, 7:]).max(axis=(0, 2)) > 1e-6).all()
 
 
 def test_with_dropout_of_attention_a_later_token_is_not_seen_either():
     model = GPT(VARIANTS["dropout"], dtype=wg.float64)
-    tokens = wg.random.randint(0, 61, (2, 12)).numpy()
+    tokens = wg.random.randint(0, 61, (2, 12)).detach().numpy()
     changed = tokens.copy()
     changed[:, 7] = (changed[:, 7] + 1) % 61
     scores = []
     for text in (tokens, changed):
         wg.manual_seed(1)  # so that the same is dropped
-        scores.append(model(wg.tensor(text)).numpy())
+        scores.append(model(wg.tensor(text)).detach().numpy())
     np.testing.assert_array_equal(scores[0][:, :7], scores[1][:, :7])
     assert (scores[0][:, 7:] != scores[1][:, 7:]).any()
 
@@ -160,28 +160,28 @@ def test_rotary_scores_depend_on_the_distance_only():
     model = GPT(GPTConfig(**{**SIZES, "n_layer": 1}, positions="rotary"), dtype=wg.float64).eval()
     tokens = wg.random.randint(0, 61, (1, 6))
     cache = model.new_cache(1)
-    plain = model(tokens).numpy()
+    plain = model(tokens).detach().numpy()
     x, attention = wg.random.normal((1, 6, 32), dtype=wg.float64), model.transformer.h[0].attn
-    here = attention(x, wg.arange(6), None, 0).numpy()
-    later = attention(x, wg.arange(6) + 17, None, 0).numpy()
+    here = attention(x, wg.arange(6), None, 0).detach().numpy()
+    later = attention(x, wg.arange(6) + 17, None, 0).detach().numpy()
     np.testing.assert_allclose(here, later, atol=1e-12)
-    np.testing.assert_allclose(model(tokens, cache=cache).numpy(), plain, atol=1e-12)
+    np.testing.assert_allclose(model(tokens, cache=cache).detach().numpy(), plain, atol=1e-12)
 
 
 def test_dropout_drops_attention_in_training_only():
     wg.manual_seed(0)
     model = GPT(GPTConfig(**SIZES, dropout=0.5))
     tokens = wg.random.randint(0, 61, (1, 8))
-    first, second = model(tokens).numpy(), model(tokens).numpy()
+    first, second = model(tokens).detach().numpy(), model(tokens).detach().numpy()
     assert (first != second).any()
     model.eval()
-    np.testing.assert_array_equal(model(tokens).numpy(), model(tokens).numpy())
+    np.testing.assert_array_equal(model(tokens).detach().numpy(), model(tokens).detach().numpy())
 
 
 def test_ignored_targets_count_for_nothing():
     wg.manual_seed(0)
     model = GPT(GPTConfig(**SIZES), dtype=wg.float64)
-    tokens, targets = wg.random.randint(0, 61, (2, 6)), wg.random.randint(0, 61, (2, 6)).numpy().copy()
+    tokens, targets = wg.random.randint(0, 61, (2, 6)), wg.random.randint(0, 61, (2, 6)).detach().numpy().copy()
     targets[1] = -100
     _, both = model(tokens, wg.tensor(targets))
     _, first = model(tokens[:1], wg.tensor(targets[:1]))

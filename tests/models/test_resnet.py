@@ -40,7 +40,7 @@ def pair(depth, num_classes, stem):
 def test_resnet18_trains_as_torch_does(stem, size, optimizer, record_property):
     model, reference = pair(18, 10, stem)
     images, labels = torch.randn(3, 3, size, size).double(), torch.tensor([3, 1, 7])
-    x, y = wg.tensor(images.numpy()), wg.tensor(labels.numpy())
+    x, y = wg.tensor(images.detach().numpy()), wg.tensor(labels.detach().numpy())
     compared = train_beside(
         model,
         reference,
@@ -68,7 +68,7 @@ def test_the_forms_for_imagenet_have_the_published_sizes_and_torch_s_scores(dept
     with torch.no_grad():
         expected = reference.eval()(images)
     compare = Comparison()
-    compare.same(model.eval()(wg.tensor(images.numpy())), expected, "scores")
+    compare.same(model.eval()(wg.tensor(images.detach().numpy())), expected, "scores")
     compare.same_state(model, reference)
     record_property("compared", compare.counts)
 
@@ -77,7 +77,7 @@ def test_convolutions_begin_with_the_variance_that_relu_keeps_backwards():
     wg.manual_seed(0)
     model = wg.models.resnet18(10)
     for name, weight in model.named_parameters():
-        values = weight.numpy()
+        values = weight.detach().numpy()
         if weight.ndim == 4:
             outputs, _, height, width = weight.shape
             expected = np.sqrt(2 / (outputs * height * width))
@@ -85,7 +85,7 @@ def test_convolutions_begin_with_the_variance_that_relu_keeps_backwards():
             assert values.std() == pytest.approx(expected, rel=0.05), name
         elif re.search(r"bn\d\.|downsample\.1\.", name):
             assert (values == name.endswith("weight")).all(), name
-    assert np.abs(model.fc.weight.numpy()).max() <= 1 / np.sqrt(512)
+    assert np.abs(model.fc.weight.detach().numpy()).max() <= 1 / np.sqrt(512)
 
 
 def test_a_wrong_image_names_the_layer():

@@ -16,13 +16,13 @@ from wengert.models import MLP, ConvNet
 def test_mlp_is_linear_layers_with_the_activation_between():
     model = MLP(3, [5, 4, 2], activation=wg.tanh, dtype=wg.float64)
     x = np.random.default_rng(0).normal(size=(7, 3))
-    state = {name: value.numpy() for name, value in model.state_dict().items()}
+    state = {name: value.detach().numpy() for name, value in model.state_dict().items()}
     assert list(state) == [f"layers.{i}.{part}" for i in range(3) for part in ("weight", "bias")]
     expected = x
     for i in range(3):
         expected = expected @ state[f"layers.{i}.weight"].T + state[f"layers.{i}.bias"]
         expected = np.tanh(expected) if i < 2 else expected
-    np.testing.assert_allclose(model(wg.tensor(x)).numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(model(wg.tensor(x)).detach().numpy(), expected, rtol=1e-12)
 
 
 def test_convnet_has_the_sizes_of_its_layers():
@@ -65,7 +65,7 @@ def test_convnet_gives_torch_s_gradients_and_steps(optimizer, record_property):
 
     reference, model = Reference().double(), ConvNet(dtype=wg.float64)
     images, labels = torch.randn(4, 1, 28, 28).double(), torch.tensor([0, 4, 9, 4])
-    x, y = wg.tensor(images.numpy()), wg.tensor(labels.numpy())
+    x, y = wg.tensor(images.detach().numpy()), wg.tensor(labels.detach().numpy())
     compared = train_beside(
         model,
         reference,

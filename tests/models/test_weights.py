@@ -17,7 +17,7 @@ SIZES = {"vocab_size": 31, "n_positions": 16, "n_embd": 8, "n_layer": 2, "n_head
 
 
 def arrays(model):
-    return {name: np.array(value.numpy()) for name, value in model.state_dict().items()}
+    return {name: np.array(value.detach().numpy()) for name, value in model.state_dict().items()}
 
 
 def same(a, b):

@@ -54,8 +54,8 @@ def test_attention_drops_weights_when_training() -> None:
     wg.manual_seed(2)
     attention = nn.MultiheadAttention(4, 2, dropout=0.5)
     x = wg.random.normal((6, 3, 4))
-    kept = attention.eval()(x, x, x)[1].numpy()
-    dropped = attention.train()(x, x, x, average_attn_weights=False)[1].numpy()
+    kept = attention.eval()(x, x, x)[1].detach().numpy()
+    dropped = attention.train()(x, x, x, average_attn_weights=False)[1].detach().numpy()
     np.testing.assert_allclose(kept.sum(-1), 1, rtol=1e-5)
     assert 0.3 < (dropped == 0).mean() < 0.7
 
@@ -70,7 +70,7 @@ def test_causal_attention_needs_no_mask(need_weights: bool) -> None:
     mask = wg.tensor(np.triu(np.ones((5, 5), bool), 1))
     with_mask = attention(x, x, x, attn_mask=mask, need_weights=need_weights)[0]
     without = attention(x, x, x, is_causal=True, need_weights=need_weights)[0]
-    np.testing.assert_allclose(without.numpy(), with_mask.numpy(), atol=1e-6)
+    np.testing.assert_allclose(without.detach().numpy(), with_mask.detach().numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -214,7 +214,7 @@ def test_an_embedding_from_a_table() -> None:
 
 
 def test_padding_row_begins_as_zeros() -> None:
-    weight = nn.Embedding(4, 3, padding_idx=-2).weight.numpy()
+    weight = nn.Embedding(4, 3, padding_idx=-2).weight.detach().numpy()
     assert not weight[2].any() and weight[1].all()
 
 
@@ -234,11 +234,11 @@ def test_the_mask_of_later_positions() -> None:
 def test_layers_go_through_vmap_and_jvp() -> None:
     model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.LayerNorm(5))
     x = wg.random.normal((4, 3))
-    np.testing.assert_allclose(wg.vmap(model)(x).numpy(), model(x).numpy(), atol=1e-6)
+    np.testing.assert_allclose(wg.vmap(model)(x).detach().numpy(), model(x).detach().numpy(), atol=1e-6)
     _, tangent = wg.jvp(model, (x,), (wg.ones((4, 3)),))
     step = 1e-3
-    difference = (model(x + step) - model(x - step)).numpy() / (2 * step)
-    np.testing.assert_allclose(tangent.numpy(), difference, atol=2e-3)
+    difference = (model(x + step) - model(x - step)).detach().numpy() / (2 * step)
+    np.testing.assert_allclose(tangent.detach().numpy(), difference, atol=2e-3)
 
 
 def test_batch_norm_counts_inside_scan() -> None:

@@ -22,7 +22,8 @@ def numbers(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     with np.errstate(over="ignore"):
         array = np.array(found, np.float64).astype(dtype)
     around = np.asarray(array, np.float32 if dtype.itemsize < 8 else np.float64)
-    step = [np.nextafter(around, around.dtype.type(to)).astype(dtype) for to in (np.inf, -np.inf)]
+    with np.errstate(over="ignore"):
+        step = [np.nextafter(around, around.dtype.type(to)).astype(dtype) for to in (np.inf, -np.inf)]
     return np.concatenate([array, *step])
 
 

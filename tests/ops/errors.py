@@ -152,6 +152,26 @@ WAYS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...]], Any]] = {
 }
 
 
+def there(array: Any) -> Any:
+    """A tensor on the GPU."""
+    return wg.tensor(array, device="cuda")
+
+
+GPU_WAYS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...]], Any]] = {
+    "op by op": lambda f, args: f(*map(there, args)),
+    "pending": lambda f, args: f(*[wg.flip(wg.flip(there(array))) for array in args]),
+    "compiled": lambda f, args: wg.compile(f)(*map(there, args)),
+    "in a larger program": lambda f, args: wg.compile(lambda *x: (f(*x) * 2 + 1).sum())(*map(there, args)),
+    "compiled batch": lambda f, args: wg.compile(wg.vmap(f))(*[there(np.stack([a, a])) for a in args]),
+}
+
+
+def on_the_gpu(name: str) -> Failing:
+    """A case made anew, so that what its function refers to is on the GPU."""
+    wg.set_default_device("cuda")
+    return next(case for case in cases() if case.name == name)
+
+
 def outcomes(case: Failing, args: tuple[Any, ...], ways: Any = None) -> dict[str, str]:
     """By way: the kind of error that a call raised, or nothing."""
     found = {}

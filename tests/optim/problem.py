@@ -104,4 +104,4 @@ def descend(
 def assert_same(mine: list[wg.Tensor], theirs: list[Any], rtol: float, atol: float) -> None:
     for a, b in zip(mine, theirs, strict=True):
         b = np.asarray(b.detach() if hasattr(b, "detach") else b)
-        np.testing.assert_allclose(a.numpy(), b, rtol=rtol, atol=atol)
+        np.testing.assert_allclose(a.detach().numpy(), b, rtol=rtol, atol=atol)

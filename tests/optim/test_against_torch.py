@@ -83,7 +83,7 @@ def in_float64(case: tuple[str, dict[str, Any]], start: list[Any], rounding: flo
 
 
 def as_arrays(mine: list[wg.Tensor], theirs: list[Any]) -> tuple[list[Any], list[Any]]:
-    return [p.numpy() for p in mine], [p.detach().numpy() for p in theirs]
+    return [p.detach().numpy() for p in mine], [p.detach().numpy() for p in theirs]
 
 
 @pytest.mark.parametrize("case", CASES, ids=identifier)
@@ -165,13 +165,13 @@ def test_saved_and_loaded_in_the_middle(
     mine, _, optimizer, _ = pair(case)
     descend(wg, mine, optimizer, 10)
     saved = optimizer.state_dict()
-    others = wengert_parameters([p.numpy().copy() for p in mine])
+    others = wengert_parameters([p.detach().numpy().copy() for p in mine])
     descend(wg, mine, optimizer, 10)  # what was saved must not go on with the optimizer
     again = getattr(wg.optim, case[0])(others, lr=77.0)
     again.load_state_dict(saved)
     descend(wg, others, again, 10)
     for a, b in zip(mine, others):
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
 
 
 def test_muon_follows_torchs_bfloat16() -> None:

@@ -16,16 +16,16 @@ def test_against_a_loop(decay: float) -> None:
     params = wengert_parameters(values(SHAPES))
     optimizer = wg.optim.SGD(params, lr=0.01)
     average = wg.optim.ExponentialMovingAverage(params, decay)
-    expected = [p.numpy().copy() for p in params]
+    expected = [p.detach().numpy().copy() for p in params]
 
     def update() -> None:
         average.update()
         for i, p in enumerate(params):
-            expected[i] = decay * expected[i] + (1 - decay) * p.numpy()
+            expected[i] = decay * expected[i] + (1 - decay) * p.detach().numpy()
 
     descend(wg, params, optimizer, 30, update)
     assert_same(average.averages, expected, rtol=1e-12, atol=1e-12)
-    before = [p.numpy() for p in params]
+    before = [p.detach().numpy() for p in params]
     with average.apply():
         assert_same(params, expected, rtol=1e-12, atol=1e-12)
     assert_same(params, before, rtol=0, atol=0)

@@ -54,7 +54,7 @@ def test_update_is_a_step_with_given_gradients(name: str) -> None:
         stepping.step()
         updating.update(differentiate(second))
     for a, b in zip(first, second):
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
 
 
 @every_optimizer
@@ -76,7 +76,7 @@ def test_a_step_looks_at_no_value(name: str) -> None:
         for group in by_loop.param_groups:
             group["lr"] = rate
         by_loop.update(differentiate(looped))
-    assert_same(scanned, [p.numpy() for p in looped], rtol=1e-12, atol=1e-12)
+    assert_same(scanned, [p.detach().numpy() for p in looped], rtol=1e-12, atol=1e-12)
     counts = [s["step"].item() for s in by_scan.state_dict()["state"].values()]
     assert counts == [10] * len(scanned)
 
@@ -92,12 +92,12 @@ def test_a_skipped_step_leaves_everything_as_it_was(name: str) -> None:
         if skipped:
             for p in params:
                 p.grad = wg.full_like(p, np.nan)
-        before = [p.numpy() for p in params]
+        before = [p.detach().numpy() for p in params]
         optimizer.step(skip=wg.tensor(skipped))
         if skipped:
             assert_same(params, before, rtol=0, atol=0)
     descend(wg, plain, reference, 5)
-    assert_same(params, [p.numpy() for p in plain], rtol=0, atol=0)
+    assert_same(params, [p.detach().numpy() for p in plain], rtol=0, atol=0)
     for mine, expected in zip(*(o.state_dict()["state"].values() for o in (optimizer, reference))):
         for key in expected:
             np.testing.assert_array_equal(mine[key].numpy(), expected[key].numpy())
@@ -120,7 +120,7 @@ def test_halves_are_stepped_in_float32(name: str) -> None:
         optimizer.update(grads)
         reference.update(grads)
         for p, q in zip(params, exact):
-            np.testing.assert_array_equal(p.numpy(), q.detach().astype(dtype).numpy())
+            np.testing.assert_array_equal(p.detach().numpy(), q.detach().astype(dtype).detach().numpy())
 
 
 def test_update_takes_trees_and_names() -> None:
@@ -273,13 +273,13 @@ def test_a_file_in_between(name: str, tmp_path: Any) -> None:
     params, optimizer = made(name)
     descend(wg, params, optimizer, 5)
     wg.save(tmp_path / "optimizer", optimizer.state_dict())
-    others = wengert_parameters([p.numpy().copy() for p in params])
+    others = wengert_parameters([p.detach().numpy().copy() for p in params])
     again = OPTIMIZERS[name](others)
     again.load_state_dict(wg.load(tmp_path / "optimizer"))
     descend(wg, params, optimizer, 5)
     descend(wg, others, again, 5)
     for a, b in zip(params, others):
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
 
 
 def test_loading_forgets_what_was() -> None:

@@ -100,9 +100,9 @@ def run(seed: int, device: str, calls: int = 12) -> None:
         k, x = int(rng.integers(2)), values(rng)
         results = there.functions[k](wg.tensor(x, device=device))
         expected = here.functions[k](wg.tensor(x))
-        wanted = [tensor.numpy().copy() for tensor in (*expected, *here.slots)]
+        wanted = [tensor.detach().numpy().copy() for tensor in (*expected, *here.slots)]
         for tensor, want in zip((*results, *there.slots), wanted):
-            np.testing.assert_array_equal(tensor.numpy(), want, f"call {number} of function {k}, seed {seed}")
+            np.testing.assert_array_equal(tensor.detach().numpy(), want, f"call {number} of function {k}, seed {seed}")
         kind = rng.integers(5)
         if kind == 0:
             new = values(rng)
@@ -124,5 +124,5 @@ HOLDS: list[Callable[[wg.Tensor], Callable[[], np.ndarray[Any, Any]]]] = [
     lambda tensor: (tensor + 0).numpy,
     lambda tensor: wg.from_dlpack(tensor).numpy,
     lambda tensor: tensor.detach()[1:3].numpy,
-    lambda tensor: tensor.numpy().view,
+    lambda tensor: tensor.detach().numpy().view,
 ]

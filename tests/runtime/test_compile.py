@@ -454,7 +454,7 @@ def test_control_flow_inside():
         plain = f(wg.tensor(x), wg.tensor(start))
         state.assign(expected)
         for a, b in zip(fast(x, start), plain):
-            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-12)
         expected = expected + plain[-1].numpy()
         np.testing.assert_allclose(state.numpy(), expected, rtol=1e-12)
     assert len(fast.why()) == 1
@@ -578,7 +578,7 @@ def test_old_parameter_values_are_not_kept():
             weight.assign(weight - 0.1 * weight.grad)
         weight.grad = None
 
-    first, held = weakref.ref(weight.node), weight.numpy()  # held, so that it is not overwritten but replaced
+    first, held = weakref.ref(weight.node), weight.detach().numpy()  # held, so that it is not overwritten but replaced
     for _ in range(3):
         step()
     gc.collect()
@@ -597,7 +597,7 @@ def test_a_value_that_nobody_else_holds_is_overwritten_in_its_node():
     node = weakref.ref(weight.node)
     step()
     assert node() is weight.node and weight.tolist() == [0.25] * 4
-    held = weight.numpy()
+    held = weight.detach().numpy()
     step()
     assert node() is not weight.node and held.tolist() == [0.25] * 4 and weight.tolist() == [0.125] * 4
 

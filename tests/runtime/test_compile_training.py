@@ -50,7 +50,7 @@ class Network:
         return loss
 
     def state(self):
-        return [t.numpy() for t in (*self.parameters, *self.first, *self.second, self.count)]
+        return [t.detach().numpy() for t in (*self.parameters, *self.first, *self.second, self.count)]
 
 
 def rate_at(step):

@@ -66,18 +66,18 @@ def test_an_embedding_is_updated_in_place():
     place = address(table)
     step(index)
     assert address(table) == place
-    assert table.numpy()[0, 0] == 1 and table.numpy()[3, 0] < table.numpy()[7, 0] < 1
+    assert table.detach().numpy()[0, 0] == 1 and table.detach().numpy()[3, 0] < table.detach().numpy()[7, 0] < 1
 
 
 def test_an_embedding_is_as_it_was_after_an_index_out_of_range():
     table, step = embedder()
     for _ in range(3):
         step(wg.tensor(np.array([3, 7, 3])))
-    before, gradient = table.numpy().copy(), table.grad.numpy().copy()
+    before, gradient = table.detach().numpy().copy(), table.grad.detach().numpy().copy()
     with pytest.raises(wg.errors.WengertError):
         step(wg.tensor(np.array([3, 7, 50])))
-    np.testing.assert_array_equal(table.numpy(), before)
-    np.testing.assert_array_equal(table.grad.numpy(), gradient)
+    np.testing.assert_array_equal(table.detach().numpy(), before)
+    np.testing.assert_array_equal(table.grad.detach().numpy(), gradient)
 
 
 @pytest.mark.counted
@@ -125,14 +125,14 @@ def test_updates_in_place_give_the_references_numbers():
         w, m, step = stepper()
         for k in range(8):
             step(wg.tensor(np.arange(100.0) * k))
-        results.append((w.numpy().copy(), m.numpy().copy()))
+        results.append((w.detach().numpy().copy(), m.detach().numpy().copy()))
     wg.config.tier = "auto"
     for found, expected in zip(results[1], results[0]):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "hold", [lambda w: w.numpy(), lambda w: w.numpy()[3:7], lambda w: w.detach(), lambda w: w * 2.0]
+    "hold", [lambda w: w.detach().numpy(), lambda w: w.detach().numpy()[3:7], lambda w: w.detach(), lambda w: w * 2.0]
 )
 def test_what_somebody_holds_is_not_overwritten(hold):
     w, _, step = stepper()
@@ -140,10 +140,10 @@ def test_what_somebody_holds_is_not_overwritten(hold):
     for _ in range(4):
         step(x)
     held = hold(w)
-    before = np.array(hold(w) if isinstance(held, np.ndarray) else hold(w).numpy())
+    before = np.array(hold(w) if isinstance(held, np.ndarray) else hold(w).detach().numpy())
     step(x)
     step(x)
-    np.testing.assert_array_equal(held if isinstance(held, np.ndarray) else held.numpy(), before)
+    np.testing.assert_array_equal(held if isinstance(held, np.ndarray) else held.detach().numpy(), before)
 
 
 def test_a_call_that_fails_changes_no_slot():

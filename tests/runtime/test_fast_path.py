@@ -114,15 +114,15 @@ def test_names_of_arguments_count() -> None:
 
 
 CPU_HOLDS: dict[str, Callable[[Descent], Any]] = HOLDS | {
-    "its array": lambda d: d.w.numpy(),
-    "a part of its array": lambda d: d.w.numpy()[1:],
+    "its array": lambda d: d.w.detach().numpy(),
+    "a part of its array": lambda d: d.w.detach().numpy()[1:],
     "the array of a gradient": lambda d: d.w.grad.numpy(),
     "its memory, by DLPack": lambda d: np.from_dlpack(d.w.detach()),
 }
 
 
 def read(thing: Any) -> Any:
-    return thing.numpy() if isinstance(thing, wg.Tensor) else thing
+    return thing.detach().numpy() if isinstance(thing, wg.Tensor) else thing
 
 
 @pytest.mark.parametrize("hold", CPU_HOLDS.values(), ids=CPU_HOLDS)
@@ -170,7 +170,7 @@ def test_slots_are_looked_at_only_after_something_happened(descent: Descent, mon
     descent.step(x).item()
     descent.step(x)
     assert looks == []
-    descent.w.numpy()
+    descent.w.detach().numpy()
     descent.step(x)
     assert looks == [True]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.errors import AbstractValueError
+from wengert.core.errors import AbstractValueError, DTypeError
 
 VALUES = [0.1, 1.0, -0.3, 16777217.0, 1e300, 1e-300, 2.0**53 + 2, 65519.9, float("inf"), float("nan"), -0.0]
 
@@ -156,6 +156,12 @@ def test_branching_on_a_float_argument_still_raises() -> None:
     for function in (lambda k: w64 if k > 1 else w32, lambda k: w64 * float(k), lambda k: w64 * int(k)):
         with pytest.raises(AbstractValueError):
             wg.compile(function)(2.0)
+
+
+def test_a_function_that_needs_the_number_itself_says_so() -> None:
+    for function in (lambda k: wg.var(w64, correction=k), lambda k: wg.arange(0, k), lambda k: wg.celu(w64, alpha=k)):
+        with pytest.raises((AbstractValueError, DTypeError)):
+            wg.compile(function)(0.5)
 
 
 def test_a_learning_rate_in_float64_is_exact() -> None:

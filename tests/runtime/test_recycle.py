@@ -98,7 +98,7 @@ def test_a_slot_on_recycled_memory_is_still_updated_in_place():
     place = address(w)
     step()
     assert address(w) == place
-    held = w.numpy()
+    held = w.detach().numpy()
     before = held.copy()
     step()
     np.testing.assert_array_equal(held, before)

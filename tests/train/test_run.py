@@ -57,7 +57,7 @@ def bits(run):
     """Everything that a run has come to, bit by bit."""
     state = run.state()
     slots = [*state["model"].values(), *(t for s in state["optimizer"]["state"].values() for t in s.values())]
-    return [slot.numpy().tobytes() for slot in [*slots, *state["random"].values()]], state["order"]
+    return [slot.detach().numpy().tobytes() for slot in [*slots, *state["random"].values()]], state["order"]
 
 
 # --- going on -------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_accumulated_batches_are_one_large_batch(file, tmp_path):
             for batch in first:
                 steps.accumulate(*map(wg.tensor, batch))
             steps.update(*map(wg.tensor, last))
-        weights.append(model.weight.numpy())
+        weights.append(model.weight.detach().numpy())
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)
 
 
@@ -173,7 +173,7 @@ def test_evaluation_counts_every_example_once(file, tmp_path):
     found = run.evaluate()
     x, y = (wg.tensor(array) for array in run.task.test.arrays)
     values = Classification()(run.task.model.eval(), x, y)
-    assert found["loss"] == pytest.approx(values["loss"].numpy().mean(), rel=1e-5)
+    assert found["loss"] == pytest.approx(values["loss"].detach().numpy().mean(), rel=1e-5)
     assert found["accuracy"] == pytest.approx(values["accuracy"].numpy().mean(), rel=1e-6)
 
 
@@ -230,9 +230,9 @@ def test_a_nan_stops_with_the_step_and_the_op(tmp_path, monkeypatch):
     run = Run(recipe_of(str(tmp_path / "with_logs.py"), epochs=9), tmp_path / "out")
     with pytest.raises(NaNError, match=r"step \d+: the loss is nan: log made \d NaN of 10 elements(.|\n)*with_logs.py"):
         for _ in range(60):
-            weights = [p.numpy().copy() for p in run.task.model.parameters()]
+            weights = [p.detach().numpy().copy() for p in run.task.model.parameters()]
             run.update()
-    assert all((p.numpy() == before).all() for p, before in zip(run.task.model.parameters(), weights))
+    assert all((p.detach().numpy() == before).all() for p, before in zip(run.task.model.parameters(), weights))
 
 
 def test_an_objective_without_a_loss_for_each_example_is_refused(tmp_path):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.conversion import require_number
 from wengert.core.devices import is_host
 from wengert.core.dtypes import as_dtype, cast_array, default_complex, default_float, native
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
@@ -41,6 +42,7 @@ def tensor(
 def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
     """The node of a value, through which no derivative passes."""
     if isinstance(value, Tensor):
+        require_number(value.node, "wg.tensor(x)")
         node = stop_gradient(value.node if value.weak is None else operand(value.weak, dtype))
         return node if dtype is None else cast(node, dtype)
     if _holds_tensor(value):

@@ -7,6 +7,7 @@ argument, and have the gather's derivative.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,9 @@ from wengert.core.errors import AbstractValueError, DTypeError, ShapeError
 from wengert.ops import rearrange
 from wengert.ops.addressing import GATHER
 from wengert.ops.core import as_node
+from wengert.ops.gather import index_put as _index_put
 from wengert.ops.movement import broadcast_to, normalize_axis, reshape
-from wengert.tensor import Tensor, engine
+from wengert.tensor import Tensor, engine, unwrap
 
 
 class UniqueAll(NamedTuple):
@@ -92,6 +94,26 @@ def masked_select(x: Any, mask: Any, /) -> Tensor:
     shape = np.broadcast_shapes(x.shape, mask.shape)
     places = np.flatnonzero(np.broadcast_to(chosen, shape))
     return _taken(Tensor(reshape(broadcast_to(x.node, shape), (-1,))), places)
+
+
+def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
+    """`x` with `x[indices]` replaced by `values`, or with them added: an integer array for each of the first axes.
+
+    A boolean mask stands for the places where it is true.
+
+    >>> import wengert as wg
+    >>> wg.index_put(wg.tensor([1, 2, 3]), (wg.tensor([True, False, True]),), wg.tensor(0)).tolist()
+    [0, 2, 0]
+    """
+    places: list[Any] = []
+    for index in indices:
+        array = asarray(index)
+        if array.dtype is bool_ and array.ndim:
+            mask = _look(array, "index_put", "Keep the size: wg.where(mask, values, x)")
+            places += [_beside(array, found) for found in np.nonzero(mask)]
+        else:
+            places.append(index)
+    return Tensor(_index_put(unwrap(x), unwrap(places), unwrap(values), accumulate))
 
 
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Tensor:

@@ -130,7 +130,9 @@ class _Writer:
             while name in self.arrays or name == safetensors_format.RESERVED:
                 name += "_"
             self.names[id(value)] = name
-            self.arrays[name] = _storable(np.asarray(value.numpy() if isinstance(value, Tensor) else value), path)
+            self.arrays[name] = _storable(
+                np.asarray(value.detach().numpy() if isinstance(value, Tensor) else value), path
+            )
         return self.names[id(value)]
 
 

@@ -219,7 +219,7 @@ cumulative_sum = lift(_running.cumulative_sum, precision="full")
 diff = lift(_running.diff)
 gather = lift(_gather.gather)
 index_add = lift(_gather.index_add)
-index_put = lift(_gather.index_put)
+index_put = _datadependent.index_put
 index_select = lift(_gather.index_select)
 kthvalue = lift(_sorting.kthvalue)
 logcumsumexp = lift(_running.logcumsumexp)

@@ -13,6 +13,7 @@ import numpy as np
 
 from wengert.api import creation, functions
 from wengert.core import devices
+from wengert.core.conversion import require_array, require_number
 from wengert.core.devices import CUDA, HOST, is_host
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, now
@@ -73,7 +74,12 @@ def _norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) 
     return functions.moveaxis(result, (-2, -1), axis) if keepdims and axis is not None else result
 
 
-ADAPTED = {"transpose": _transpose, "norm": _norm}
+def _array(obj: Any, dtype: Any = None, **options: Any) -> Tensor:
+    """np.array([t, u], like=t): NumPy asks here only where `like` says so."""
+    return creation.asarray(obj, dtype=dtype)
+
+
+ADAPTED = {"transpose": _transpose, "norm": _norm, "array": _array, "asarray": _array, "asanyarray": _array}
 
 
 def _function(name: str) -> Any:
@@ -97,7 +103,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
 def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """`np.concatenate([t, u])`, `np.sum(t, axis=0)`: the function of that name here."""
     if func.__name__ in QUESTIONS:
-        args = [value.numpy() if isinstance(value, Tensor) else value for value in args]
+        args = [engine.value(value.node) if isinstance(value, Tensor) else value for value in args]
         return func(*args, **kwargs)
     module = func.__module__.removeprefix("numpy").strip(".")
     if module in ("linalg", "fft"):
@@ -113,6 +119,7 @@ def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) 
 
 def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """The value as a NumPy array: read-only and without a copy, unless one is asked for."""
+    require_array(self.node, "np.asarray(x)")
     value = self.numpy()
     if copy:
         return np.array(value, dtype)
@@ -121,15 +128,24 @@ def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     return value if dtype is None else value.astype(dtype, copy=False)
 
 
-def dlpack(self: Tensor, **options: Any) -> Any:
+def dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[Any, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
     """The value for another library, without a copy unless that asks for one. Neither side may write to it then."""
+    require_array(self.node, "__dlpack__()")
     now()
-    wanted = options.get("dl_device")
-    if not is_host(self.device) and wanted not in (None, dlpack_device(self)):
-        if options.get("copy") is False or wanted != devices.of(HOST).dlpack_device:
-            raise BufferError(f"a tensor on {self.device} cannot be handed to device {wanted} without a copy")
-        return dlpack(self.to(HOST))
-    return devices.of(self.device).to_dlpack(engine.array(self.node), **options)
+    if not is_host(self.device) and dl_device not in (None, dlpack_device(self)):
+        if copy is False or dl_device != devices.of(HOST).dlpack_device:
+            raise BufferError(f"a tensor on {self.device} cannot be handed to device {dl_device} without a copy")
+        return dlpack(self.to(HOST), max_version=max_version)
+    array = engine.array(self.node)
+    options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+    return devices.of(self.device).to_dlpack(array, stream=stream, **options)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
@@ -140,6 +156,7 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
 @property  # type: ignore[misc]
 def cuda_array_interface(self: Tensor) -> dict[str, Any]:
     """Where the value is on a GPU, for other libraries. Neither side may write to it from then on."""
+    require_number(self.node, "__cuda_array_interface__")
     if is_host(self.device):
         raise AttributeError("__cuda_array_interface__: this tensor is on the CPU")
     now()

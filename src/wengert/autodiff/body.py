@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from wengert.autodiff.batching import batch
-from wengert.autodiff.forward import forward, or_zero
-from wengert.autodiff.reverse import reverse
+from wengert.autodiff.forward import forward
+from wengert.autodiff.reverse import or_zero, reverse
 from wengert.core import tree
 from wengert.core.dtypes import INEXACT
 from wengert.core.errors import GradientError

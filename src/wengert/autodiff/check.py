@@ -66,7 +66,7 @@ def _inexact_part(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[
     places = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
     if not places:
         raise ArgumentError("check_grads: no argument has a floating-point or complex value to differentiate by")
-    points = [_wide(leaves[i].numpy() if isinstance(leaves[i], Tensor) else leaves[i]) for i in places]
+    points = [_wide(leaves[i].detach().numpy() if isinstance(leaves[i], Tensor) else leaves[i]) for i in places]
     names = [f"argument {owners[i]}" + _part(owners, i) for i in places]
 
     def flat(*moving: Tensor) -> tuple[Tensor, ...]:
@@ -129,7 +129,7 @@ class _Check:
 
         def curve(t: complex) -> Array:
             moved = [p if v is None else p + t * v for p, v in zip(points, tangents)]
-            values = [out.numpy() for out in flat(*_tensors(moved))]
+            values = [out.detach().numpy() for out in flat(*_tensors(moved))]
             like[:] = values
             return np.concatenate([value.ravel() for value in values])
 
@@ -141,14 +141,14 @@ class _Check:
     def _check_forward(
         self, name: str, flat: Flat, points: list[Array], tangents: list[Array], expected: list[Array]
     ) -> None:
-        found = [t.numpy() for t in _pushforward(flat, tangents)(*_tensors(points))]
+        found = [t.detach().numpy() for t in _pushforward(flat, tangents)(*_tensors(points))]
         if all(map(self._close, found, expected)):
             return
         for i, argument in enumerate(self.names):
             alone = [t if i == j else None for j, t in enumerate(tangents)]
             wanted = self._difference(flat, points, alone)
             along = [t if i == j else np.zeros_like(t) for j, t in enumerate(tangents)]
-            got = [t.numpy() for t in _pushforward(flat, along)(*_tensors(points))]
+            got = [t.detach().numpy() for t in _pushforward(flat, along)(*_tensors(points))]
             self._blame(name, argument, wanted, got)
         self._blame(name, "all arguments together", expected, found)
 
@@ -161,7 +161,7 @@ class _Check:
         cotangents: list[Array],
         expected: list[Array],
     ) -> None:
-        pulled = [c.numpy() for c in _pullback(flat, cotangents)(*_tensors(points))]
+        pulled = [c.detach().numpy() for c in _pullback(flat, cotangents)(*_tensors(points))]
         for argument, point, cotangent in zip(self.names, points, pulled):
             if cotangent.shape != point.shape:
                 raise GradientMismatch(

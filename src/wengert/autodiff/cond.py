@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.autodiff import body as bodies
-from wengert.autodiff.forward import or_zero
+from wengert.autodiff.reverse import or_zero
 from wengert.core import tree
 from wengert.core.dtypes import bool_
 from wengert.core.errors import ArgumentError, GradientError, ShapeError

@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wengert.autodiff.forward import or_zero
-from wengert.autodiff.reverse import of_kind
+from wengert.autodiff.reverse import of_kind, or_zero
 from wengert.autodiff.vectorize import vmap
 from wengert.core import tree
 from wengert.core.errors import ArgumentError, GradientError, ShapeError

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wengert.autodiff.reverse import differentiable_path, pull_back, require_real, reverse
+from wengert.autodiff.reverse import differentiable_path, or_zero, pull_back, require_real, reverse
 from wengert.core.graph import Node, recorded_as, recording
-from wengert.ops.core import cast, literal, placeholder
+from wengert.ops.core import cast, placeholder
 from wengert.ops.elementwise import add
 from wengert.ops.movement import broadcast_to
 
@@ -66,16 +66,6 @@ def push_forward(node: Node, tangents: Sequence[Tangent | None]) -> Tangent | No
     if op.jvp is not None:
         return op.jvp(tangents, node, *sources)
     return _transposed_vjp(node, tangents)
-
-
-def or_zero(value: Node | None, like: Node) -> Node:
-    """A tangent or cotangent, or zeros where there is none."""
-    return zero_like(like) if value is None else value
-
-
-def zero_like(node: Node) -> Node:
-    """Zeros of a node's shape."""
-    return broadcast_to(literal(0, node.dtype, node.device), node.shape)
 
 
 def _multilinear_tangent(node: Node, tangents: Sequence[Tangent | None]) -> Tangent | None:

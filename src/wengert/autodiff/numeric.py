@@ -18,6 +18,7 @@ import numpy as np
 
 from wengert.api.creation import tensor
 from wengert.core import tree
+from wengert.core.conversion import converting
 from wengert.core.dtypes import COMPLEX, FLOATING, bool_, complex128, float64
 from wengert.core.errors import ArgumentError, DTypeError, GradientError
 from wengert.core.graph import Node, ancestors
@@ -65,7 +66,8 @@ def _by_argument(
     def at(values: Sequence[Array]) -> Array:
         replaced = list(args)
         replaced[position] = tree.unflatten(structure, [_movable(value) for value in values])
-        return _one_number(function(*replaced, **kwargs), method)
+        with converting():  # a difference of values: a constant inside is none
+            return _one_number(function(*replaced, **kwargs), method)
 
     return tree.unflatten(structure, [_by_leaf(at, points, i, method, step) for i in range(len(points))])
 
@@ -73,7 +75,9 @@ def _by_argument(
 def as_float64(leaf: Any, position: int) -> Array:
     """The value of a floating-point leaf."""
     value = (
-        leaf.numpy() if isinstance(leaf, Tensor) else tensor(leaf, float64 if isinstance(leaf, float) else None).numpy()
+        leaf.detach().numpy()
+        if isinstance(leaf, Tensor)
+        else tensor(leaf, float64 if isinstance(leaf, float) else None).numpy()
     )
     if value.dtype not in FLOATING:
         raise DTypeError(
@@ -92,7 +96,7 @@ def _one_number(result: Any, method: str) -> Array:
     if isinstance(result, Tensor):
         if method == "complex":
             _require_analytic(result.node)
-        result = result.numpy()
+        result = result.detach().numpy()
     value = np.asarray(result)
     if value.shape != ():
         raise ArgumentError(f"numeric.grad: the function must give one number; it gave shape {value.shape}")

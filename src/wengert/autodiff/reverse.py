@@ -182,6 +182,16 @@ def _through_composition(node: Node, g: Cotangent) -> Sequence[Cotangent | None]
     return [found.get(node) for node in inputs]
 
 
+def or_zero(value: Node | None, like: Node) -> Node:
+    """A tangent or cotangent, or zeros where there is none."""
+    return zero_like(like) if value is None else value
+
+
+def zero_like(node: Node) -> Node:
+    """Zeros of a node's shape."""
+    return broadcast_to(literal(0, node.dtype, node.device), node.shape)
+
+
 def leaves_of(order: Sequence[Node]) -> list[Node]:
     """The variables with a slot: what a backward pass fills in. First those used first, whenever they were assigned."""
     leaves = {node: None for node in order if node.op is VARIABLE and "slot" in node.attrs}
@@ -202,8 +212,8 @@ def backward(tensor: Tensor, gradient: Any, *, retain_graph: bool, create_graph:
         cotangents = walk(order, [(root, seed)], leaves)
         for leaf, cotangent in zip(leaves, cotangents):
             slot = leaf.attrs["slot"]()
-            if slot is not None and cotangent is not None:
-                accumulate_grad(slot, cotangent)
+            if slot is not None:
+                accumulate_grad(slot, or_zero(cotangent, leaf))
     recording.cut = len(recording.pending)
     if recording.trace is None:  # abstract values cannot be computed, and what records them lets go of them
         engine.flush(frozenset() if retain_graph else frozenset(order))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wengert.autodiff import body as bodies
-from wengert.autodiff.forward import or_zero, zero_like
+from wengert.autodiff.reverse import or_zero, zero_like
 from wengert.core import tree
 from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.graph import Graph, Node, now, recorded_as, recording

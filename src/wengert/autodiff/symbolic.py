@@ -73,7 +73,7 @@ class Derivative:
     def __call__(self, *values: Any) -> Any:
         if len(values) != len(self.symbols):
             raise ArgumentError(f"symbolic.grad: {len(self.symbols)} arguments are needed, {len(values)} were given")
-        points = [np.asarray(v.numpy() if isinstance(v, Tensor) else v, float64) for v in values]
+        points = [np.asarray(v.detach().numpy() if isinstance(v, Tensor) else v, float64) for v in values]
         with np.errstate(all="ignore"):
             result = self._evaluate(*points)
         shape = np.broadcast_shapes(*[p.shape for p in points])
@@ -132,7 +132,7 @@ def constant(node: Node) -> Expression:
     sympy = _sympy()
     if node.size != 1:
         raise GradientError(f"symbolic.grad: a value of shape {node.shape} is used; only numbers have a symbolic form")
-    value = Tensor(node).item()
+    value = Tensor(node).detach().item()
     if isinstance(value, bool):
         return sympy.true if value else sympy.false
     fraction = sympy.Rational(value).limit_denominator(1000) if math.isfinite(value) else None

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.api.creation import tensor
-from wengert.autodiff.forward import forward, or_zero
-from wengert.autodiff.reverse import reverse
+from wengert.autodiff.forward import forward
+from wengert.autodiff.reverse import or_zero, reverse
 from wengert.core import tree
+from wengert.core.conversion import differentiating
 from wengert.core.dtypes import COMPLEX, FLOATING, INEXACT
 from wengert.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from wengert.core.graph import Node, ancestors, recorded_as, recording
@@ -99,7 +100,8 @@ class Linearized:
             replaced[position], nodes = _variables(args[position], name, position)
             self.variables += nodes
             self.structures.append(tree.flatten(args[position])[1])
-        result = _run(function, replaced, kwargs)
+        with differentiating(name, self.variables):
+            result = _run(function, replaced, kwargs)
         self.aux = None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:

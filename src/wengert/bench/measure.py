@@ -100,7 +100,7 @@ def _down(tensors: list[wg.Tensor]) -> float:
     wg.cuda.synchronize()
     start = perf_counter()
     for tensor in tensors:
-        tensor.numpy()
+        tensor.detach().numpy()
     return perf_counter() - start
 
 
@@ -151,6 +151,6 @@ def _rate(device: str, n: int, dtype: str) -> float:
     multiply = Compiled(wg.matmul)
     best = timed(lambda: multiply(x, y), device, 0.5).seconds
     if is_host(device):
-        a, b = x.numpy(), y.numpy()
+        a, b = x.detach().numpy(), y.detach().numpy()
         best = min(best, timed(lambda: a @ b, device, 0.5).seconds)
     return 2 * n**3 / best

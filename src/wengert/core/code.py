@@ -17,8 +17,10 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -41,6 +43,7 @@ def _own_files() -> frozenset[str]:
 _GENERATED = os.path.join(PACKAGE, "generated")  # the file that functions made from text say they are in
 _inside = _own_files() | {_GENERATED}
 _frame = sys._getframe
+_NUMPY = os.path.dirname(np.__file__) + os.sep
 
 
 def here() -> Location:
@@ -53,6 +56,17 @@ def here() -> Location:
         frame = frame.f_back
         code = frame.f_code
     return code, frame.f_lasti
+
+
+def asked_from() -> Location:
+    """As `here`, for errors: NumPy's own frames, through which a user's line asked, are left out as well."""
+    frame: FrameType | None = _frame(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name not in _inside and not name.startswith(_NUMPY):
+            return frame.f_code, frame.f_lasti
+        frame = frame.f_back
+    return None
 
 
 def line_number(location: tuple[CodeType, int]) -> int:

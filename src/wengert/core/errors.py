@@ -6,14 +6,14 @@ one that surfaces later (a value that could not be computed) is given the locati
 
 from __future__ import annotations
 
-from wengert.core.code import Location, describe, here, source_line
+from wengert.core.code import Location, asked_from, describe, source_line
 
 
 class WengertError(Exception):
     """The base of Wengert's errors; also a ValueError, TypeError, ... where Python has the fitting kind."""
 
     def __init__(self, message: str, location: Location = None) -> None:
-        location = location or here()
+        location = location or asked_from()
         line = source_line(location)
         where = f"\n  at {describe(location)}" + (f":  {line}" if line else "")
         super().__init__(message + (where if location else ""))

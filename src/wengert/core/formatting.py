@@ -23,7 +23,7 @@ def text(tensor: Tensor) -> str:
     facts = f"shape={tensor.shape}, dtype={tensor.dtype.name}, device={tensor.device}"
     tracked = ", requires_grad=True" if tensor.requires_grad else ""
     try:
-        values = _values(tensor.numpy(), prefix="Tensor(")
+        values = _values(tensor.detach().numpy(), prefix="Tensor(")
     except AbstractValueError:
         values = "abstract"
     except WengertError as error:
@@ -60,7 +60,7 @@ def _recorded(tensor: Tensor) -> str:
 def _table(tensor: Tensor) -> str:
     caption = f"Tensor {describe_type(tensor.node)} on {tensor.device}" + (", tracked" if tensor.requires_grad else "")
     try:
-        array = tensor.numpy()
+        array = tensor.detach().numpy()
     except WengertError as error:
         return f"<pre>{markup.escape(error.message)}</pre><small>{markup.escape(caption)}</small>"
     if array.ndim > 2 or array.size == 0:

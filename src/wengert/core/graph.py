@@ -39,6 +39,8 @@ class Recording(threading.local):
         self.cut = 0  # how many of them stood there at the last assignment or backward
         self.trace: Trace | None = None  # the innermost recording with abstract inputs
         self.lane: Node | None = None  # under vmap: the index of the lane, which random draws fold in
+        self.transforms: list[tuple[str, Sequence[Node]]] = []  # those that run a function, by name, and its variables
+        self.converts = False  # whether values that are tracked may become constants all the same
         self.observer: Callable[[Node, Any], None] | None = None  # called with each cotangent in a backward walk
 
     @property

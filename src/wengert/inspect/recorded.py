@@ -235,7 +235,7 @@ def _inputs(captured: Captured, leaves: Sequence[Any]) -> list[Value]:
 
 
 def _host(value: Any) -> Any:
-    return value.numpy() if isinstance(value, Tensor) else value
+    return value.detach().numpy() if isinstance(value, Tensor) else value
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

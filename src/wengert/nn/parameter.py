@@ -28,7 +28,7 @@ class Parameter(wg.Tensor):
         return twin
 
     def __reduce__(self) -> Any:
-        return Parameter, (self.numpy(), self.requires_grad)
+        return Parameter, (self.detach().numpy(), self.requires_grad)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

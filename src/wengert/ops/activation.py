@@ -63,8 +63,8 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Node:
 def hardtanh(x: Any, /, min_val: float = -1.0, max_val: float = 1.0) -> Node:
     """`x` held between two bounds, with derivative 0 at the bounds (`clip` has 1 there)."""
     x = as_node(x)
-    if not min_val < max_val:
-        raise ArgumentError(f"hardtanh: min_val {min_val} is not less than max_val {max_val}")
+    if not min_val <= max_val:
+        raise ArgumentError(f"hardtanh: min_val {min_val} is more than max_val {max_val}")
     return where(less_equal(x, min_val), min_val, where(greater_equal(x, max_val), max_val, x))
 
 

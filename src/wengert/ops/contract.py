@@ -236,8 +236,6 @@ def _read(subscripts: str, xs: Sequence[Node]) -> tuple[list[Term], list[Label]]
     ellipsis = sorted({label for label in used if isinstance(label, int)})
     if not arrow:
         return terms, [*ellipsis, *sorted(l for l in set(used) if isinstance(l, str) and used.count(l) == 1)]
-    if ellipsis and "..." not in right:
-        raise ArgumentError(f'einsum: the result in {subscripts!r} needs "..." for the axes of the operands\' ellipsis')
     named = right.replace("...", "", 1)
     _check_letters(named, right)
     for letter in named:

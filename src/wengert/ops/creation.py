@@ -15,6 +15,7 @@ from wengert.core import devices
 from wengert.core.dtypes import (
     COMPLEX,
     HALF,
+    INEXACT,
     INTEGER,
     as_dtype,
     bool_,
@@ -24,6 +25,8 @@ from wengert.core.dtypes import (
     float32,
     float64,
     int64,
+    promote,
+    real_of,
     scalar_dtype,
 )
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
@@ -189,13 +192,16 @@ def linspace(
 ) -> Node:
     """`num` numbers from `start` to `stop` at equal distances; without `stop` itself if not `endpoint`.
 
-    Computed in float64 and rounded once.
+    Between Python numbers they are computed in float64 and rounded once. Between tensors they are differentiable, and
+    run along a new first axis.
     """
-    where_to = check_device(device, "linspace")
-    start, stop = _number(start, "linspace"), _number(stop, "linspace")
     count = as_shape(num, "linspace")[0]
     if count < 0:
         raise ArgumentError(f"linspace: num is {num}, and cannot be negative")
+    if type(start) is Node or type(stop) is Node:
+        return _between_values(start, stop, count, count - 1 if endpoint else count, dtype, device)
+    where_to = check_device(device, "linspace")
+    start, stop = _number(start, "linspace"), _number(stop, "linspace")
     complex_ends = isinstance(start, complex) or isinstance(stop, complex)
     chosen = _dtype_or(dtype, default_complex if complex_ends else default_float)
     if complex_ends and chosen not in COMPLEX:
@@ -216,6 +222,22 @@ def _between(start: complex, stop: complex, count: int, intervals: int, dtype: n
     if step == 0:
         return ramp / literal(intervals, dtype) * literal(distance, dtype) + literal(start, dtype)
     return ramp * literal(step, dtype) + literal(start, dtype)
+
+
+def _between_values(start: Any, stop: Any, count: int, intervals: int, dtype: Any, device: Any) -> Node:
+    """Both halves go from the nearer end, so that both ends are met exactly."""
+    start, stop = operands(start, stop)
+    meet = promote(start.dtype, stop.dtype)
+    wide = meet if meet in INEXACT else default_float
+    start, stop = cast(start, wide), cast(stop, wide)
+    shape = broadcast_shapes("linspace", start.shape, stop.shape)
+    steps = reshape(iota(count, real_of(wide)), (count, *(1,) * len(shape)))
+    distance = (stop - start) / literal(max(intervals, 1), wide)
+    forward = start + steps * distance
+    backward = stop - (literal(intervals, real_of(wide)) - steps) * distance
+    ramp = where(less(steps, intervals / 2), forward, backward) if intervals > 0 else forward
+    made = cast(floor(ramp) if dtype is not None and as_dtype(dtype) in INTEGER else ramp, _dtype_or(dtype, wide))
+    return made if device is None else to_device(made, check_device(device, "linspace"))
 
 
 # --- matrices -------------------------------------------------------------------------------------------------------
@@ -252,13 +274,13 @@ def _matrix(x: Any, name: str) -> Node:
 def tril(x: Any, /, k: int = 0) -> Node:
     """`x` with zeros above the k-th diagonal of its last two axes."""
     x = _matrix(x, "tril")
-    return where(less(diagonals(*x.shape[-2:]), int(k) + 1), x, 0)
+    return where(less(diagonals(*x.shape[-2:]), int(k) + 1), x, literal(0, x.dtype, x.device))
 
 
 def triu(x: Any, /, k: int = 0) -> Node:
     """`x` with zeros below the k-th diagonal of its last two axes."""
     x = _matrix(x, "triu")
-    return where(greater_equal(diagonals(*x.shape[-2:]), int(k)), x, 0)
+    return where(greater_equal(diagonals(*x.shape[-2:]), int(k)), x, literal(0, x.dtype, x.device))
 
 
 # --- values against each other --------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ divide = Binary(
 floor_divide = Binary(
     "floor_divide",
     np.floor_divide,
-    None,
+    (None, None),
     same(REAL),
     "The quotient `a // b`, rounded towards minus infinity.",
     c="floor_divide",
@@ -295,7 +295,7 @@ class Rounding(Unary):
 floor = Rounding(
     "floor",
     np.floor,
-    None,
+    (None,),
     same(REAL),
     "The next integer below, in the same dtype.",
     c={"f": "floor", "iu": "({0})"},
@@ -305,7 +305,7 @@ floor = Rounding(
 ceil = Rounding(
     "ceil",
     np.ceil,
-    None,
+    (None,),
     same(REAL),
     "The next integer above, in the same dtype.",
     c={"f": "ceil", "iu": "({0})"},
@@ -315,7 +315,7 @@ ceil = Rounding(
 trunc = Rounding(
     "trunc",
     np.trunc,
-    None,
+    (None,),
     same(REAL),
     "The integer part, in the same dtype.",
     c={"f": "trunc", "iu": "({0})"},
@@ -325,7 +325,7 @@ trunc = Rounding(
 round = Rounding(
     "round",
     np.round,
-    None,
+    (None,),
     same(NUMERIC),
     "The nearest integer, halves to even.",
     c={"f": "round", "iu": "({0})"},

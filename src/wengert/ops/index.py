@@ -165,7 +165,7 @@ class Selection:
     def _add_mask(self, mask: Any, shape: Shape) -> None:
         axis = len(self.starts)
         fits = shape[axis : axis + mask.ndim]
-        if mask.shape != fits:
+        if len(fits) < mask.ndim or any(n not in (0, size) for n, size in zip(mask.shape, fits)):
             raise OutOfRangeError(f"x[mask]: a mask of shape {mask.shape} for axes of shape {fits}: they must be equal")
         for places in np.nonzero(mask):
             self._add(data(places), shape)

@@ -6,6 +6,7 @@ Matrices are the last two axes; the axes before them are a batch, and two operan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -74,7 +75,8 @@ def _transpose_hint(a: Node, b: Node) -> str:
 def _matmul_by_second(g: Node, a: Node, b: Node) -> Node:
     """The cotangent of the second factor. One matrix for many (a weight) gets one tall product, not a sum of many."""
     if len(b.shape) == 2 and len(a.shape) > 2:
-        a, g = reshape(a, (-1, a.shape[-1])), reshape(g, (-1, g.shape[-1]))
+        rows = math.prod(a.shape[:-1])  # not -1: the product may be over no elements
+        a, g = reshape(a, (rows, a.shape[-1])), reshape(g, (rows, g.shape[-1]))
     return MATMUL(adjoint(a), g)
 
 

@@ -16,8 +16,9 @@ from wengert.ops.activation import logsigmoid
 from wengert.ops.core import as_node, cast, operands, require_floating, stop_gradient, widened
 from wengert.ops.cross_entropy import check_reduction
 from wengert.ops.elementwise import absolute, clip, equal, exp, less, log, log1p, square, where
-from wengert.ops.movement import reshape
+from wengert.ops.movement import broadcast_to, reshape
 from wengert.ops.normalize import cosine_similarity
+from wengert.ops.recorders import broadcast_shapes
 from wengert.ops.reduce import mean, norm, sum
 
 
@@ -155,7 +156,9 @@ def gaussian_nll_loss(
     `var` has the input's shape with some sizes 1, or lacks the last axis, or is a number. One below the bound still has
     the derivative it would have at it. Without `full` the constant is left out.
     """
-    x, target = _pair("gaussian_nll_loss", x, target)
+    x, target = operands(x, target)
+    shape = broadcast_shapes("gaussian_nll_loss", x.shape, target.shape)
+    x, target = _pair("gaussian_nll_loss", broadcast_to(x, shape), broadcast_to(target, shape))
     var = cast(operands(x, var)[1], x.dtype)
     if var.shape == x.shape[:-1] and x.ndim:
         var = reshape(var, (*var.shape, 1))

@@ -180,6 +180,8 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Node:
         raise ArgumentError(f"moveaxis: {len(sources)} axes to move and {len(targets)} places for them")
     start = [normalize_axis(a, x.ndim, "moveaxis") for a in sources]
     end = [normalize_axis(a, x.ndim, "moveaxis") for a in targets]
+    if len({*start}) < len(start) or len({*end}) < len(end):
+        raise ArgumentError(f"moveaxis: an axis is named twice, in {tuple(sources)} or in {tuple(targets)}")
     order = [a for a in range(x.ndim) if a not in start]
     for place, axis in sorted(zip(end, start)):
         order.insert(place, axis)

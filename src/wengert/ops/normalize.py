@@ -17,8 +17,9 @@ from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.graph import Node
 from wengert.ops.core import as_node, cast, operands, require_floating, widened
 from wengert.ops.elementwise import clip, reciprocal, sqrt, square
-from wengert.ops.movement import as_shape, moveaxis, normalize_axis, reshape
+from wengert.ops.movement import as_shape, broadcast_to, moveaxis, normalize_axis, reshape
 from wengert.ops.pad import pad
+from wengert.ops.recorders import broadcast_shapes
 from wengert.ops.reduce import mean, norm, sum
 from wengert.ops.window import SUM_POOL
 
@@ -196,5 +197,7 @@ def cosine_similarity(x1: Any, x2: Any, axis: int = 1, eps: float = 1e-8) -> Nod
     if a.ndim < -at or b.ndim < -at:
         raise ShapeError(f"cosine_similarity: axis {axis} is not in both shapes, {a.shape} and {b.shape}")
     a, b = widened(a), widened(b)
+    if a.shape[at] != b.shape[at]:  # an element that is repeated along the axis counts as often in the vector's length
+        a, b = (broadcast_to(v, broadcast_shapes("cosine_similarity", a.shape, b.shape)) for v in (a, b))
     unit = [v / clip(norm(v, 2, axis=at, keepdims=True), min=eps) for v in (a, b)]
     return cast(sum(unit[0] * unit[1], axis=at), dtype)

@@ -304,7 +304,7 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
     distance = x - mean(x, axis=axes, keepdims=True)
     freedom = float(builtins.max(_count(x, axes) - correction, 0))
     total = SUM(_squared_size(distance), axes=axes, keepdims=keepdims)
-    return total / (freedom if freedom else float("nan"))
+    return total / freedom  # by 0 as IEEE has it: infinite, and NaN of no distances
 
 
 def _squared_size(x: Node) -> Node:

@@ -203,6 +203,8 @@ def diff(x: Any, /, axis: int = -1, n: int = 1, prepend: Any = None, append: Any
     at = normalize_axis(axis, x.ndim, "diff")
     if not isinstance(n, (int, np.integer)) or n < 0:
         raise ArgumentError(f"diff: n says how often, a number from 0 up, not {n!r}")
+    if n == 0:
+        return x
     parts = [_beside(prepend, x, at), x, _beside(append, x, at)]
     x = concat([part for part in parts if part is not None], axis=at)
     for _ in range(n):

@@ -16,6 +16,7 @@ import numpy as np
 
 from wengert.core.code import Location, describe, here, source_line
 from wengert.core.dtypes import default_float, float64
+from wengert.core.errors import AbstractValueError
 from wengert.core.graph import Node, now
 from wengert.ops import elementwise as e
 from wengert.ops.core import Weak, alias, placeholder
@@ -127,6 +128,15 @@ class Unknown(Weak):
     def value(self, leaves: Sequence[Any]) -> Any:
         """What it is in a call with these leaves."""
         return self.floats.values(leaves)[self.number]
+
+    def _unknown(self, *others: Any) -> Any:
+        raise AbstractValueError(
+            "compile: a function needs the number itself here, and a float argument is known only when the program "
+            "runs. Let the compiled function refer to it by a name from outside instead: another value is recorded anew"
+        )
+
+    __bool__ = __float__ = __int__ = __index__ = _unknown
+    __lt__ = __le__ = __gt__ = __ge__ = _unknown
 
     def __repr__(self) -> str:
         return f"<a float argument, number {self.number}>"

@@ -209,7 +209,8 @@ def check_indices(device: str) -> None:
     """Raise if an index was out of range since somebody last looked; waits for the device if one may have been."""
     checks = unchecked.pop(device, None)
     if checks and opened(device).took_error():
-        raise OutOfRangeError(f"an index was out of range on {device}, in one of these: {', '.join(checks)}")
+        what = "an index (a class, an integer's exponent, a quantile)"
+        raise OutOfRangeError(f"{what} was out of range on {device}, in one of these: {', '.join(checks)}")
 
 
 def holders(device: str, top: int = 10) -> list[tuple[str, int]]:

@@ -167,6 +167,8 @@ class CudaProgram:
                 unchecked.setdefault(self.device, {}).update(self.checks)
             self.copy_in()
             self._run(arrays, table)
+            if self.checks and any(isinstance(piece, Node) for piece in self.pieces):
+                unchecked.setdefault(self.device, {}).update(self.checks)  # an op on the host has looked in between
             self.copy_out()
             return self._in_order(self._results(table), arrays, owned)
 

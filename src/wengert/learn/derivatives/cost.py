@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from wengert.autodiff import symbolic
-from wengert.autodiff.forward import forward, or_zero
-from wengert.autodiff.reverse import reverse
+from wengert.autodiff.forward import forward
+from wengert.autodiff.reverse import or_zero, reverse
 from wengert.core.dtypes import float64
 from wengert.core.errors import GradientError
 from wengert.core.graph import Graph

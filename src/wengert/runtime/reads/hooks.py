@@ -39,7 +39,12 @@ def _item(value: Any, key: Any) -> Any:
 
 def _used(value: Any) -> Any:
     log = current.log
-    if log is not None and not issubclass(type(value), Tensor) and type(value) not in ATOMS and not isinstance(value, np.ndarray):
+    if (
+        log is not None
+        and not issubclass(type(value), Tensor)
+        and type(value) not in ATOMS
+        and not isinstance(value, np.ndarray)
+    ):
         log.used(value)
     return value
 

@@ -50,6 +50,8 @@ def div_backward(grad_output: Array, a: Array, b: Array) -> tuple[Array, Array]:
 
 def matmul_backward(grad_output: Array, a: Array, b: Array) -> tuple[Array, Array]:
     """Of a @ b, for vectors, matrices and stacks of matrices."""
+    if a.ndim == b.ndim == 2:
+        return grad_output @ b.T, a.T @ grad_output
     rows, columns = np.atleast_2d(a), b if b.ndim > 1 else b[:, None]  # `@` takes vectors for a row, for a column
     if b.ndim == 1:
         grad_output = np.expand_dims(grad_output, -1)

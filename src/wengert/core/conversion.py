@@ -1,0 +1,96 @@
+"""Conversions that would lose a gradient: a tracked value that becomes a Python number or a NumPy array is a constant.
+
+Inside of what `grad`, `vjp` and `jvp` differentiate, a value that depends on their variables converts to nothing.
+Outside, a value that requires grad converts to no array, as in PyTorch, but to a number, which is looked at. Under
+`no_grad` and after `detach()` everything converts: there a gradient is not meant.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from wengert.core.errors import GradientError
+from wengert.core.graph import RELEASED, Node, recording
+
+_STORE = dis.opmap["STORE_SUBSCR"]
+
+
+@contextmanager
+def differentiating(name: str, variables: Sequence[Node]) -> Iterator[None]:
+    """A transform runs a function on its variables."""
+    recording.transforms.append((name, variables))
+    try:
+        yield
+    finally:
+        recording.transforms.pop()
+
+
+@contextmanager
+def converting() -> Iterator[None]:
+    """Inside, every value converts: the derivative is not taken through the graph."""
+    before, recording.converts = recording.converts, True
+    try:
+        yield
+    finally:
+        recording.converts = before
+
+
+def require_number(node: Node, what: str) -> None:
+    """Raise if a Python number made of this value would lose a gradient; `what` is what makes it."""
+    if node.tracked and recording.transforms and recording.grad and not recording.converts:
+        _refuse_traced(node, what)
+
+
+def require_stored(node: Node, what: str) -> None:
+    """As `require_number`, of one that an assignment `a[0] = x` to an array asks for: it would lose what an array does.
+
+    Python tells nobody what a number is for. The instruction that asks is looked at, of tracked values only.
+    """
+    if not node.tracked:
+        return
+    frame = sys._getframe(2)
+    if frame.f_code.co_code[frame.f_lasti] == _STORE:
+        require_array(node, "a[0] = x")
+    require_number(node, what)
+
+
+def require_array(node: Node, what: str) -> None:
+    """Raise if an array made of this value would lose a gradient."""
+    if not node.tracked or not recording.grad or recording.converts or node.sources is RELEASED:
+        return
+    if recording.transforms:
+        _refuse_traced(node, what)
+    raise GradientError(
+        f"{what}: this tensor requires grad, and no gradient passes through an array. Write x.detach().numpy() where "
+        "none is meant; or compute with tensors, such as wg.stack([a, b]) instead of np.array([a, b])"
+    )
+
+
+def _refuse_traced(node: Node, what: str) -> None:
+    name = _transform_of(node)
+    if name is not None:
+        raise GradientError(
+            f"{what}: {name} differentiates by this value, and what is made of it here would be a constant: its "
+            "gradient would be lost. Compute with tensors: wg.sin(x) instead of math.sin(x), wg.stack([a, b]) instead "
+            "of np.array([a, b]) or wg.tensor([a, b]). Where no gradient is meant, take x.detach()"
+        )
+
+
+def _transform_of(node: Node) -> str | None:
+    """The innermost transform by whose variables a value is differentiated, if there is one."""
+    by_variable = {variable: name for name, variables in recording.transforms for variable in variables}
+    if not by_variable:
+        return None
+    first = min(variable.serial for variable in by_variable)
+    stack, seen = [node], {node}
+    while stack:
+        node = stack.pop()
+        if node in by_variable:
+            return by_variable[node]
+        fresh = [s for s in node.sources if s.tracked and s.serial >= first and s not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return None
