@@ -206,6 +206,17 @@ def linspace(
     return to_device(cast(floor(ramp) if chosen in INTEGER else ramp, chosen), where_to)
 
 
+def logspace(start: Any, stop: Any, /, num: int, *, base: float = 10.0, dtype: Any = None, device: Any = None) -> Node:
+    """`num` powers of a base, whose exponents go from `start` to `stop` at equal distances.
+
+    >>> import wengert as wg
+    >>> wg.logspace(0, 2, 3).tolist()
+    [1.0, 10.0, 100.0]
+    """
+    exponents = linspace(start, stop, num, dtype=float64, device=device)
+    return cast(literal(base, float64, exponents.device) ** exponents, _dtype_or(dtype, default_float))
+
+
 def _between(start: complex, stop: complex, count: int, intervals: int, dtype: np.dtype[Any]) -> Node:
     """In NumPy's order of operations, also where the step underflows."""
     ramp, distance = iota(count, dtype), stop - start
