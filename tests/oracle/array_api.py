@@ -4,8 +4,8 @@
     pip install -r PATH/requirements.txt
     python -m tests.oracle.array_api PATH [--max-examples N] [--only EXPRESSION]
 
-It prints how many tests passed, and each that failed with its cause, which `array_api_known.toml` keeps. The exit status
-is 1 if a failure has no cause there, or if a cause is of no use any more: its test passed in a run of all tests.
+It prints how many tests passed, and each that failed with its cause, which `array_api_known.toml` keeps. The exit
+status is 1 if a failure has no cause there, or if a cause is of no use any more: its test passed in a run of all tests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,17 @@ def command(report: Path, max_examples: int, only: str) -> list[str]:
         import pytest_jsonreport  # noqa: F401
     except ImportError:
         sys.exit("the suite needs its own packages: pip install -r PATH/requirements.txt")
-    words = [sys.executable, "-m", "pytest", "array_api_tests", "-q", "--no-header", "--tb=short", "-rN", "--disable-warnings"]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "array_api_tests",
+        "-q",
+        "--no-header",
+        "--tb=short",
+        "-rN",
+        "--disable-warnings",
+    ]
     words += [f"--junitxml={report}", f"--max-examples={max_examples}", "--disable-deadline", "--derandomize"]
     words += ["-p", "no:cacheprovider", "-p", "pytest_jsonreport.plugin"]
     return words + (["-k", only] if only else [])
@@ -90,7 +100,11 @@ def main(words: list[str]) -> int:
     if not (given.path / "array-api" / "src").is_dir():
         sys.exit(f"{given.path} has no array-api/src: run `git submodule update --init` there")
     paths = [str(SOURCES), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "ARRAY_API_TESTS_MODULE": "wengert", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = {
+        **os.environ,
+        "ARRAY_API_TESTS_MODULE": "wengert",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         call = command(report, given.max_examples, given.only)

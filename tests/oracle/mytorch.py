@@ -1,10 +1,10 @@
-"""`python -m tests.oracle.mytorch PATH`: the public graders of CMU's new_grad, from a checkout of CMU-IDeeL/new_grad at PATH.
+"""`python -m tests.oracle.mytorch PATH`: the public graders of CMU's new_grad, from a checkout of it at PATH.
 
     git clone https://github.com/CMU-IDeeL/new_grad PATH
     python -m tests.oracle.mytorch PATH
 
-The graders import a package `mytorch`, the student's answer; here it is `wengert.learn.mytorch`, linked under that name.
-They print what failed and "Total score: 51/51"; the exit status is 1 if a point is missing. They need torch.
+The graders import a package `mytorch`, the student's answer; here it is `wengert.learn.mytorch`, linked under that
+name. They print what failed and "Total score: 51/51"; the exit status is 1 if a point is missing. They need torch.
 """
 
 from __future__ import annotations

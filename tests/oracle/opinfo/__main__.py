@@ -4,8 +4,8 @@
                                   [--samples N] [--compile N] [--vmap N] [--refused]
 
 A sample agrees if all its checks do: value, gradient, forward mode, second order, and for the first N samples of an
-entry also compiled and vmapped. It is refused if a check raises an error, wrong if a number differs. The exit status is 1
-if anything is wrong.
+entry also compiled and vmapped. It is refused if a check raises an error, wrong if a number differs. The exit status
+is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def show(table: Table, dtype: str, details: bool) -> None:
     counts = table.counts
     print(
         f"{dtype:12}{table.entries:>8} entries{table.whole:>6} agree on every sample |"
-        f"{counts['samples']:>7} samples{counts['agree']:>7} agree{counts['refused']:>6} refused{counts['wrong']:>5} wrong"
-        f" | {counts['checks']} checks agree"
+        f"{counts['samples']:>7} samples{counts['agree']:>7} agree{counts['refused']:>6} refused"
+        f"{counts['wrong']:>5} wrong | {counts['checks']} checks agree"
     )
     by_size = sorted(table.refused.items(), key=lambda item: -item[1].total())
     for message, where in by_size if details else []:

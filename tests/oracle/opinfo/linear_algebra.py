@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import wengert as wg
-from tests.oracle.opinfo.counterparts import axes, cast, diagonal
+from tests.oracle.opinfo.adapters import axes, cast, diagonal
 
 
 def matrix_norm(x: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, dtype: Any = None) -> Any:
@@ -95,15 +95,15 @@ SPELLED: dict[str, Callable[..., Any]] = {
     "qr": lambda x, some=True: wg.linalg.qr(x, mode="reduced" if some else "complete"),
     "svd": svd,
     "logdet": lambda x: wg.log(wg.linalg.det(x)),
-    **{f"fft.{name}": transform(getattr(wg.fft, name)) for name in "fft ifft rfft irfft hfft ihfft".split()},
-    **{f"fft.{name}": transforms(getattr(wg.fft, name)) for name in "fftn ifftn rfftn irfftn".split()},
-    **{f"fft.{name}2": transforms(getattr(wg.fft, name + "n"), (-2, -1)) for name in "fft ifft rfft irfft".split()},
+    **{f"fft.{name}": transform(getattr(wg.fft, name)) for name in ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]},
+    **{f"fft.{name}": transforms(getattr(wg.fft, name)) for name in ["fftn", "ifftn", "rfftn", "irfftn"]},
+    **{f"fft.{name}2": transforms(getattr(wg.fft, name + "n"), (-2, -1)) for name in ["fft", "ifft", "rfft", "irfft"]},
     "fft.fftshift": lambda x, dim=None: wg.fft.fftshift(x, axes=dim),
     "fft.ifftshift": lambda x, dim=None: wg.fft.ifftshift(x, axes=dim),
 }
 
 
-# --- what is unique of a factorisation ----------------------------------------------------------------------------------
+# --- what is unique of a factorisation ------------------------------------------------------------------------------
 
 
 def _size(x: Any) -> Any:
@@ -119,8 +119,16 @@ INVARIANTS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("kthvalue", "topk", "median"), _without_ties),
     # Singular vectors and eigenvectors are unique up to a factor of size 1 each.
     "linalg.eigh": lambda found: (found[0], _size(found[1])),
-    "linalg.svd": lambda found: (_size(found[0])[..., : found[1].shape[-1]], found[1], _size(found[2])[..., : found[1].shape[-1], :]),
-    "svd": lambda found: (_size(found[0])[..., : found[1].shape[-1]], found[1], _size(found[2])[..., : found[1].shape[-1]]),
+    "linalg.svd": lambda found: (
+        _size(found[0])[..., : found[1].shape[-1]],
+        found[1],
+        _size(found[2])[..., : found[1].shape[-1], :],
+    ),
+    "svd": lambda found: (
+        _size(found[0])[..., : found[1].shape[-1]],
+        found[1],
+        _size(found[2])[..., : found[1].shape[-1]],
+    ),
     "linalg.qr": lambda found: tuple(_size(factor) for factor in found),
     "qr": lambda found: tuple(_size(factor) for factor in found),
 }
