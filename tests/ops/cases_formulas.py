@@ -50,6 +50,9 @@ def _elementwise() -> Iterator[Case]:
     yield Case("addcmul", (A, B, V), {"value": 0.5}, numpy=lambda x, a, b, value: x + value * a * b)
     yield Case("addcmul", (A, B, POSITIVE), torch=_torch("addcmul"))
     yield Case("addcdiv", (A, B, POSITIVE), {"value": -2.0}, torch=_torch("addcdiv"))
+    for decimals in (1, 2, -1):
+        x, options = A * 30, {"half": False, "note": "a jump at each half"}
+        yield Case("round", (x,), {"decimals": decimals}, numpy=np.round, torch=_torch("round"), **options)
     yield Case("nan_to_num", (A,), numpy=np.nan_to_num)
     asked = {"nan": 1.0, "posinf": 2.0, "neginf": -3.0}
     yield Case("nan_to_num", (INFINITE,), asked, numpy=np.nan_to_num, differentiable=False, note="not finite")

@@ -13,6 +13,7 @@ import numpy as np
 from wengert.core.dtypes import COMPLEX, INEXACT, bool_, default_float
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node
+from wengert.ops import elementwise
 from wengert.ops.comparison import (
     clip,
     equal,
@@ -184,6 +185,22 @@ def fmod(x1: Any, x2: Any, /) -> Node:
     size, negative = absolute(b), greater(0, a)
     left = remainder(where(negative, -a, a), size)
     return where(negative, -left, left)
+
+
+def round(x: Any, /, decimals: int = 0) -> Node:
+    """The nearest integer, or the nearest number with so many decimals; halves go to the even one.
+
+    >>> import wengert as wg
+    >>> wg.round(wg.tensor([0.5, 1.5, 2.6])).tolist(), wg.round(wg.tensor([1234.0]), decimals=-2).tolist()
+    ([0.0, 2.0, 3.0], [1200.0])
+    """
+    x = as_node(x)
+    if not decimals:
+        return elementwise.round(x)
+    if x.dtype not in INEXACT:
+        raise DTypeError(f"round: integers have no decimals; cast with astype(wg.float64), not {x.dtype}")
+    power = 10.0 ** abs(decimals)  # exact, where its inverse is not
+    return elementwise.round(x * power) / power if decimals > 0 else elementwise.round(x / power) * power
 
 
 def addcmul(x: Any, x1: Any, x2: Any, /, value: float = 1) -> Node:
