@@ -77,7 +77,7 @@ def judge(entry: Entry, sample: Sample, compiled: bool, vmapped: bool) -> Verdic
     if verdict.check("value", lambda: ours(*ours.inputs()), theirs.values, noise) is None or verdict.wrong:
         return verdict
     if compiled:
-        verdict.check("compile", lambda: wg.compile(ours)(*ours.inputs()), theirs.values, noise)
+        verdict.check("compile", lambda: built(ours, ours.inputs()), theirs.values, noise)
     if sample.moving and theirs.parts:
         _judge_derivatives(verdict, theirs, ours, wide, compiled)
         if vmapped:
@@ -216,7 +216,7 @@ class Ours:
 
     def gradient(self, parts: Sequence[int], cotangents: Sequence[np.ndarray], compiled: bool = False) -> Any:
         function = wg.grad(self.scalar(parts, cotangents), argnums=tuple(range(len(self.sample.moving))))
-        return (wg.compile(function) if compiled else function)(*self.inputs())
+        return built(function, self.inputs()) if compiled else function(*self.inputs())
 
     def forward(self, parts: Sequence[int], cotangents: Any, tangents: Sequence[np.ndarray]) -> Any:
         return wg.jvp(self.scalar(parts, cotangents), self.inputs(), [wg.tensor(t) for t in tangents])[1]
@@ -238,6 +238,16 @@ class Ours:
         """What the two lanes give one after the other."""
         results = [self(*[wg.tensor(array) for array in self._lane(lane)]) for lane in range(2)]
         return [np.stack([_array(a), _array(b)]) for a, b in zip(*results)]
+
+
+def built(function: Callable[..., Any], inputs: Sequence[wg.Tensor]) -> list[np.ndarray]:
+    """What a function gives when it is compiled to C, whatever the tier of dynamic code is."""
+    before = wg.config.tier
+    wg.config.tier = "auto"
+    try:
+        return [_array(leaf) for leaf in leaves(wg.compile(function)(*inputs))]
+    finally:
+        wg.config.tier = before
 
 
 # --- comparing ------------------------------------------------------------------------------------------------------
