@@ -236,19 +236,26 @@ def diagonals(rows: int, columns: int) -> Node:
     return reshape(iota(columns), (1, columns)) - reshape(iota(rows), (rows, 1))
 
 
+def _offset(k: Any, sides: Shape) -> int:
+    """The number of a diagonal; of one outside the matrix, that of one just outside, which a dtype can hold."""
+    return max(-sides[0], min(int(k), sides[1]))
+
+
 def _sides(name: str, n_rows: Any, n_cols: Any) -> Shape:
     return _shape(name, (n_rows, n_rows if n_cols is None else n_cols), ())
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
     """A matrix with ones on its k-th diagonal (above the main one for positive `k`) and zeros elsewhere."""
-    matrix = equal(diagonals(*_sides("eye", n_rows, n_cols)), int(k))
+    sides = _sides("eye", n_rows, n_cols)
+    matrix = equal(diagonals(*sides), _offset(k, sides))
     return to_device(cast(matrix, _dtype_or(dtype, default_float)), check_device(device, "eye"))
 
 
 def tri(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
     """A matrix with ones on and below its k-th diagonal and zeros above; `dtype=wg.bool` makes it a mask."""
-    matrix = less(diagonals(*_sides("tri", n_rows, n_cols)), int(k) + 1)
+    sides = _sides("tri", n_rows, n_cols)
+    matrix = less(diagonals(*sides), _offset(k, sides) + 1)
     return to_device(cast(matrix, _dtype_or(dtype, default_float)), check_device(device, "tri"))
 
 
@@ -262,13 +269,13 @@ def _matrix(x: Any, name: str) -> Node:
 def tril(x: Any, /, k: int = 0) -> Node:
     """`x` with zeros above the k-th diagonal of its last two axes."""
     x = _matrix(x, "tril")
-    return where(less(diagonals(*x.shape[-2:]), int(k) + 1), x, 0)
+    return where(less(diagonals(*x.shape[-2:]), _offset(k, x.shape[-2:]) + 1), x, 0)
 
 
 def triu(x: Any, /, k: int = 0) -> Node:
     """`x` with zeros below the k-th diagonal of its last two axes."""
     x = _matrix(x, "triu")
-    return where(greater_equal(diagonals(*x.shape[-2:]), int(k)), x, 0)
+    return where(greater_equal(diagonals(*x.shape[-2:]), _offset(k, x.shape[-2:])), x, 0)
 
 
 # --- values against each other --------------------------------------------------------------------------------------
