@@ -84,7 +84,7 @@ def test_every_primitive_is_in_one_class():
 
 LOW_FUNCTIONS = _names(
     "matmul linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d einsum vecdot",
-    "linalg.multi_dot scaled_dot_product_attention",
+    "linalg.multi_dot scaled_dot_product_attention addmm baddbmm inner",
 )
 FULL_FUNCTIONS = _names(
     "exp expm1 log log1p log2 log10 pow square reciprocal tan asin acos sinh cosh erfinv",
@@ -93,6 +93,7 @@ FULL_FUNCTIONS = _names(
     "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div",
     "poisson_nll_loss gaussian_nll_loss hinge_embedding_loss margin_ranking_loss cosine_embedding_loss",
     "triplet_margin_loss nll_loss cross_entropy",
+    "exp2 rsqrt xlogy logit sinc cdist cov corrcoef trapezoid cumulative_trapezoid nansum",
     "linalg.cholesky linalg.det linalg.eigh linalg.eigvalsh linalg.inv linalg.matrix_norm linalg.pinv linalg.qr",
     "linalg.slogdet linalg.solve linalg.svd linalg.svdvals linalg.triangular_solve linalg.vector_norm",
 )

@@ -25,11 +25,12 @@ def is_tensor_like(result, expected):
 UNARY = [
     "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arctanh", "exp", "expm1",
     "log", "log1p", "log2", "log10", "sqrt", "square", "negative", "positive", "absolute", "abs", "sign", "floor",
-    "ceil", "trunc", "rint", "reciprocal", "isfinite", "isinf", "isnan", "logical_not", "signbit",
+    "ceil", "trunc", "rint", "reciprocal", "exp2", "isfinite", "isinf", "isnan", "logical_not", "signbit",
 ]  # fmt: skip
 BINARY = [
     "add", "subtract", "multiply", "divide", "true_divide", "power", "float_power", "maximum", "minimum", "arctan2",
-    "hypot", "copysign", "logaddexp", "remainder", "mod", "floor_divide", "equal", "not_equal", "less", "less_equal",
+    "hypot", "copysign", "logaddexp", "fmax", "fmin", "fmod", "remainder", "mod", "floor_divide", "equal",
+    "not_equal", "less", "less_equal",
     "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
 ]  # fmt: skip
 
@@ -62,6 +63,23 @@ def test_bit_ufuncs(name):
         lambda t, u: np.concatenate([t, u]),
         lambda t, u: np.concatenate([t, u], axis=1),
         lambda t, u: np.stack([t, u], axis=-1),
+        lambda t, u: np.vstack([t, u]),
+        lambda t, u: np.hstack([t, u]),
+        lambda t, u: np.dstack([t, u]),
+        lambda t, u: np.diag(t),
+        lambda t, u: np.diag(t[0], 1),
+        lambda t, u: np.diagflat(t),
+        lambda t, u: np.cov(t),
+        lambda t, u: np.corrcoef(t),
+        lambda t, u: np.inner(t, u),
+        lambda t, u: np.isclose(t, u, rtol=0.5),
+        lambda t, u: np.nan_to_num(t, nan=1.0),
+        lambda t, u: np.nansum(t, axis=0),
+        lambda t, u: np.nanmean(t, axis=0),
+        lambda t, u: np.round(u, 1),
+        lambda t, u: np.sinc(t),
+        lambda t, u: np.trapezoid(t, u, axis=0),
+        lambda t, u: np.argwhere(u),
         lambda t, u: np.sum(t),
         lambda t, u: np.sum(t, axis=0),
         lambda t, u: np.mean(t, axis=1, keepdims=True),

@@ -307,7 +307,7 @@ def test_torch_habits_work_or_name_the_spelling():
         wg.sofmax(x)
     for module, name, spelling in [
         (wg, "jit", "wg.compile"),
-        (wg, "vstack", "wg.concat"),
+        (wg, "dot", "x @ y"),
         (x, "trace", "write wg.trace, a function"),
         (x, "is_cuda", "x.device"),
         (wg.nn, "functional", "wg.relu"),

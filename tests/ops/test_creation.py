@@ -98,3 +98,14 @@ def test_lerp_meets_both_ends() -> None:
     a, b = wg.tensor([1e8, 0.1]), wg.tensor([1.0, 0.7])
     assert wg.lerp(a, b, 0.0).tolist() == a.tolist() and wg.lerp(a, b, 1.0).tolist() == b.tolist()
     assert wg.lerp(a, b, wg.tensor([1.0, 0.0])).tolist() == [b.tolist()[0], a.tolist()[1]]
+
+
+@pytest.mark.parametrize("k", [2**63 - 1, 2**63, 2**64, -(2**63), -(2**64), 10**30, 5, -5])
+def test_a_diagonal_outside_the_matrix_is_empty(k: int) -> None:
+    """Found by array-api-tests: a number past int64 was refused, as if it were an element."""
+    assert wg.eye(2, 3, k=k, dtype=wg.int64).tolist() == [[0] * 3] * 2
+    x = wg.ones((2, 3), dtype=wg.int64)
+    below, above = ([[1] * 3] * 2, [[0] * 3] * 2)[:: 1 if k > 0 else -1]
+    assert wg.tri(2, 3, k=k, dtype=wg.int64).tolist() == below
+    assert wg.tril(x, k=k).tolist() == below
+    assert wg.triu(x, k=k).tolist() == above

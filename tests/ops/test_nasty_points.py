@@ -263,3 +263,53 @@ def test_statistics_in_half_precision_do_not_overflow_inside(statistic):
     x[::2] = -200.0
     expected = statistic(wg.tensor(x)).item()
     assert statistic(wg.tensor(x, dtype=wg.float16)).item() == pytest.approx(expected, rel=2e-3)
+
+
+# --- formulas made of other ops -------------------------------------------------------------------------------------
+
+
+def test_sinc_has_every_derivative_at_zero() -> None:
+    assert gradient(wg.sinc, 0.0) == 0
+    np.testing.assert_allclose(second(wg.sinc, 0.0), -(np.pi**2) / 3, rtol=1e-12)
+    below, above = second(wg.sinc, 0.0999 / np.pi), second(wg.sinc, 0.1001 / np.pi)
+    np.testing.assert_allclose(below, above, rtol=1e-4)  # the series meets the quotient
+
+
+def test_xlogy_of_zero_is_zero_and_keeps_nan() -> None:
+    found = wg.xlogy(t([0.0, 0.0, 0.0, 1.0]), t([0.0, INF, NAN, 0.0])).numpy()
+    np.testing.assert_array_equal(found, [0, 0, NAN, -INF])
+    np.testing.assert_array_equal(gradient(lambda x: wg.xlogy(x, t([0.0, 2.0])), [0.0, 1.0]), [0, np.log(2)])
+
+
+def test_fmod_has_the_sign_of_the_dividend_and_slope_one_at_zero() -> None:
+    x, y = [-3.5, 3.5, -3.5, 3.5, 0.0, 2.0], [2.0, -2.0, -2.0, 2.0, 3.0, INF]
+    np.testing.assert_array_equal(wg.fmod(t(x), t(y)).numpy(), np.fmod(x, y))
+    np.testing.assert_array_equal(gradient(lambda x: wg.fmod(x, t(y)), x), np.ones(6))
+
+
+def test_what_replaces_nan_has_no_derivative() -> None:
+    x = [1.0, NAN, INF, -INF]
+    np.testing.assert_array_equal(gradient(lambda x: wg.nan_to_num(x) * 2, x), [2, 0, 0, 0])
+    np.testing.assert_array_equal(gradient(wg.nansum, x[:2]), [1, 0])
+    np.testing.assert_array_equal(gradient(wg.nanmean, [1.0, NAN, 3.0]), [0.5, 0, 0.5])
+    assert np.isnan(wg.nanmean(t([NAN, NAN])).item())
+    np.testing.assert_array_equal(gradient(lambda x: wg.fmax(x, t([2.0, 0.0])), [NAN, 1.0]), [0, 1])
+
+
+def test_cdist_of_equal_points_has_no_slope() -> None:
+    points = np.array([[1.0, 2.0], [4.0, 6.0]])
+    found = gradient(lambda x: wg.cdist(x, t(points[:1])), points)
+    np.testing.assert_allclose(found, [[0, 0], [0.6, 0.8]])
+
+
+def test_diag_keeps_nan_and_infinity_on_the_diagonal_only() -> None:
+    np.testing.assert_array_equal(wg.diag(t([NAN, INF])).numpy(), [[NAN, 0], [0, INF]])
+    assert wg.diag(wg.tensor([True, False])).dtype is wg.bool
+
+
+def test_isin_of_many_values_is_as_of_few() -> None:
+    x, values = np.array([0.5, NAN, 3.0, INF, -1.0]), np.array([*range(12), INF, NAN])
+    np.testing.assert_array_equal(wg.isin(t(x), t(values)).numpy(), np.isin(x, values))
+    np.testing.assert_array_equal(wg.isin(t(x), t(values[:3])).numpy(), np.isin(x, values[:3]))
+    truth = wg.isin(wg.tensor([True, False]), wg.tensor([True] * 9))
+    assert truth.tolist() == [True, False]

@@ -1,4 +1,4 @@
-"""Functions whose results have a shape that only the data says: nonzero, unique, masked_select.
+"""Functions whose results have a shape that only the data says: nonzero, unique, masked_select, bincount.
 
 They look at the value, so they work over Tensors and compute what is pending. Within a function that is recorded with
 abstract inputs there is no value: they raise and name what keeps its size. Values they return are gathered from their
@@ -14,9 +14,9 @@ import numpy as np
 
 from wengert.api.creation import asarray, tensor
 from wengert.api.lift import lift
-from wengert.core.dtypes import HALF, bool_, float32
+from wengert.core.dtypes import HALF, INEXACT, bool_, float32, float64, int64
 from wengert.core.errors import AbstractValueError, DTypeError, ShapeError
-from wengert.ops import rearrange
+from wengert.ops import gather, rearrange
 from wengert.ops.addressing import GATHER
 from wengert.ops.core import as_node
 from wengert.ops.gather import index_put as _index_put
@@ -78,6 +78,43 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
         raise ShapeError("nonzero: a 0-d value has no indices; take reshape(x, (1,))")
     array = _look(x, "nonzero", "Keep the size: wg.where(x != 0, a, b), or wg.count_nonzero(x)")
     return tuple(_beside(x, places) for places in np.nonzero(array))
+
+
+def argwhere(x: Any, /) -> Tensor:
+    """The indices of the elements that are not zero, those of an element in a row.
+
+    >>> import wengert as wg
+    >>> wg.argwhere(wg.tensor([[0, 1], [2, 0]])).tolist()
+    [[0, 1], [1, 0]]
+    """
+    x = asarray(x)
+    array = _look(x, "argwhere", "Keep the size: wg.where(x != 0, a, b), or wg.count_nonzero(x)")
+    return _beside(x, np.argwhere(array))
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
+    """How often each of the numbers 0, 1, ... occurs; with weights, their sum for each number.
+
+    >>> import wengert as wg
+    >>> wg.bincount(wg.tensor([0, 2, 2])).tolist()
+    [1, 0, 2]
+    """
+    x = asarray(x)
+    if x.ndim != 1 or x.dtype.kind not in "iu":
+        raise ShapeError(f"bincount takes integers along one axis, not {x.dtype} of shape {x.shape}")
+    array = _look(x, "bincount", "Keep the size: wg.sum(wg.one_hot(x, n), axis=0)")
+    if array.size and array.min() < 0:
+        raise ShapeError(f"bincount counts the numbers from 0 up; one of them is {array.min()}")
+    size = max(int(array.max(initial=-1)) + 1, int(minlength))
+    values = asarray(np.ones(array.shape, int64) if weights is None else weights)
+    if weights is not None and values.dtype not in INEXACT:
+        values = values.to(float64)
+    if tuple(values.shape) != tuple(x.shape):
+        raise ShapeError(f"bincount: {x.shape[0]} numbers, and weights of shape {values.shape}")
+    return _index_add(np.zeros(size, values.dtype), 0, x, values)
+
+
+_index_add = lift(gather.index_add)
 
 
 def masked_select(x: Any, mask: Any, /) -> Tensor:

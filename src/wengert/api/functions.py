@@ -18,8 +18,10 @@ from wengert.ops import contract as _contract
 from wengert.ops import conv as _conv
 from wengert.ops import creation as _creation
 from wengert.ops import cross_entropy as _cross_entropy
+from wengert.ops import diagonals as _diagonals
 from wengert.ops import elementwise as _e
 from wengert.ops import exponential as _exponential
+from wengert.ops import formulas as _formulas
 from wengert.ops import gather as _gather
 from wengert.ops import linalg as _linalg
 from wengert.ops import loss as _loss
@@ -33,6 +35,7 @@ from wengert.ops import resize as _resize
 from wengert.ops import running as _running
 from wengert.ops import sorting as _sorting
 from wengert.ops import special as _special
+from wengert.ops import statistics as _statistics
 from wengert.ops import trigonometry as _trigonometry
 from wengert.ops.core import stop_gradient as _stop_gradient
 from wengert.tensor import Tensor
@@ -43,6 +46,8 @@ abs = lift_unary(_e.absolute)
 acos = lift_unary(_trigonometry.acos)
 acosh = lift_unary(_trigonometry.acosh)
 add = lift_binary(_e.add)
+addcdiv = lift(_formulas.addcdiv)
+addcmul = lift(_formulas.addcmul)
 angle = lift(_complex.angle)
 asin = lift_unary(_trigonometry.asin)
 asinh = lift_unary(_trigonometry.asinh)
@@ -64,13 +69,18 @@ cosh = lift_unary(_trigonometry.cosh)
 divide = lift_binary(_e.divide)
 equal = lift_binary(_comparison.equal)
 exp = lift_unary(_exponential.exp)
+exp2 = lift(_formulas.exp2, precision="full")
 expm1 = lift_unary(_exponential.expm1)
 floor = lift_unary(_e.floor)
 floor_divide = lift_binary(_e.floor_divide)
+fmax = lift(_formulas.fmax)
+fmin = lift(_formulas.fmin)
+fmod = lift(_formulas.fmod)
 greater = lift_binary(_comparison.greater)
 greater_equal = lift_binary(_comparison.greater_equal)
 hypot = lift_binary(_trigonometry.hypot)
 imag = lift_unary(_e.imag)
+isclose = lift(_formulas.isclose)
 isfinite = lift_unary(_comparison.isfinite)
 isinf = lift_unary(_comparison.isinf)
 isnan = lift_unary(_comparison.isnan)
@@ -86,9 +96,11 @@ logical_and = lift_binary(_comparison.logical_and)
 logical_not = lift_unary(_comparison.logical_not)
 logical_or = lift_binary(_comparison.logical_or)
 logical_xor = lift_binary(_comparison.logical_xor)
+logit = lift(_formulas.logit, precision="full")
 maximum = lift_binary(_comparison.maximum)
 minimum = lift_binary(_comparison.minimum)
 multiply = lift_binary(_e.multiply)
+nan_to_num = lift(_formulas.nan_to_num)
 negative = lift_unary(_e.negative)
 nextafter = lift_binary(_e.nextafter)
 not_equal = lift_binary(_comparison.not_equal)
@@ -97,11 +109,13 @@ pow = lift(_e.pow)
 real = lift_unary(_e.real)
 reciprocal = lift_unary(_e.reciprocal)
 remainder = lift_binary(_e.remainder)
-round = lift_unary(_e.round)
+round = lift(_formulas.round)
+rsqrt = lift(_formulas.rsqrt, precision="full")
 sigmoid = lift_unary(_exponential.sigmoid)
 sign = lift_unary(_e.sign)
 signbit = lift_unary(_comparison.signbit)
 sin = lift_unary(_trigonometry.sin)
+sinc = lift(_formulas.sinc, precision="full")
 sinh = lift_unary(_trigonometry.sinh)
 sqrt = lift_unary(_exponential.sqrt)
 square = lift_unary(_e.square)
@@ -111,31 +125,43 @@ tan = lift_unary(_trigonometry.tan)
 tanh = lift_unary(_trigonometry.tanh)
 trunc = lift_unary(_e.trunc)
 where = lift(_comparison.where)
+xlogy = lift(_formulas.xlogy, precision="full")
 
 # --- reductions -----------------------------------------------------------------------------------------------------
 
 all = lift(_reduce.all)
+allclose = lift(_statistics.allclose)
 any = lift(_reduce.any)
 argmax = lift(_reduce.argmax)
 argmin = lift(_reduce.argmin)
+corrcoef = lift(_statistics.corrcoef, precision="full")
 count_nonzero = lift(_reduce.count_nonzero)
+cov = lift(_statistics.cov, precision="full")
+cumulative_trapezoid = lift(_statistics.cumulative_trapezoid, precision="full")
 logsumexp = lift(_reduce.logsumexp, precision="full")
 max = lift(_reduce.max)
 mean = lift(_reduce.mean)
 min = lift(_reduce.min)
+nanmean = lift(_statistics.nanmean, precision="same")
+nansum = lift(_statistics.nansum, precision="full")
 norm = lift(_reduce.norm, precision="full")
 prod = lift(_reduce.prod, precision="full")
 std = lift(_reduce.std)
 sum = lift(_reduce.sum, precision="full")
+trapezoid = lift(_statistics.trapezoid, precision="full")
 var = lift(_reduce.var)
+var_mean = lift(_statistics.var_mean)
 
 # --- movement -------------------------------------------------------------------------------------------------------
 
 broadcast_to = lift(_movement.broadcast_to)
 concat = lift(_movement.concat)
+dstack = lift(_rearrange.dstack)
 expand_dims = lift(_movement.expand_dims)
 flatten = lift(_movement.flatten)
 flip = lift(_movement.flip)
+hsplit = lift(_rearrange.hsplit)
+hstack = lift(_rearrange.hstack)
 matrix_transpose = lift(_movement.matrix_transpose)
 moveaxis = lift(_movement.moveaxis)
 permute_dims = lift(_movement.permute_dims)
@@ -143,13 +169,20 @@ reshape = lift(_movement.reshape)
 squeeze = lift(_movement.squeeze)
 stack = lift(_movement.stack)
 swapaxes = lift(_movement.swapaxes)
+tensor_split = lift(_rearrange.tensor_split)
 unstack = lift(_movement.unstack)
+vsplit = lift(_rearrange.vsplit)
+vstack = lift(_rearrange.vstack)
 
 # --- matrix products ------------------------------------------------------------------------------------------------
 
+addmm = lift(_statistics.addmm, precision="low")
+baddbmm = lift(_statistics.baddbmm, precision="low")
+cdist = lift(_statistics.cdist, precision="full")
 cross = lift(_contract.cross)
 diagonal = lift(_contract.diagonal)
 einsum = lift(_contract.einsum, precision="low")
+inner = lift(_statistics.inner, precision="low")
 kron = lift(_contract.kron)
 linear = lift(_contract.linear, precision="low")
 matmul = lift(_linalg.matmul)
@@ -161,7 +194,11 @@ vecdot = lift(_contract.vecdot, precision="low")
 # --- creation and dtypes --------------------------------------------------------------------------------------------
 
 arange = _lift_creation(_creation.arange)
+block_diag = lift(_diagonals.block_diag)
 broadcast_arrays = lift(_creation.broadcast_arrays)
+diag = lift(_diagonals.diag)
+diag_embed = lift(_diagonals.diag_embed)
+diagflat = lift(_diagonals.diagflat)
 empty = _lift_creation(_creation.empty)
 empty_like = _lift_creation(_creation.empty_like)
 eye = _lift_creation(_creation.eye)
@@ -169,12 +206,15 @@ full = _lift_creation(_creation.full)
 full_like = _lift_creation(_creation.full_like)
 lerp = lift(_creation.lerp)
 linspace = _lift_creation(_creation.linspace)
+logspace = _lift_creation(_creation.logspace)
 meshgrid = lift(_creation.meshgrid)
 ones = _lift_creation(_creation.ones)
 ones_like = _lift_creation(_creation.ones_like)
 tri = _lift_creation(_creation.tri)
 tril = lift(_creation.tril)
+tril_indices = lift(_diagonals.tril_indices)
 triu = lift(_creation.triu)
+triu_indices = lift(_diagonals.triu_indices)
 zeros = _lift_creation(_creation.zeros)
 zeros_like = _lift_creation(_creation.zeros_like)
 
@@ -209,6 +249,8 @@ tanhshrink = lift(_activation.tanhshrink)
 # --- indexing, sorting, sets, running sums --------------------------------------------------------------------------
 
 argsort = lift(_sorting.argsort)
+argwhere = _datadependent.argwhere
+bincount = _datadependent.bincount
 chunk = lift(_rearrange.chunk)
 cummax = lift(_running.cummax)
 cummin = lift(_running.cummin)
@@ -221,6 +263,7 @@ gather = lift(_gather.gather)
 index_add = lift(_gather.index_add)
 index_put = _datadependent.index_put
 index_select = lift(_gather.index_select)
+isin = lift(_statistics.isin)
 kthvalue = lift(_sorting.kthvalue)
 logcumsumexp = lift(_running.logcumsumexp)
 masked_fill = lift(_gather.masked_fill)

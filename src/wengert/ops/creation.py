@@ -213,6 +213,17 @@ def linspace(
     return to_device(cast(floor(ramp) if chosen in INTEGER else ramp, chosen), where_to)
 
 
+def logspace(start: Any, stop: Any, /, num: int, *, base: float = 10.0, dtype: Any = None, device: Any = None) -> Node:
+    """`num` powers of a base, whose exponents go from `start` to `stop` at equal distances.
+
+    >>> import wengert as wg
+    >>> wg.logspace(0, 2, 3).tolist()
+    [1.0, 10.0, 100.0]
+    """
+    exponents = linspace(start, stop, num, dtype=float64, device=device)
+    return cast(literal(base, float64, exponents.device) ** exponents, _dtype_or(dtype, default_float))
+
+
 def _between(start: complex, stop: complex, count: int, intervals: int, dtype: np.dtype[Any]) -> Node:
     """In NumPy's order of operations, also where the step underflows."""
     ramp, distance = iota(count, dtype), stop - start
@@ -248,19 +259,26 @@ def diagonals(rows: int, columns: int) -> Node:
     return reshape(iota(columns), (1, columns)) - reshape(iota(rows), (rows, 1))
 
 
+def _offset(k: Any, sides: Shape) -> int:
+    """The number of a diagonal; of one outside the matrix, that of one just outside, which a dtype can hold."""
+    return max(-sides[0], min(int(k), sides[1]))
+
+
 def _sides(name: str, n_rows: Any, n_cols: Any) -> Shape:
     return _shape(name, (n_rows, n_rows if n_cols is None else n_cols), ())
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
     """A matrix with ones on its k-th diagonal (above the main one for positive `k`) and zeros elsewhere."""
-    matrix = equal(diagonals(*_sides("eye", n_rows, n_cols)), int(k))
+    sides = _sides("eye", n_rows, n_cols)
+    matrix = equal(diagonals(*sides), _offset(k, sides))
     return to_device(cast(matrix, _dtype_or(dtype, default_float)), check_device(device, "eye"))
 
 
 def tri(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
     """A matrix with ones on and below its k-th diagonal and zeros above; `dtype=wg.bool` makes it a mask."""
-    matrix = less(diagonals(*_sides("tri", n_rows, n_cols)), int(k) + 1)
+    sides = _sides("tri", n_rows, n_cols)
+    matrix = less(diagonals(*sides), _offset(k, sides) + 1)
     return to_device(cast(matrix, _dtype_or(dtype, default_float)), check_device(device, "tri"))
 
 
@@ -274,13 +292,13 @@ def _matrix(x: Any, name: str) -> Node:
 def tril(x: Any, /, k: int = 0) -> Node:
     """`x` with zeros above the k-th diagonal of its last two axes."""
     x = _matrix(x, "tril")
-    return where(less(diagonals(*x.shape[-2:]), int(k) + 1), x, literal(0, x.dtype, x.device))
+    return where(less(diagonals(*x.shape[-2:]), _offset(k, x.shape[-2:]) + 1), x, literal(0, x.dtype, x.device))
 
 
 def triu(x: Any, /, k: int = 0) -> Node:
     """`x` with zeros below the k-th diagonal of its last two axes."""
     x = _matrix(x, "triu")
-    return where(greater_equal(diagonals(*x.shape[-2:]), int(k)), x, literal(0, x.dtype, x.device))
+    return where(greater_equal(diagonals(*x.shape[-2:]), _offset(k, x.shape[-2:])), x, literal(0, x.dtype, x.device))
 
 
 # --- values against each other --------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -159,3 +160,91 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Node, ...]:
         raise ArgumentError(f"chunk: the number of parts is positive, not {chunks!r}")
     n = x.shape[normalize_axis(axis, x.ndim, "chunk")]
     return split(x, max(1, -(-n // int(chunks))), axis=axis)
+
+
+def tensor_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Node, ...]:
+    """So many parts of `x` along an axis, as equal in size as can be; or the parts between these indices.
+
+    >>> import wengert as wg
+    >>> [part.tolist() for part in wg.tensor_split(wg.tensor([1, 2, 3]), 2)]
+    [[1, 2], [3]]
+    >>> [part.tolist() for part in wg.tensor_split(wg.tensor([1, 2, 3]), [1])]
+    [[1], [2, 3]]
+    """
+    x = as_node(x)
+    at = normalize_axis(axis, x.ndim, "tensor_split")
+    n = x.shape[at]
+    if isinstance(indices_or_sections, (list, tuple)):
+        bounds = [0, *indices_or_sections, n]
+        spans = [slice(a, b).indices(n)[:2] for a, b in itertools.pairwise(bounds)]
+        return tuple(slice_axis(x, at, start, max(start, stop)) for start, stop in spans)
+    count = as_shape(indices_or_sections, "tensor_split")[0]
+    if count < 1:
+        raise ArgumentError(f"tensor_split: the number of parts is positive, not {count}")
+    return split(x, [n // count + (i < n % count) for i in range(count)], axis=at)
+
+
+def _even_split(name: str, x: Node, indices_or_sections: Any, axis: int) -> tuple[Node, ...]:
+    if not isinstance(indices_or_sections, (list, tuple)) and x.shape[axis] % indices_or_sections:
+        raise ShapeError(
+            f"{name}: axis {axis} of shape {x.shape} does not divide into {indices_or_sections} equal parts"
+        )
+    return tensor_split(x, indices_or_sections, axis=axis)
+
+
+def hsplit(x: Any, indices_or_sections: Any, /) -> tuple[Node, ...]:
+    """Parts of `x` side by side: along the second axis, of a vector along its only one.
+
+    >>> import wengert as wg
+    >>> [part.tolist() for part in wg.hsplit(wg.tensor([[1, 2], [3, 4]]), 2)]
+    [[[1], [3]], [[2], [4]]]
+    """
+    x = as_node(x)
+    if x.ndim == 0:
+        raise ShapeError("hsplit takes at least one axis; this is a single number")
+    return _even_split("hsplit", x, indices_or_sections, min(1, x.ndim - 1))
+
+
+def vsplit(x: Any, indices_or_sections: Any, /) -> tuple[Node, ...]:
+    """Parts of `x` below each other: along the first of at least two axes.
+
+    >>> import wengert as wg
+    >>> [part.tolist() for part in wg.vsplit(wg.tensor([[1, 2], [3, 4]]), 2)]
+    [[[1, 2]], [[3, 4]]]
+    """
+    x = as_node(x)
+    if x.ndim < 2:
+        raise ShapeError(f"vsplit takes at least two axes; the shape is {x.shape}")
+    return _even_split("vsplit", x, indices_or_sections, 0)
+
+
+def hstack(arrays: Sequence[Any], /) -> Node:
+    """The values side by side: along the second axis, vectors along their only one.
+
+    >>> import wengert as wg
+    >>> wg.hstack([wg.tensor([1, 2]), wg.tensor([3])]).tolist()
+    [1, 2, 3]
+    """
+    nodes = [x if x.ndim else reshape(x, (1,)) for x in map(as_node, arrays)]
+    return concat(nodes, axis=min(1, nodes[0].ndim - 1) if nodes else 0)
+
+
+def vstack(arrays: Sequence[Any], /) -> Node:
+    """The values below each other: along the first axis, a vector as a row.
+
+    >>> import wengert as wg
+    >>> wg.vstack([wg.tensor([1, 2]), wg.tensor([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return concat([x if x.ndim > 1 else reshape(x, (1, -1)) for x in map(as_node, arrays)])
+
+
+def dstack(arrays: Sequence[Any], /) -> Node:
+    """The values behind each other: along the third axis, a vector as a row, a matrix as one layer.
+
+    >>> import wengert as wg
+    >>> wg.dstack([wg.tensor([1, 2]), wg.tensor([3, 4])]).tolist()
+    [[[1, 3], [2, 4]]]
+    """
+    nodes = [x if x.ndim > 1 else reshape(x, (1, -1)) for x in map(as_node, arrays)]
+    return concat([x if x.ndim > 2 else reshape(x, (*x.shape, 1)) for x in nodes], axis=2)
