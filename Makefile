@@ -30,7 +30,7 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes fuzz fuzz-files kill-training replay clean
+.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes sanitize fuzz fuzz-files kill-training replay clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +102,13 @@ gpu-report: $(CORE_STAMP)  ## write docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-m
 
 fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on, against references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)
+
+SANITIZED := tests/kernels/test_c_kernels.py tests/kernels/test_convolution_rows.py tests/compiler/test_compiled_ops.py tests/compiler/test_random.py
+sanitize: $(TEST_STAMP)  ## run the tests of C kernels with gcc's address and undefined-behaviour sanitizers
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 WENGERT_CACHE=$$(mktemp -d) \
+	WENGERT_CC_FLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g1" \
+	$(BIN)/python -m pytest -q -p no:xdist -m "not slow" $(SANITIZED)
 
 fuzz-files: $(TEST_STAMP)  ## load N damaged files from SEED on
 	$(BIN)/python -m tests.fuzz_files $(N) $(SEED)

@@ -83,7 +83,8 @@ def cast_array(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[
         result = wide.astype(dtype)
         fits = (wide > low) & (wide < high)
     if not fits.all():  # what NumPy makes of the others depends on the processor
-        result = np.where(fits, result, np.where(wide >= high, limits.max, np.where(wide <= low, limits.min, 0)))
+        most, least, none = (dtype.type(value) for value in (limits.max, limits.min, 0))
+        result = np.where(fits, result, np.where(wide >= high, most, np.where(wide <= low, least, none)))
     return result.astype(dtype, copy=False)
 
 

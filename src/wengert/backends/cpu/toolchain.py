@@ -34,6 +34,7 @@ FLAGS = [
     *("-fno-math-errno", "-fno-trapping-math"),  # without which few loops vectorise; the results are the same
     "-fno-thread-jumps",  # which makes several masked comparisons of two choices where a blend each would do
     *(("-mprefer-vector-width=512",) if platform.machine() in ("x86_64", "AMD64") else ()),
+    *os.environ.get("WENGERT_CC_FLAGS", "").split(),  # the user's own, such as a sanitizer's
 ]
 
 

@@ -22,7 +22,7 @@ from wengert.core import code
 
 _VALUES = (int, float, complex, str, bytes, bool, type(None))
 _KEPT = (CodeType, ModuleType)  # what may be held: it keeps nothing alive that would go
-_SEVERAL = 4  # keys of one dictionary: from then on they are read at once
+_SEVERAL = 10  # places of one kind: from then on they are read at once
 _OF_FUNCTIONS = {"__code__": "the code", "__defaults__": "a default argument", "__kwdefaults__": "a default argument"}
 _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 MISSING = object()
@@ -196,9 +196,13 @@ class Guards:
             else:
                 self._compare_all(f"{self._name(itemgetter(*present))}({name})", itemgetter(*present), mapping)
         if self._classes:
-            read = partial(_classes_of, [thing for thing, _, _ in self._classes])
-            self._found(read, [(label, _hold(kind, self._known.clear)) for _, label, kind in self._classes])
-            self._compare_all(f"{self._name(read)}()", read)
+            things = [thing for thing, _, _ in self._classes]
+            read = partial(_classes_of, things)
+            watch = self._found(read, [(label, _hold(kind, self._known.clear)) for _, label, kind in self._classes])
+            if len(things) < _SEVERAL:
+                self._compare_each([f"{self._name(thing)}().__class__" for thing in things], watch)
+            else:
+                self._compare_all(f"{self._name(read)}()", read)
         self._watch_attributes("cell_contents", self._cells.values())
         for attribute, what in _OF_FUNCTIONS.items():
             held = [(f, f"{what} of {f.__name__}", getattr(f, attribute)) for f in self._functions]
@@ -230,9 +234,11 @@ class Guards:
         found = list(found)
         if found:
             read = partial(map, attrgetter(attribute), [thing for thing, _, _ in found])
-            held = [(label, _hold(value, self._known.clear)) for _, label, value in found]
-            self._found(read, held)
-            self._compare_all(f"{self._name(read)}()", read)
+            watch = self._found(read, [(label, _hold(value, self._known.clear)) for _, label, value in found])
+            if len(found) < _SEVERAL:
+                self._compare_each([f"{self._name(thing)}.{attribute}" for thing, _, _ in found], watch)
+            else:
+                self._compare_all(f"{self._name(read)}()", read)
 
     def _name(self, thing: Any) -> str:
         name = f"_{len(self._named)}"
