@@ -25,7 +25,7 @@ from wengert.core.dtypes import ALL
 from wengert.core.errors import RecordingError
 from wengert.core.graph import Node
 from wengert.ops.core import data
-from wengert.runtime.reads import contents, coverage
+from wengert.runtime.reads import contents, coverage, source
 from wengert.runtime.reads.contents import ATOMS, is_library_class
 from wengert.runtime.reads.twin import is_twin, twin_of
 from wengert.runtime.static.guards import MISSING, Guards, namespace_of
@@ -102,6 +102,7 @@ class ReadLog:
     def finish(self) -> Guards:
         """The guards of all that was read; raises where the function has changed some of it."""
         self.outside, self._entered, self._used, self._frozen = {}, {}, {}, {}
+        source.forget()
         contents.require_few(self)
         self.guards.settle()
         reason = self.guards.changed()

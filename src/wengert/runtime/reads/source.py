@@ -7,21 +7,28 @@ fits the code (a file edited since it was imported) counts as none.
 from __future__ import annotations
 
 import ast
+import linecache
 import warnings
-from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+Functions = dict[tuple[str, int], list[tuple[Any, str]]]
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _OUTER = "<wengert>"  # the function around the one that is compiled again
 _FLAGS = 0x1FF0000  # the __future__ imports among a code object's flags
 _SHAPE = 0x2AC  # among the flags: stars among the parameters, generators, coroutines
 
 
-@lru_cache(maxsize=64)
-def functions_in(lines: tuple[str, ...]) -> dict[tuple[str, int], list[tuple[Any, str]]]:
-    """The functions of a source by name and first line, with the class each is defined in."""
-    found: dict[tuple[str, int], list[tuple[Any, str]]] = {}
+_parsed: dict[str, tuple[list[str], Functions]] = {}  # by file: its lines, and the functions among them
+
+
+def functions_in(file: str) -> Functions:
+    """The functions of a file by name and first line, with the class each is defined in."""
+    lines = linecache.getlines(file)
+    known = _parsed.get(file)
+    if known is not None and known[0] is lines:
+        return known[1]
+    found: Functions = {}
 
     def walk(node: ast.AST, class_name: str) -> None:
         for child in ast.iter_child_nodes(node):
@@ -33,14 +40,20 @@ def functions_in(lines: tuple[str, ...]) -> dict[tuple[str, int], list[tuple[Any
             walk(child, inner)
 
     walk(ast.parse("".join(lines)), "")
+    _parsed[file] = lines, found
     return found
 
 
-def find(code: CodeType, functions: dict[tuple[str, int], list[tuple[Any, str]]]) -> tuple[Any, str] | None:
+def forget() -> None:
+    """Let go of all syntax trees: they are large, and twins are kept."""
+    _parsed.clear()
+
+
+def find(code: CodeType) -> tuple[Any, str] | None:
     """The function that a code object was compiled from, and its class."""
     inside = [p for p in code.co_positions() if None not in p and (p[0], p[2]) != (p[1], p[3])]
     best = None
-    for node, class_name in functions.get((code.co_name, code.co_firstlineno), []):
+    for node, class_name in functions_in(code.co_filename).get((code.co_name, code.co_firstlineno), []):
         body = node.body if isinstance(node, ast.Lambda) else node
         start, end = (node.lineno, 0), (node.end_lineno, node.end_col_offset)
         if isinstance(node, ast.Lambda):

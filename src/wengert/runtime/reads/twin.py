@@ -8,13 +8,13 @@ and lines are the same) in which attributes, items, iteration, truth, operands, 
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
 
-from wengert.runtime.reads.source import FUNCTIONS, bare, compiled, find, fits, functions_in, wrapped
+from wengert.runtime.reads.source import FUNCTIONS, bare, compiled, find, fits, wrapped
 
 _MARK = "\0wengert:"  # a constant that stands for a hook until the code is compiled
 _LOOK_AROUND = frozenset({"super", "locals", "vars", "dir"})  # builtins that look at the frame that calls them
@@ -29,7 +29,7 @@ class Twin(NamedTuple):
 
 
 _twins: dict[int, tuple[ref[CodeType], Twin | None]] = {}
-_made: set[int] = set()  # the identities of all twins' code objects, nested ones too; twins are kept for good
+_made: dict[int, CodeType] = {}  # by identity: the code of all twins, and of functions inside them
 
 
 _hooks: dict[str, Callable[..., Any]] = {}
@@ -54,13 +54,21 @@ def twin_of(code: CodeType) -> Twin | None:
         twin = _build(code)
     except (SyntaxError, ValueError, RecursionError):
         twin = None
-    _twins[id(code)] = ref(code), twin
+    _twins[id(code)] = ref(code, partial(_drop, id(code))), twin
     return twin
 
 
+def _drop(known: int, _: Any = None) -> None:
+    """Let go of the twin of a function that is gone."""
+    _, twin = _twins.pop(known, (None, None))
+    todo = [] if twin is None else [twin.code]
+    for code in todo:  # which grows
+        _made.pop(id(code), None)
+        todo += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
 def _build(code: CodeType) -> Twin | None:
-    lines = tuple(linecache.getlines(code.co_filename))
-    found = find(code, functions_in(lines)) if lines else None
+    found = find(code)
     if found is None:
         return None
     node, class_name = found
@@ -71,7 +79,7 @@ def _build(code: CodeType) -> Twin | None:
     made = compiled(wrapped(transformer.function(bare(node)), code, class_name), code)
     if made is None or made.co_freevars != code.co_freevars:
         return None
-    return Twin(_with_hooks(made).replace(co_qualname=code.co_qualname), frozenset(transformer.names))
+    return Twin(_with_hooks(made.replace(co_qualname=code.co_qualname)), frozenset(transformer.names))
 
 
 def _with_hooks(code: CodeType) -> CodeType:
@@ -85,12 +93,8 @@ def _with_hooks(code: CodeType) -> CodeType:
         return constant
 
     made = code.replace(co_consts=tuple(replaced(constant) for constant in code.co_consts))
-    _made.add(id(made))
-    _kept.append(made)
+    _made[id(made)] = made
     return made
-
-
-_kept: list[CodeType] = []  # so that no other code object takes the identity of a twin's
 
 
 # --- the syntax tree of a twin --------------------------------------------------------------------------------------
