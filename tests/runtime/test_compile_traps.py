@@ -231,6 +231,18 @@ def switch_interval():
     sys.setswitchinterval(before)
 
 
+def test_several_arrays_from_outside_are_inputs_of_their_own():
+    a, b, c = (np.arange(6.0).reshape(2, 3) + i for i in range(3))
+    fast = wg.compile(lambda x: (x * a - b) * c + wg.tensor(b).sum())
+    x = wg.tensor(np.ones((2, 3)))
+    for _ in range(3):
+        np.testing.assert_array_equal(fast(x).numpy(), (a - b) * c + b.sum())
+        a += 1
+        b *= 2
+        c -= 3
+    assert len(fast.why()) == 1
+
+
 def test_a_function_that_a_library_calls_is_followed_all_the_same():
     """C code holds it, where no twin can see it; the repeated recording finds it."""
     scale = {"k": 2.0}

@@ -70,7 +70,7 @@ def convolved(image):
     return wg.grad(lambda k: wg.sum(wg.conv2d(image, k, padding=1) ** 2))(kernel)
 step = wg.compile(convolved)
 step(image)
-compute = lambda: step(image).numpy().tobytes()
+compute = lambda: step(image).detach().numpy().tobytes()
 """,
     "attention": """
 q = wg.tensor(np.random.default_rng(1).normal(size=(4, 8, 128, 32)).astype(np.float32))
@@ -89,7 +89,7 @@ def compute():
         loss = (model(data) ** 2).mean()
         loss.backward()
         optimizer.step()
-    return b"".join(p.numpy().tobytes() for p in model.parameters())
+    return b"".join(p.detach().numpy().tobytes() for p in model.parameters())
 compute()
 """,
     "compiled training": """
@@ -108,7 +108,7 @@ for _ in range(4):
 def compute():
     for _ in range(3):
         step(data)
-    return b"".join(p.numpy().tobytes() for p in model.parameters())
+    return b"".join(p.detach().numpy().tobytes() for p in model.parameters())
 """,
     "random draws": """
 def compute():

@@ -23,7 +23,7 @@ import numpy as np
 from wengert.core.code import here, is_library
 from wengert.core.dtypes import ALL
 from wengert.core.errors import RecordingError
-from wengert.core.graph import Node
+from wengert.core.graph import Node, now
 from wengert.ops.core import data
 from wengert.runtime.reads import contents, coverage, source
 from wengert.runtime.reads.contents import ATOMS, is_library_class
@@ -31,6 +31,8 @@ from wengert.runtime.reads.twin import is_twin, twin_of
 from wengert.runtime.static.guards import MISSING, Guards, namespace_of
 from wengert.tensor import Tensor
 
+INSTEAD = "Return the value, or keep it in a tensor made outside and assign that"
+_ARRAYS = 128  # from outside that one recording may read where they lie; others are compared by value
 _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 
 
@@ -64,6 +66,7 @@ class ReadLog:
         self.labels: dict[int, str] = {}
         self.uncovered: dict[CodeType, dict[str, Any]] = {}  # that ran without a twin, with their globals
         self._visits: dict[Any, int] = {}
+        self._serials = iter([now() for _ in range(_ARRAYS)])  # older than the recording, for what stands for arrays
         self._frozen: dict[int, Any] = {}
         self._entered: dict[int, Any] = {}
         self._swapped: list[tuple[FunctionType, CodeType]] = []
@@ -100,7 +103,7 @@ class ReadLog:
         return bool(new)
 
     def finish(self) -> Guards:
-        """The guards of all that was read; raises where the function has changed some of it."""
+        """The guards of all that was read; raises where some of it was changed."""
         self.outside, self._entered, self._used, self._frozen = {}, {}, {}, {}
         source.forget()
         contents.require_few(self)
@@ -228,8 +231,7 @@ class ReadLog:
         except ValueError:
             return
         if callable(content) and id(content) not in self._entered:
-            if not isinstance(content, (FunctionType, type)):
-                self._entered[id(content)] = content
+            self._entered.update(() if isinstance(content, (FunctionType, type)) else {id(content): content})
             self.install(content)
 
     def is_own_variable(self, code: CodeType, name: str) -> bool:
@@ -358,8 +360,7 @@ class ReadLog:
     def iterated(self, value: Any) -> None:
         """Watch what is gone through; an iterator from outside would be moved on."""
         if id(value) in self.outside and contents.is_iterator(value):
-            what = f"{self.label(value)}, an iterator from outside, is moved on"
-            self.refuse(what, "Pass what it gives as an argument")
+            self.refuse(f"{self.label(value)}, an iterator from outside, is moved on", "Pass what it gives instead")
         self.used(value)
 
     def array_input(self, start: int, array: Any) -> Node | None:
@@ -378,8 +379,12 @@ class ReadLog:
         key = (array.__array_interface__["data"][0], array.shape, array.dtype)
         slot = self.memory.arrays.get(key)
         if slot is None:
+            serial = next(self._serials, None)
+            if serial is None:
+                contents.watch_array(self, array, self.label(array))
+                return None
             slot = self.memory.arrays[key] = Tensor(data(array.view()))
-            slot.node.serial = 0  # as old as whatever was there before the recording
+            slot.node.serial = serial
         return slot.node
 
     # --- changes ------------------------------------------------------------------------------------------------
@@ -393,7 +398,4 @@ class ReadLog:
         """Raise where something outside is about to be changed."""
         if isinstance(value, Tensor) or not self.is_outside(value):
             return
-        self.refuse(
-            f"{self.label(value)}{place} is set, which is outside of the function",
-            "Return the value, or keep it in a tensor made outside and assign that",
-        )
+        self.refuse(f"{self.label(value)}{place} is set, which is outside of the function", INSTEAD)
