@@ -231,12 +231,9 @@ def difference(found: Array, reference: Reference, precision: float | None = Non
             return None
         at = np.unravel_index(int(wrong.argmax()), wrong.shape)
         return f"{int(wrong.sum())} of {wrong.size} elements differ, {found[at]} instead of {value[at]} first"
-    f, v, w, *shaken = (array.astype(float64) for array in (found, value, wide, *shaken))
-    if not f.size:
+    if not found.size:
         return None
-    errors = [np.nan_to_num(np.abs(v - w) + np.abs(s - w), nan=0, posinf=0) for s in shaken]
-    rounding = np.max(errors, axis=0)
-    allowed = (precision or _unit(found.dtype)) * _largest(v) + 16 * (rounding + rounding.mean())
+    f, v, w, allowed = _with_allowed(found, reference, precision)
     wrong = ~(_agree(f, v, allowed) | _agree(f, w, allowed))
     if not wrong.any():
         return None
@@ -246,11 +243,38 @@ def difference(found: Array, reference: Reference, precision: float | None = Non
     return f"{int(wrong.sum())} of {wrong.size} elements differ; {largest}, {f[at]:g} instead of {v[at]:g}"
 
 
+def _with_allowed(found: Array, reference: Reference, precision: float | None) -> tuple[Array, Array, Array, Array]:
+    """What was stored, its reference, the same in float64, all as float64; and how far apart rounding explains."""
+    parts = (found, reference.value, reference.wide, *reference.shaken)
+    f, v, w, *shaken = (np.asarray(part).astype(float64) for part in parts)
+    errors = [np.nan_to_num(np.abs(v - w) + np.abs(s - w), nan=0, posinf=0) for s in shaken]
+    rounding = np.max(errors, axis=0)
+    return f, v, w, (precision or _unit(found.dtype)) * _largest(v) + 16 * (rounding + rounding.mean())
+
+
+def error_of(found: Array, reference: Reference, precision: float | None = None) -> tuple[float, float]:
+    """The largest error against float64, in units in the last place of the largest element; and the share of what
+    rounding explains that the largest difference takes. Numbers that are not finite count for nothing.
+    """
+    if found.dtype not in FLOATING or not found.size:
+        return 0.0, 0.0
+    f, v, w, allowed = _with_allowed(found, reference, precision)
+    finite = np.isfinite(f) & np.isfinite(w) & np.isfinite(v)
+    apart = np.where(finite, np.abs(f - w), 0)
+    least = np.where(finite, np.minimum(apart, np.abs(f - v)), 0)
+    unit = _precision(found.dtype) * _largest(w)
+    share = np.divide(least, allowed, out=np.zeros_like(least), where=allowed > 0)
+    return float(apart.max() / unit) if unit else 0.0, float(share.max())
+
+
 def _agree(a: Array, b: Array, allowed: Array) -> Array:
     return np.asarray((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))
 
 
 def _unit(dtype: np.dtype[Any]) -> float:
     """What storing a value rounds, and a few units in the last place of a function's own."""
-    precision = 2.0**-8 if dtype is bfloat16 else float(np.finfo(dtype).eps)
-    return (2 if dtype in HALF else 8) * precision
+    return (2 if dtype in HALF else 8) * _precision(dtype)
+
+
+def _precision(dtype: np.dtype[Any]) -> float:
+    return 2.0**-8 if dtype is bfloat16 else float(np.finfo(dtype).eps)
