@@ -253,18 +253,16 @@ def _with_allowed(found: Array, reference: Reference, precision: float | None) -
 
 
 def error_of(found: Array, reference: Reference, precision: float | None = None) -> tuple[float, float]:
-    """The largest error against float64, in units in the last place of the largest element; and the share of what
-    rounding explains that the largest difference takes. Numbers that are not finite count for nothing.
+    """The difference from the nearer of the reference and float64, and what rounding explains: of the element that is
+    nearest to being wrong. Numbers that are not finite count for nothing.
     """
     if found.dtype not in FLOATING or not found.size:
         return 0.0, 0.0
     f, v, w, allowed = _with_allowed(found, reference, precision)
-    finite = np.isfinite(f) & np.isfinite(w) & np.isfinite(v)
-    apart = np.where(finite, np.abs(f - w), 0)
-    least = np.where(finite, np.minimum(apart, np.abs(f - v)), 0)
-    unit = _precision(found.dtype) * _largest(w)
-    share = np.divide(least, allowed, out=np.zeros_like(least), where=allowed > 0)
-    return float(apart.max() / unit) if unit else 0.0, float(share.max())
+    apart = np.minimum(np.abs(f - w), np.abs(f - v))
+    share = np.divide(apart, allowed, out=np.zeros_like(apart), where=(allowed > 0) & np.isfinite(apart))
+    at = np.unravel_index(int(share.argmax()), share.shape)
+    return float(np.nan_to_num(apart[at], posinf=0)), float(allowed[at])
 
 
 def _agree(a: Array, b: Array, allowed: Array) -> Array:
@@ -273,8 +271,5 @@ def _agree(a: Array, b: Array, allowed: Array) -> Array:
 
 def _unit(dtype: np.dtype[Any]) -> float:
     """What storing a value rounds, and a few units in the last place of a function's own."""
-    return (2 if dtype in HALF else 8) * _precision(dtype)
-
-
-def _precision(dtype: np.dtype[Any]) -> float:
-    return 2.0**-8 if dtype is bfloat16 else float(np.finfo(dtype).eps)
+    precision = 2.0**-8 if dtype is bfloat16 else float(np.finfo(dtype).eps)
+    return (2 if dtype in HALF else 8) * precision

@@ -26,7 +26,7 @@ class Claim(NamedTuple):
     per_term: float = 0.0
     units: float = 0.0
 
-    def bound(self, terms: int) -> float:
+    def bound(self, terms: float) -> float:
         """The stated error of a program that adds up so many terms, in rounding units."""
         return self.per_term * terms + self.units
 

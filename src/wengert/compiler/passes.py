@@ -114,7 +114,7 @@ def _through(graph: Graph, passes: Sequence[Pass], target: Target, verified: str
 
 def _together(counts: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
     """Counts of several graphs as one."""
-    return counts[0] if len(counts) == 1 else sum(map(Counter, counts), Counter())
+    return dict(counts[0]) if len(counts) == 1 else sum(map(Counter, counts), Counter())
 
 
 def _on_their_devices(graph: Graph, before: Graph) -> Graph:

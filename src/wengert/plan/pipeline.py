@@ -118,6 +118,6 @@ def _through(plan: Plan, off: Collection[str], after_each: bool = False) -> Plan
         seconds = perf_counter() - start
         if after_each:
             verify(result, stage.__name__)
-        report = StageReport(stage.__name__, tank.spent - rewrites, seconds, result, tank.rules)
+        report = StageReport(stage.__name__, tank.spent - rewrites, seconds, result, dict(tank.rules))
         plan = replace(result, reports=(*result.reports, report))
     return plan

@@ -81,9 +81,7 @@ def moved(records: Callable[[Shape], Iterable[Callable[[Node], Any]]], ranks: Se
     return cases
 
 
-def drawn(
-    record: Callable[..., Any], *kinds: Sequence[Shape], dtypes: Sequence[Dtype] = (float32, float64)
-) -> Cases:
+def drawn(record: Callable[..., Any], *kinds: Sequence[Shape], dtypes: Sequence[Dtype] = (float32, float64)) -> Cases:
     """Random numbers; each of `kinds` has the shapes of the inputs."""
 
     def cases(device: str) -> Iterator[Case]:

@@ -71,12 +71,16 @@ class Certificate:
     @property
     def failed(self) -> list[RuleUse | KernelCheck]:
         """What was found to be wrong."""
-        return [one for one in (*self.rules, *self.kernels) if one.status == FAILED]
+        return self._with_status(FAILED)
 
     @property
     def unproved(self) -> list[RuleUse | KernelCheck]:
         """What could not be tried here."""
-        return [one for one in (*self.rules, *self.kernels) if one.status == UNPROVED]
+        return self._with_status(UNPROVED)
+
+    def _with_status(self, status: str) -> list[RuleUse | KernelCheck]:
+        every: list[RuleUse | KernelCheck] = [*self.rules, *self.kernels]
+        return [one for one in every if one.status == status]
 
     def __str__(self) -> str:
         rules, kernels = self.rules, self.kernels
@@ -84,7 +88,7 @@ class Certificate:
         lines = [f"{'rule':<{width}}  times  how it is known"]
         lines += [f"{one.label:<{width}} {one.count:>6}  {_marked(one.status, one.known)}" for one in rules]
         width = max([len(one.label) for one in kernels], default=0)
-        lines += ["", f"{'kernel':<{width}}  steps  against its reference (error in units in the last place)"]
+        lines += ["", f"{'kernel':<{width}}  steps  against its reference: the error found, and what rounding explains"]
         lines += [f"{one.label:<{width}} {one.steps:>6}  {_marked(one.status, one.known)}" for one in kernels]
         if self.references:
             lines.append(f"{self.references} steps are computed by the references themselves")
@@ -94,9 +98,11 @@ class Certificate:
     def summary(self) -> str:
         """One line."""
         parts = []
-        for what, found in (("rules", self.rules), ("kernels", self.kernels)):
-            proved = sum(one.status == PROVED for one in found)
-            parts.append(f"{proved} of {len(found)} {what} proved")
+        for what, statuses in (
+            ("rules", [r.status for r in self.rules]),
+            ("kernels", [k.status for k in self.kernels]),
+        ):
+            parts.append(f"{statuses.count(PROVED)} of {len(statuses)} {what} proved")
         failed = [one.label for one in self.failed]
         return f"{', '.join(parts)} on {self.device}" + (f"; FAILED: {'; '.join(failed)}" if failed else "")
 

@@ -31,6 +31,7 @@ from wengert.runtime.certificate.measured import Finding, measured
 from wengert.runtime.certificate.witness import (
     Witness,
     describe_sizes,
+    meaning_of,
     placed,
     plan_with_steps,
     size_class,
@@ -38,7 +39,7 @@ from wengert.runtime.certificate.witness import (
     witness_of,
 )
 
-OWN_ELEMENTS, OWN_OPERATIONS = 2_000_000, 500_000_000  # read and written; of references in float64, computed four times
+OWN_ELEMENTS, OWN_OPERATIONS = 4_000_000, 500_000_000  # read and written; of references in float64, computed four times
 SMALL_ELEMENTS = 4_096  # of a kernel that is its own witness
 TOGETHER = 24_000_000  # elements of witnesses that are one program
 DRAWS = 2  # of inputs: of either sign, and positive
@@ -49,8 +50,8 @@ class Check:
     """What was found at some sizes."""
 
     sizes: str
-    error: float  # the largest, in units in the last place of the largest element
-    share: float  # of what rounding explains
+    error: float  # of the element that is nearest to being wrong
+    allowed: float  # there: what rounding the references one by one explains
     problem: str | None = None
 
 
@@ -93,10 +94,8 @@ class KernelCheck:
         """What was found, in words."""
         if self.problem or not self.checks:
             return self.problem or self.note
-        texts = [f"{check.error:.2g} at {check.sizes}" for check in self.checks]
-        share = max(check.share for check in self.checks)
-        last = f"; {self.note}" if self.note else ""
-        return f"{', '.join(texts)}: {share:.1%} of what rounding explains{last}"
+        texts = [f"{check.error:.1e} of {check.allowed:.1e} at {check.sizes}" for check in self.checks]
+        return "; ".join([*texts, *([self.note] if self.note else [])])
 
 
 _LONGEST = 32
@@ -106,8 +105,8 @@ def kernel_checks(plan: Plan) -> list[KernelCheck]:
     """The checks of all distinct kernels of a plan; those of references are left out, which are what they are."""
     distinct = _distinct(plan)
     names = {key: f"{key}.check" for key in distinct}
-    known = {key: _read(content) for key, content in _contents(names).items()}
-    known = {key: found for key, found in known.items() if found is not None}
+    kept = {key: _read(content) for key, content in _contents(names).items()}
+    known = {key: found for key, found in kept.items() if found is not None}
     missing = {key: pairs[0] for key, pairs in distinct.items() if key not in known}
     for key, found in _checked(plan, missing).items():
         cache.keep(names[key], json.dumps(found).encode())
@@ -155,9 +154,12 @@ def _name(step: Step) -> str:
 def _distinct(plan: Plan) -> dict[str, list[tuple[Group, Step]]]:
     """The kernels by key, each with the groups and steps that it carries out."""
     found: dict[str, list[tuple[Group, Step]]] = {}
-    common = references_key(plan.target)
-    for group, step in _steps(plan):
-        found.setdefault(key_of(common, text_of(plan, step)), []).append((group, step))
+    common, selected = references_key(plan.target), _selected(plan)
+    bodies = _bodies(selected)
+    for group, step in zip(selected.grouping.groups, selected.steps):
+        if step.parts and step.host_op is None:
+            key = key_of(common, text_of(selected, step, bodies), meaning_of(selected, group, step))
+            found.setdefault(key, []).append((group, step))
     return found
 
 
@@ -166,12 +168,9 @@ def referenced(plan: Plan) -> int:
     return sum(step.host_op is not None for step in plan.steps)
 
 
-def _steps(plan: Plan) -> Iterator[tuple[Group, Step]]:
-    """The groups as they were selected, with the steps of kernels; what stages join later is not among them."""
-    selected = next((report.plan for report in plan.reports if report.name == "select"), plan)
-    for group, step in zip(selected.grouping.groups, selected.steps):
-        if step.parts and step.host_op is None:
-            yield group, step
+def _selected(plan: Plan) -> Plan:
+    """The plan with a step for each group, as it was before stages joined steps."""
+    return next((report.plan for report in plan.reports if report.name == "select"), plan)
 
 
 _POINTER = re.compile(r"io\[\d+\]|\(arena \+ offset_\d+\)")
@@ -180,7 +179,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
 _EXTENT = re.compile(r"< (\d+);")
 
 
-def text_of(plan: Plan, step: Step) -> str:
+def text_of(plan: Plan, step: Step, bodies: Mapping[str, str] | None = None) -> str:
     """All of a step's text: its statements without the places of values, and the function that they call."""
     if step.launches:
         launches = [f"{launch.grid} {launch.block} {launch.shared}\n{launch.source}" for launch in step.launches]
@@ -188,10 +187,15 @@ def text_of(plan: Plan, step: Step) -> str:
     code = step.code
     if code is None:
         return step.carrier
+    bodies = _bodies(plan) if bodies is None else bodies
+    body = bodies[code.call.name] if code.call is not None else ""
+    return _NAME.sub("kernel", _POINTER.sub("p", "\n".join([code.text, str(code.carried_out_by), body])))
+
+
+def _bodies(plan: Plan) -> dict[str, str]:
+    """The functions of a plan's C, by name."""
     functions: Mapping[Any, str] = getattr(plan.codegen, "functions", {})
-    called = code.call.name if code.call is not None else None
-    bodies = [function.named("kernel") for function, name in functions.items() if name == called]
-    return _NAME.sub("kernel", _POINTER.sub("p", "\n".join([code.text, str(code.carried_out_by), *bodies])))
+    return {name: function.named("kernel") for function, name in functions.items()}
 
 
 def class_of(plan: Plan, step: Step) -> tuple[str, tuple[str, ...]]:
@@ -243,7 +247,7 @@ def _chosen(plan: Plan, group: Group, step: Step) -> tuple[dict[str, Witness], s
         (alone,) = (written := plan_with_steps([own], plan, _codegen(plan))).steps
     except Exception as error:  # whatever the code generator says of a group by itself
         return {}, f"it cannot be run by itself: {error}"
-    selected = next((report.plan for report in plan.reports if report.name == "select"), plan)
+    selected = _selected(plan)
     if text_of(written, alone) != text_of(selected, step):
         return {}, "by itself it is another kernel"
     found: dict[str, Witness] = {}
@@ -277,9 +281,20 @@ def _of_class(plan: Plan, group: Group, step: Step, sizes: Mapping[int, int], wa
     try:
         witness = witness_of(plan, group, step, sizes)
         written = plan_with_steps([witness], plan, _codegen(plan))
-        return witness if class_of(written, written.steps[0]) == wanted else None
+        return witness if class_of(written, written.steps[0]) == wanted and _is_consistent(witness) else None
     except Exception:  # an op that refuses the sizes says so in its own way
         return None
+
+
+def _is_consistent(witness: Witness) -> bool:
+    """Whether the references give values of the shapes that were recorded: ops trust the sizes that they are given."""
+    values: dict[Node, Any] = dict(zip(witness.inputs, _inputs(witness, 0)))
+    with np.errstate(all="ignore"):
+        for node in witness.nodes:
+            values[node] = node.op.run([values[source] for source in node.sources], node)
+            if not isinstance(node.dtype, tuple) and values[node].shape != node.shape:
+                return False
+    return True
 
 
 def _codegen(plan: Plan) -> Any:

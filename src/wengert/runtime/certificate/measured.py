@@ -15,15 +15,23 @@ from wengert.plan.plan import Plan, Step
 
 
 class Finding(NamedTuple):
-    """The largest error of a step, the share of what rounding explains, and what is wrong, if something is."""
+    """The error of the element nearest to being wrong, what rounding explains there, and what is wrong, if something
+    is.
+    """
 
     error: float
-    share: float
+    allowed: float
     problem: str | None = None
 
+    @property
+    def share(self) -> float:
+        """Of what rounding explains."""
+        return self.error / self.allowed if self.allowed else 0.0
+
     def worse(self, other: Finding) -> Finding:
-        """The larger of each, and the first problem."""
-        return Finding(max(self.error, other.error), max(self.share, other.share), self.problem or other.problem)
+        """The one that is nearer to being wrong, with the first problem."""
+        nearer = self if (self.share, self.allowed) >= (other.share, other.allowed) else other
+        return nearer._replace(problem=self.problem or other.problem)
 
 
 class MeasuredCpuProgram(CheckedCpuProgram):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from wengert.autodiff.checkpoint import checkpoint
@@ -56,11 +57,16 @@ def _power(number: float) -> Callable[[Node], Node]:
 
 SIMPLIFY: dict[str, list[Cases]] = {
     "fold": [
-        *[c.elements(lambda x, op=op: op(x, op(_wide(x, 3), _wide(x, 5))), 1) for op in (e.add, e.multiply, e.subtract)],
+        *[
+            c.elements(lambda x, op=op: op(x, op(_wide(x, 3), _wide(x, 5))), 1)
+            for op in (e.add, e.multiply, e.subtract)
+        ],
         c.elements(lambda x: e.add(x, e.exp(_wide(x, 0.3))), 1, c.FLOATS),
     ],
     "broadcast_by_itself": [c.elements(lambda x, y: e.add(m.broadcast_to(_number(2, x), x.shape), y), 2)],
-    "add_zero": _with_numbers(e.add, (0, -0.0), c.FLOATS) + _with_numbers(e.add, (0,), (int8, int32, int64)) + [
+    "add_zero": _with_numbers(e.add, (0, -0.0), c.FLOATS)
+    + _with_numbers(e.add, (0,), (int8, int32, int64))
+    + [
         c.elements(lambda x: e.add(e.exp(x), _wide(x, 0.0)), 1, c.FLOATS),
         c.elements(lambda x: e.add(e.square(x), _wide(x, 0.0)), 1, c.FLOATS),
     ],
@@ -68,7 +74,7 @@ SIMPLIFY: dict[str, list[Cases]] = {
     "subtract_zero": _with_numbers(e.subtract, (0.0, -0.0), c.FLOATS) + _with_numbers(e.subtract, (0,), (int8, int64)),
     "subtract_negative": [c.elements(lambda x, y: e.subtract(x, -y), 2)],
     "negative_negative": [
-        c.elements(lambda x: -(-x)),
+        c.elements(lambda x: e.negative(e.negative(x))),
         *[c.elements(lambda x, n=n: -(x * _wide(x, n)), 1, c.FLOATS) for n in (0.3, -2.0, 0.0, -0.0, float("inf"))],
     ],
     "multiply_one": _with_numbers(e.multiply, (1,)) + _with_numbers(e.multiply, (-1,), (*c.FLOATS, int8, int32)),
@@ -120,41 +126,60 @@ def _truth(x: Node, value: bool) -> Node:
 # --- movement -------------------------------------------------------------------------------------------------------
 
 
+def _twice(op: Callable[..., Node], first: Any, last: Any) -> Record:
+    """An op applied twice."""
+    return lambda x: op(op(x, first), last)
+
+
+def _flipped(x: Node, axes: Shape) -> Node:
+    return m.flip(x, axis=axes)
+
+
 def _reshapes(shape: Shape) -> Iterator[Record]:
     size = _size(shape)
     for first, last in itertools.product(((size,), (1, size), (*shape, 1)), (shape, (size, 1), (size,))):
-        yield lambda x, a=first, b=last: m.reshape(m.reshape(x, a), b)
+        yield _twice(m.reshape, first, last)
     for axis in range(len(shape)):
-        kept = tuple(n for i, n in enumerate(shape) if i != axis)
-        yield lambda x, axis=axis, kept=kept: m.reshape(SUM(x, axes=(axis,), keepdims=True), kept)
+        yield partial(_without_kept, axis=axis)
+
+
+def _without_kept(x: Node, axis: int) -> Node:
+    """A sum that keeps its axis, in the shape of one that does not."""
+    total = SUM(x, axes=(axis,), keepdims=True)
+    return m.reshape(total, (*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
 def _permutes(shape: Shape) -> Iterator[Record]:
     orders = list(itertools.permutations(range(len(shape))))
     for first, last in itertools.product(orders, orders):
-        yield lambda x, a=first, b=last: m.permute_dims(m.permute_dims(x, a), b)
+        yield _twice(m.permute_dims, first, last)
 
 
 def _broadcasts(shape: Shape) -> Iterator[Record]:
     once = tuple(3 if n == 1 else n for n in shape)
     for first, last in (((2, *shape), (4, 2, *shape)), (once, (2, *once)), ((1, *shape), (1, 1, *shape))):
-        yield lambda x, a=first, b=last: m.broadcast_to(m.broadcast_to(x, a), b)
+        yield _twice(m.broadcast_to, first, last)
     yield lambda x: m.broadcast_to(m.reshape(x, (1, *shape)), (3, *shape))
 
 
 def _slices(shape: Shape) -> Iterator[Record]:
     for first, step in itertools.product((0, 1), (1, 2)):
         starts = tuple(min(first, n - 1) for n in shape)
-        sizes = tuple(-(-(n - s) // step) for n, s in zip(shape, starts))
-        steps, ones = (step,) * len(shape), (1,) * len(shape)
-        inner = tuple(max(n - 1, 1) for n in sizes)
-        begin = tuple(n - i for n, i in zip(sizes, inner))
+        yield partial(_cut_twice, starts=starts, step=step)
+        yield partial(_cut_out, starts=starts)
 
-        def twice(x: Node, a: Any = starts, s: Any = steps, n: Any = sizes, b: Any = begin, i: Any = inner) -> Node:
-            return m.take_slice(m.take_slice(x, a, s, n), b, (1,) * len(a), i)
 
-        yield twice
-        yield lambda x, a=starts: m.take_slice(_placed(x, a), a, ones, shape)
+def _cut_twice(x: Node, starts: Shape, step: int) -> Node:
+    """Every step-th element from some place on, and of these the last ones."""
+    sizes = tuple(-(-(n - start) // step) for n, start in zip(x.shape, starts))
+    inner = tuple(max(n - 1, 1) for n in sizes)
+    begin = tuple(n - i for n, i in zip(sizes, inner))
+    return m.take_slice(m.take_slice(x, starts, (step,) * x.ndim, sizes), begin, (1,) * x.ndim, inner)
+
+
+def _cut_out(x: Node, starts: Shape) -> Node:
+    """Just what was laid into zeros."""
+    return m.take_slice(_placed(x, starts), starts, (1,) * x.ndim, x.shape)
 
 
 def _placed(x: Node, starts: Shape, step: int = 1) -> Node:
@@ -164,23 +189,24 @@ def _placed(x: Node, starts: Shape, step: int = 1) -> Node:
 
 def _places(shape: Shape) -> Iterator[Record]:
     for a, b, step in itertools.product((0, 1), (0, 2), (1, 2)):
-        yield lambda x, a=a, b=b, step=step: _placed(_placed(x, (a,) * x.ndim, step), (b,) * x.ndim, step)
+        yield _twice(partial(_placed, step=step), (a,) * len(shape), (b,) * len(shape))
 
 
 def _flips(shape: Shape) -> Iterator[Record]:
     sets = [axes for k in range(1, len(shape) + 1) for axes in itertools.combinations(range(len(shape)), k)]
     for first, last in itertools.product(sets, sets):
-        yield lambda x, a=first, b=last: m.flip(m.flip(x, axis=a), axis=b)
+        yield _twice(_flipped, first, last)
 
 
 def _concats(shape: Shape) -> Iterator[Record]:
     for axis, n in enumerate(shape):
         for at in range(n + 1):
+            yield partial(_joined, axis=axis, at=at)
 
-            def parts(x: Node, axis: int = axis, at: int = at, n: int = n) -> Node:
-                return m.CONCAT(m.slice_axis(x, axis, 0, at), m.slice_axis(x, axis, at, n), axis=axis)
 
-            yield parts
+def _joined(x: Node, axis: int, at: int) -> Node:
+    """Two neighbouring parts, joined again."""
+    return m.CONCAT(m.slice_axis(x, axis, 0, at), m.slice_axis(x, axis, at, x.shape[axis]), axis=axis)
 
 
 def _size(shape: Shape) -> int:
@@ -210,7 +236,7 @@ def _reduced(op: Any, axes: Shape, keepdims: bool = False) -> Record:
     return lambda x: op(x, axes=axes, keepdims=keepdims)
 
 
-def _twice(op: Any, keeps: bool) -> Record:
+def _reduced_twice(op: Any, keeps: bool) -> Record:
     return lambda x: op(op(x, axes=(0,), keepdims=keeps), axes=(0,), keepdims=False)
 
 
@@ -232,9 +258,13 @@ REDUCTIONS: dict[str, list[Cases]] = {
         c.drawn(_repeated(op, axes), [(3, 5)], [(8, 1)]) for op in (SUM, MAX, MIN) for axes in ((0,), (0, 1), (0, 2))
     ],
     "reduce_reduced": [
-        c.drawn(_twice(op, keeps), [(3, 5, 4)], [(40, 1, 3)]) for op in (SUM, MAX, MIN, PROD) for keeps in (False, True)
+        c.drawn(_reduced_twice(op, keeps), [(3, 5, 4)], [(40, 1, 3)])
+        for op in (SUM, MAX, MIN, PROD)
+        for keeps in (False, True)
     ],
-    "sum_of_negative": [c.drawn(lambda x, a=a: SUM(-x, axes=a, keepdims=False), [(5, 9)]) for a in ((0,), (1,), (0, 1))],
+    "sum_of_negative": [
+        c.drawn(lambda x, a=a: SUM(-x, axes=a, keepdims=False), [(5, 9)]) for a in ((0,), (1,), (0, 1))
+    ],
 }
 """The rules of reductions."""
 
@@ -248,7 +278,11 @@ def _checkpointed(x: Node, y: Node) -> Any:
 
 
 def _common(x: Node, y: Node) -> Any:
-    return [e.exp(x + y) * e.exp(y + x), SUM(x, axes=(0,), keepdims=True), SUM(x, axes=(0,), keepdims=False)]
+    sums = [SUM(x, axes=(0,), keepdims=keeps) for keeps in (True, False)]
+    swapped = [op(a, b) for op in (e.subtract, e.maximum, e.less, e.divide) for a, b in ((x, y), (y, x))]
+    parts = [m.slice_axis(y, 0, start, start + 2) for start in (0, 1)]
+    casts = [cast(x, dtype) for dtype in (float32, float64)]
+    return [e.exp(x + y) * e.exp(y + x), *sums, *swapped, *parts, *casts]
 
 
 def _products(x: Node, y: Node) -> Any:
@@ -263,13 +297,33 @@ def _gathered(x: Node, index: Node) -> Any:
 
 
 def _dead(x: Node, y: Node) -> Any:
+    """Three results of which two are picked, and a value that nobody reads."""
     e.exp(x)
-    return checkpoint(lambda x, y: (x + y, x * y))(Tensor(x), Tensor(y))[1].node
+    first, _, last = checkpoint(lambda x, y: (x + y, x * y, x - y))(Tensor(x), Tensor(y))
+    return [first.node, last.node]
 
 
 def _late(x: Node, w: Node) -> Node:
     hidden = e.sigmoid(x * _number(2, x))
     return MATMUL(e.tanh(MATMUL(hidden, w)), w) + hidden
+
+
+def _signs(x: Node, w: Node) -> Node:
+    """A relu, and what is none, whose signs are asked for after two products."""
+    hidden = x
+    for number in (0, 1):
+        total = hidden + e.tanh(MATMUL(hidden, w))
+        below = e.less_equal(total, _number(0, x))
+        kept = e.where(below, _number(number, x), total)
+        hidden = e.where(below, _number(0, x), MATMUL(e.tanh(MATMUL(kept, w)), kept))
+    return hidden
+
+
+def _padded(x: Node, w: Node) -> Any:
+    """A product, and reductions that must not see what it is padded with."""
+    product = MATMUL(x, w)
+    negative = -MATMUL(e.absolute(x), e.absolute(w))
+    return [product, MAX(negative, axes=(1,), keepdims=False), MIN(-negative, axes=(1,), keepdims=False)]
 
 
 def _heads(qkv: Node) -> Node:
@@ -298,11 +352,13 @@ PASSES: dict[str, list[Cases]] = {
     "onehot": [c.indexed(_gathered, ((4, 9), (4, 1), 9), ((1, 2), (1, 1), 2))],
     "layout": [
         c.drawn(lambda x, w: conv2d(x, w, padding=1), [(2, 3, 6, 6), (4, 3, 3, 3)], dtypes=(bfloat16,)),
-        c.drawn(lambda x, w: SUM(conv2d(x, w), axes=(1,), keepdims=False), [(1, 4, 6, 6), (4, 4, 3, 3)], dtypes=(float16,)),
+        c.drawn(
+            lambda x, w: SUM(conv2d(x, w), axes=(1,), keepdims=False), [(1, 4, 6, 6), (4, 4, 3, 3)], dtypes=(float16,)
+        ),
     ],
-    "align": [c.drawn(lambda x, w: MATMUL(x, w), [(2048, 1024), (1024, 1030)], dtypes=(bfloat16,))],
+    "align": [c.drawn(_padded, [(2048, 1024), (1024, 1030)], dtypes=(bfloat16,))],
     "dce": [c.elements(_dead, 2, (float32,))],
-    "remat": [c.drawn(_late, [(256, 256), (256, 256)], dtypes=(float32,))],
+    "remat": [c.drawn(record, [(256, 256), (256, 256)], dtypes=(float32,)) for record in (_late, _signs)],
 }
 """Those of whole passes."""
 

@@ -21,7 +21,7 @@ from wengert.compiler.claims import REALS, SAME_BITS, Claim, claim_of
 from wengert.compiler.rewrite import fuel, limited, rewrite
 from wengert.core import cache
 from wengert.core.devices import Target
-from wengert.core.dtypes import FLOATING, HALF, bfloat16
+from wengert.core.dtypes import FLOATING, HALF, bfloat16, float64
 from wengert.core.graph import Graph, Node
 from wengert.ops import registry
 from wengert.ops.core import CAST
@@ -101,12 +101,11 @@ def prove(rule: Rule, target: Target) -> Proof:
 
 def _with(found: Proof, rule: Rule, claim: Claim, case: Case, target: Target) -> Proof:
     """What was found, with one case more."""
-    name, after = fuel.name, None
-    before = fuel.spent
+    name, before = fuel.name, fuel.spent
     try:
         after = applied(rule, case.graph, target)
-    except Exception as error:
-        return Proof(problem=f"it raises: {error}")
+    except Exception as raised:
+        return Proof(problem=f"it raises: {raised}")
     finally:
         fuel.name = name
     if fuel.spent == before and len(after.nodes) == len(case.graph.nodes):
@@ -142,8 +141,8 @@ def _compared(claim: Claim, case: Case, after: Graph) -> tuple[float, float, str
     """The largest error of a rewritten graph, what is stated of it, and what is wrong."""
     try:
         found = evaluated(after, case.arrays)
-    except Exception as error:
-        return 0.0, 0.0, f"what it makes cannot be computed: {error}"
+    except Exception as raised:
+        return 0.0, 0.0, f"what it makes cannot be computed: {raised}"
     if claim.kind != REALS:
         wanted = evaluated(case.graph, case.arrays)
         same = same_bits if claim.kind == SAME_BITS else same_values
@@ -154,7 +153,7 @@ def _compared(claim: Claim, case: Case, after: Graph) -> tuple[float, float, str
                 count = f"{int(wrong.sum())} of {wrong.size} elements of {node.dtype} differ"
                 return 0.0, 0.0, f"{count}, {a[at]} instead of {b[at]} first"
         return 0.0, 0.0, None
-    bound = claim.bound(terms_of(case.graph))
+    bound = claim.bound(terms_of(case.graph) * summed_in(case.graph))
     error = error_in_units(case, found)
     problem = None if error <= bound else f"the error is {error:.3g} units where {bound:g} are stated"
     return error, bound, problem
@@ -182,7 +181,7 @@ def evaluated(graph: Graph, arrays: Iterable[Array]) -> list[Array]:
 
 
 def _value(values: Mapping[Node, Any], node: Node) -> Any:
-    return values[node] if node in values else node.buffer
+    return values.get(node, node.buffer)
 
 
 def error_in_units(case: Case, found: Iterable[Array]) -> float:
@@ -201,6 +200,15 @@ def error_in_units(case: Case, found: Iterable[Array]) -> float:
     return max(errors)
 
 
+def summed_in(graph: Graph) -> float:
+    """What rounding a term of a sum is, in units: half precision is summed in float32, and rounded at the end."""
+    return min(2.0**-24 / _unit(graph), 1.0) if _has_half(graph) else 1.0
+
+
+def _has_half(graph: Graph) -> bool:
+    return any(node.dtype in HALF for node in (*graph.inputs, *graph.nodes))
+
+
 def _unit(graph: Graph) -> float:
     """Half a unit in the last place of 1, in the least exact dtype of a graph."""
     dtypes = {node.dtype for node in (*graph.inputs, *graph.nodes) if node.dtype in FLOATING}
@@ -210,8 +218,11 @@ def _unit(graph: Graph) -> float:
 
 
 def _wide(graph: Graph, arrays: Iterable[Array]) -> list[Array]:
-    """The outputs by the references in the widest float there is."""
-    values: dict[Node, Any] = {n: a.astype(np.longdouble) for n, a in zip(graph.inputs, arrays)}
+    """The outputs by the references in float64; those of float64 in what is wider, which takes far longer."""
+    wide = np.longdouble if any(node.dtype is float64 for node in graph.inputs) else float64
+    values: dict[Node, Any] = {
+        node: array.astype(wide) if node.dtype in FLOATING else array for node, array in zip(graph.inputs, arrays)
+    }
     for node in graph.nodes:
         sources = [_value(values, source) for source in node.sources]
         values[node] = sources[0] if node.op is CAST else node.op.numpy(*sources, **node.attrs)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.checked import references_of
-from wengert.compiler.claims import REALS, Claim
+from wengert.compiler.claims import CLAIMS, REALS, Claim
 from wengert.core import devices
 from wengert.core.devices import Target, moved, on_host
 from wengert.core.dtypes import bfloat16, float32
@@ -27,8 +27,9 @@ from wengert.plan.pipeline import planned
 from wengert.plan.plan import Plan
 from wengert.runtime.certificate.cases import Case, recorded
 from wengert.runtime.certificate.measured import found_of
-from wengert.runtime.certificate.proofs import Proof, Rule, error_in_units, same_bits, terms_of
+from wengert.runtime.certificate.proofs import Proof, Rule, error_in_units, same_bits, summed_in, terms_of
 
+_ROUNDING = CLAIMS["fuse", ""]  # what a program of any plan keeps
 Pairs = tuple[tuple[int, int], ...]
 
 
@@ -104,19 +105,23 @@ def _with(found: Proof, rule: Rule, claim: Claim, one: StageCase, number: int, t
         return found
     results = _outputs(plan, case)
     elements = found.elements + sum(node.size for node in graph.outputs)
+    error, bound = (
+        error_in_units(case, results),
+        (claim if claim.kind == REALS else _ROUNDING).bound(terms_of(graph) * summed_in(graph)),
+    )
+    problem = None if error <= bound else f"the error is {error:.3g} units where {bound:g} are stated"
     if claim.kind == REALS:
-        error, bound = error_in_units(case, results), claim.bound(terms_of(graph))
-        problem = None if error <= bound else f"the error is {error:.3g} units where {bound:g} are stated"
         return Proof(found.cases + 1, elements, max(error, found.error), max(bound, found.bound), problem)
     without = _outputs(_planned(graph, target, one.pairs, rule[0]), case)
     wrong = sum(int((~same_bits(a, b)).sum()) for a, b in zip(results, without))
-    problem = f"{wrong} elements are others without it" if wrong else None
+    problem = f"{wrong} elements are others without it" if wrong else problem
     return Proof(found.cases + 1, elements, problem=problem)
 
 
 # --- rewrites of CUDA kernels ---------------------------------------------------------------------------------------
 
 CUDA = "cuda"  # in place of a pass
+_EPSILON = float(np.finfo(float32).eps)
 
 
 def _variance(x: Node) -> Node:
@@ -160,8 +165,8 @@ def _prove_rewrite(name: str, claim: Claim, target: Target) -> Proof:
         if name not in rewrites_in(plan):
             continue
         (result,), (reference,) = _outputs(plan, case), references_of(graph, case.arrays)
-        finding, bound = found_of(result, reference), claim.bound(terms_of(graph))
-        error = 2 * finding.error  # two rounding units are a unit in the last place
+        finding, bound = found_of(result, reference), claim.bound(terms_of(graph) * summed_in(graph))
+        error = finding.error / (_EPSILON / 2 * float(np.abs(np.asarray(reference.wide)).max()))
         problem = finding.problem or (None if error <= bound else f"the error is {error:.3g} of {bound:g} units")
         found = Proof(found.cases + 1, found.elements + result.size, max(error, found.error), bound, problem)
         if problem:

@@ -41,7 +41,22 @@ def special(dtype: Dtype) -> Array:
         return np.array([False, True])
     if dtype not in FLOATING:
         info = np.iinfo(dtype)
-        found = [info.min, info.min + 1, info.min // 2, -1, 0, 1, 2, 3, 5, 64, 100, info.max // 2, info.max - 1, info.max]
+        found = [
+            info.min,
+            info.min + 1,
+            info.min // 2,
+            -1,
+            0,
+            1,
+            2,
+            3,
+            5,
+            64,
+            100,
+            info.max // 2,
+            info.max - 1,
+            info.max,
+        ]
         return np.array([n for n in found if info.min <= n], dtype)
     sizes = [0.0, 1.0, 2.0, 0.5, 3.0, 1 / 3, 7.25, 100.1, 1e-3]
     one = np.array(sizes, np.float64).astype(dtype)
@@ -58,5 +73,5 @@ def numbered(shape: tuple[int, ...], dtype: Dtype) -> Array:
     """Elements of which no two are equal, for what only moves them; as far as a dtype has so many values."""
     count = int(np.prod(shape, dtype=np.int64))
     if dtype is bool_:
-        return (np.arange(count) * 7 % 3 == 0).reshape(shape)
+        return np.asarray(np.arange(count) * 7 % 3 == 0).reshape(shape)
     return np.arange(1, count + 1).astype(dtype).reshape(shape)

@@ -13,8 +13,10 @@ from typing import Any
 
 from wengert.compiler.memory import storage
 from wengert.compiler.rewrite import limited
+from wengert.core.canonical import frozen_attributes
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops.core import LITERAL, placeholder
+from wengert.ops.movement import SLICE
 from wengert.plan.groups import Group, Grouping, Read, fits
 from wengert.plan.launches import parallel_regions
 from wengert.plan.memory import arena, in_place, liveness, waits
@@ -56,7 +58,15 @@ class Witness:
 
 def witness_of(plan: Plan, group: Group, step: Step, sizes: Sizes | None = None) -> Witness:
     """The group of a plan's step over inputs of its own, with other sizes for some; raises where ops refuse them."""
-    return _Again(plan, group, sizes or {}).witness(step)
+    return _GroupRecorder(plan, group, sizes or {}).witness(step)
+
+
+def meaning_of(plan: Plan, group: Group, step: Step) -> str:
+    """What a step must compute, down to the values in memory: the same for equal ops of values of equal types.
+
+    A text alone does not tell: a product that lost its transpose has the text of one that never had it.
+    """
+    return _GroupRecorder(plan, group, {}).meaning(step)
 
 
 def resized(n: int, sizes: Sizes) -> int:
@@ -71,7 +81,7 @@ def resized(n: int, sizes: Sizes) -> int:
     return n if factor is None else n // factor * sizes[factor]
 
 
-class _Again:
+class _GroupRecorder:
     """One recording of a group."""
 
     def __init__(self, plan: Plan, group: Group, sizes: Sizes) -> None:
@@ -83,11 +93,29 @@ class _Again:
         self.nodes: list[Node] = []
         self.values: dict[Node, Any] = {}
 
+    def nodes_of(self, step: Step) -> list[Node]:
+        """The nodes of a step in order, and the values that they read."""
+        library = self.plan.epilogues.get(self.group.roots[0])
+        wanted = [*self.own, *step.writes, *([library.result, *library.operands, *library.kept] if library else [])]
+        needed = self._needed([*wanted, *(read.leaf for read in self.group.reads)])
+        return sorted(needed, key=lambda node: node.serial)
+
+    def meaning(self, step: Step) -> str:
+        numbers: dict[Node, int] = {}
+        lines = []
+        for node in self.nodes_of(step):
+            numbers[node] = len(numbers)
+            kind = f"{node.shape} {node.dtype}"
+            if not self._is_leaf(node):
+                sources = [numbers[source] for source in node.sources]
+                kind += f" {node.op.name} {sources} {frozen_attributes(node.attrs) if node.attrs else ''}"
+            lines.append(kind)
+        return "\n".join([*lines, str([numbers[node] for node in step.writes])])
+
     def witness(self, step: Step) -> Witness:
         plan, group = self.plan, self.group
         library = plan.epilogues.get(group.roots[0])
-        wanted = [*self.own, *step.writes, *([library.result, *library.operands, *library.kept] if library else [])]
-        for node in sorted(self._needed([*wanted, *(read.leaf for read in group.reads)]), key=lambda n: n.serial):
+        for node in self.nodes_of(step):
             self._record(node)
         donated = {r: s for r, s in plan.donated.items() if r in self.instead and s in self.instead}
         inputs, outputs = set(self.inputs), [self.instead[node] for node in step.writes]
@@ -131,8 +159,8 @@ class _Again:
             attrs = {key: self._attribute(value) if key in _SIZED else value for key, value in node.attrs.items()}
             sources = [self.instead[source] for source in node.sources]
             made = node.op(*sources, **attrs) if self.sizes else _copy(node, sources)
-            if made.dtype != node.dtype:
-                raise ValueError(f"{node.op.name} has another dtype at other sizes")
+            if made.dtype != node.dtype or not _is_inside(made):
+                raise ValueError(f"{node.op.name} is another op at other sizes")
             self.nodes.append(made)
         self.instead[node] = made
 
@@ -169,6 +197,17 @@ class _Again:
 
 def _copy(node: Node, sources: Sequence[Node]) -> Node:
     return Node(node.op, tuple(sources), node.attrs, node.shape, node.dtype, node.device, False, node.location)
+
+
+def _is_inside(node: Node) -> bool:
+    """Whether a part is inside of the whole that it is cut from or laid into: ops do not look again."""
+    if "starts" not in node.attrs or isinstance(node.dtype, tuple):
+        return True
+    whole, *_ = node.sources
+    part, room = (node.shape, whole.shape) if node.op is SLICE else (node.sources[-1].shape, node.shape)
+    steps = node.attrs["steps"]
+    ends = [start + (n - 1) * step for start, n, step in zip(node.attrs["starts"], part, steps) if n]
+    return all(0 <= end < n for end, n in zip(ends, room)) and len(ends) == len(room)
 
 
 # --- a plan of witnesses --------------------------------------------------------------------------------------------
@@ -209,7 +248,11 @@ def placed(plan: Plan) -> Plan:
 # --- small sizes ----------------------------------------------------------------------------------------------------
 
 VECTOR = 16  # float32 numbers in the widest vector
-_WHOLE, _TAILED, _SHORT = (16, 32, 48, 64, 128, 256, 512, 1024), (19, 35, 67, 131, 259, 515, 1027), (2, 3)
+_WHOLE, _TAILED, _SHORT = (
+    (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 1024),
+    (19, 35, 67, 131, 259, 515, 1027),
+    (2, 3),
+)
 
 
 def size_class(n: int) -> str:
@@ -235,5 +278,3 @@ def describe_sizes(witness: Witness) -> str:
     if not group.opaque:
         return "x".join(map(str, group.space)) or "1"
     return ", ".join("x".join(map(str, source.shape)) or "1" for source in group.roots[0].sources)
-
-
