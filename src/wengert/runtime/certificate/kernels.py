@@ -111,7 +111,19 @@ def kernel_checks(plan: Plan) -> list[KernelCheck]:
     for key, found in _checked(plan, missing).items():
         cache.keep(names[key], json.dumps(found).encode())
         known[key] = found
-    return [_shown(plan, pairs, known[key]) for key, pairs in distinct.items()]
+    return [*(_shown(pairs, known[key]) for key, pairs in distinct.items()), *_joined(plan)]
+
+
+def _joined(plan: Plan) -> list[KernelCheck]:
+    """The kernels that stages after `select` made of others: they are not checked as they are."""
+    selected = _selected(plan)
+    sources = {launch.source for step in selected.steps for launch in step.launches}
+    later = [step for step in plan.steps if any(launch.source not in sources for launch in step.launches)]
+    ops = [", ".join(dict.fromkeys(node.op.name for node in step.writes)) for step in later]
+    return [KernelCheck(_name(step), names, 1, None, None, _JOINED) for step, names in zip(later, ops)]
+
+
+_JOINED = "a later stage made it of kernels that were checked by themselves"
 
 
 def _contents(names: Mapping[str, str]) -> dict[str, bytes]:
@@ -136,7 +148,7 @@ def _check(found: Any) -> Check | None:
     return None if found is None else Check(**found)
 
 
-def _shown(plan: Plan, pairs: Sequence[tuple[Group, Step]], found: Found) -> KernelCheck:
+def _shown(pairs: Sequence[tuple[Group, Step]], found: Found) -> KernelCheck:
     group, step = pairs[0]
     ops = ", ".join(dict.fromkeys(root.op.name for root in group.roots))
     return KernelCheck(_name(step), ops, len(pairs), _check(found["small"]), _check(found["own"]), found["note"])

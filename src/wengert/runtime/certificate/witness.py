@@ -20,7 +20,7 @@ from wengert.ops.movement import SLICE
 from wengert.plan.groups import Group, Grouping, Read, fits
 from wengert.plan.launches import parallel_regions
 from wengert.plan.memory import arena, in_place, liveness, waits
-from wengert.plan.plan import Buffers, LibraryEpilogue, MakeCodegen, Plan, Step
+from wengert.plan.plan import Buffers, HostOutputs, LibraryEpilogue, MakeCodegen, Plan, Step
 
 Sizes = Mapping[int, int]
 _SIZED = ("shape", "starts", "size", "sizes", "n")  # the attributes of ops that are sizes, or counted in elements
@@ -230,6 +230,7 @@ def plan_with_steps(witnesses: Sequence[Witness], like: Plan, codegen: MakeCodeg
         codegen(like.target),
         buffers=Buffers(inputs, [], made, slots),
         donated=donated,
+        host=HostOutputs(list(range(len(outputs))), [], None, {}),
         epilogues={node: found for one in witnesses for node, found in one.epilogues.items()},
         grouping=Grouping(groups, roots, {node for one in witnesses for node in one.inlined}, []),
     )
