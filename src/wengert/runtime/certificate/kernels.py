@@ -39,7 +39,7 @@ from wengert.runtime.certificate.witness import (
     witness_of,
 )
 
-OWN_ELEMENTS, OWN_OPERATIONS = 4_000_000, 500_000_000  # read and written; of references in float64, computed four times
+OWN_ELEMENTS, OWN_OPERATIONS = 5_000_000, 500_000_000  # read and written; of references in float64, computed four times
 SMALL_ELEMENTS = 4_096  # of a kernel that is its own witness
 TOGETHER = 24_000_000  # elements of witnesses that are one program
 DRAWS = 2  # of inputs: of either sign, and positive
@@ -94,11 +94,15 @@ class KernelCheck:
         """What was found, in words."""
         if self.problem or not self.checks:
             return self.problem or self.note
-        texts = [f"{check.error:.1e} of {check.allowed:.1e} at {check.sizes}" for check in self.checks]
+        texts = [f"{_short(check.error)} of {_short(check.allowed)} at {check.sizes}" for check in self.checks]
         return "; ".join([*texts, *([self.note] if self.note else [])])
 
 
 _LONGEST = 32
+
+
+def _short(number: float) -> str:
+    return f"{number:.1e}" if number else "0"
 
 
 def kernel_checks(plan: Plan) -> list[KernelCheck]:
@@ -188,7 +192,7 @@ def _selected(plan: Plan) -> Plan:
 _POINTER = re.compile(r"io\[\d+\]|\(arena \+ offset_\d+\)")
 _NAME = re.compile(r"\bkernel\d+\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
-_EXTENT = re.compile(r"< (\d+);")
+_EXTENT = re.compile(r"\bi\d\w* < (\d+);")  # of loops over elements; blocks and parts are shared among threads
 
 
 def text_of(plan: Plan, step: Step, bodies: Mapping[str, str] | None = None) -> str:
