@@ -18,7 +18,8 @@ from wengert.ops.core import placeholder
 from wengert.runtime.certificate.values import Array, Dtype, numbered, tried
 
 FLOATS: tuple[Dtype, ...] = (float16, bfloat16, float32, float64)
-NUMBERS: tuple[Dtype, ...] = (*FLOATS, int8, uint8, int32, int64)
+WHOLE: tuple[Dtype, ...] = (int8, uint8, int32, int64)
+NUMBERS: tuple[Dtype, ...] = (*FLOATS, *WHOLE)
 ANY: tuple[Dtype, ...] = (*NUMBERS, bool_)
 
 

@@ -248,6 +248,11 @@ def _ones(x: Node) -> Node:
     return m.reshape(x, (x.size, 1))
 
 
+def _halves(x: Node) -> Node:
+    """The elements in two rows."""
+    return m.reshape(m.slice_axis(x, 0, 0, x.size // 2 * 2), (2, x.size // 2))
+
+
 REDUCTIONS: dict[str, list[Cases]] = {
     "reduce_little": [
         *[c.elements(lambda x, op=op: _reduced(op, (1,))(_ones(x)), 1) for op in (SUM, MAX, MIN, PROD)],
@@ -256,14 +261,16 @@ REDUCTIONS: dict[str, list[Cases]] = {
     ],
     "reduce_repeated": [
         c.drawn(_repeated(op, axes), [(3, 5)], [(8, 1)]) for op in (SUM, MAX, MIN) for axes in ((0,), (0, 1), (0, 2))
-    ],
+    ]
+    + [c.elements(_repeated(op, (0,)), 1, c.WHOLE) for op in (SUM, MAX, MIN)],
     "reduce_reduced": [
         c.drawn(_reduced_twice(op, keeps), [(3, 5, 4)], [(40, 1, 3)])
         for op in (SUM, MAX, MIN, PROD)
         for keeps in (False, True)
     ],
     "sum_of_negative": [
-        c.drawn(lambda x, a=a: SUM(-x, axes=a, keepdims=False), [(5, 9)]) for a in ((0,), (1,), (0, 1))
+        *[c.drawn(lambda x, a=a: SUM(-x, axes=a, keepdims=False), [(5, 9)]) for a in ((0,), (1,), (0, 1))],
+        c.elements(lambda x: SUM(-_halves(x), axes=(0,), keepdims=False), 1, c.WHOLE),
     ],
 }
 """The rules of reductions."""
