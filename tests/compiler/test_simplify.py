@@ -361,3 +361,8 @@ def test_a_graph_with_nothing_to_do_is_returned_itself():
     x = placeholder((3,), F32)
     graph = Graph([x], [e.exp(x)])
     assert simplify(graph) is graph
+
+
+def test_the_negative_of_an_unsigned_number_has_no_sign_to_drop() -> None:
+    x = wg.tensor(np.array([0, 1, 200], np.uint8))
+    assert wg.compile(lambda x: wg.abs(-x))(x).tolist() == [0, 255, 56]

@@ -231,12 +231,9 @@ def difference(found: Array, reference: Reference, precision: float | None = Non
             return None
         at = np.unravel_index(int(wrong.argmax()), wrong.shape)
         return f"{int(wrong.sum())} of {wrong.size} elements differ, {found[at]} instead of {value[at]} first"
-    f, v, w, *shaken = (array.astype(float64) for array in (found, value, wide, *shaken))
-    if not f.size:
+    if not found.size:
         return None
-    errors = [np.nan_to_num(np.abs(v - w) + np.abs(s - w), nan=0, posinf=0) for s in shaken]
-    rounding = np.max(errors, axis=0)
-    allowed = (precision or _unit(found.dtype)) * _largest(v) + 16 * (rounding + rounding.mean())
+    f, v, w, allowed = _with_allowed(found, reference, precision)
     wrong = ~(_agree(f, v, allowed) | _agree(f, w, allowed))
     if not wrong.any():
         return None
@@ -244,6 +241,28 @@ def difference(found: Array, reference: Reference, precision: float | None = Non
     at = np.unravel_index(int(apart.argmax()), apart.shape)
     largest = f"the largest difference is {apart[at]:.3g} (allowed is {allowed[at]:.3g})"
     return f"{int(wrong.sum())} of {wrong.size} elements differ; {largest}, {f[at]:g} instead of {v[at]:g}"
+
+
+def _with_allowed(found: Array, reference: Reference, precision: float | None) -> tuple[Array, Array, Array, Array]:
+    """What was stored, its reference, the same in float64, all as float64; and how far apart rounding explains."""
+    parts = (found, reference.value, reference.wide, *reference.shaken)
+    f, v, w, *shaken = (np.asarray(part).astype(float64) for part in parts)
+    errors = [np.nan_to_num(np.abs(v - w) + np.abs(s - w), nan=0, posinf=0) for s in shaken]
+    rounding = np.max(errors, axis=0)
+    return f, v, w, (precision or _unit(found.dtype)) * _largest(v) + 16 * (rounding + rounding.mean())
+
+
+def error_of(found: Array, reference: Reference, precision: float | None = None) -> tuple[float, float]:
+    """The difference from the nearer of the reference and float64, and what rounding explains: of the element that is
+    nearest to being wrong. Numbers that are not finite count for nothing.
+    """
+    if found.dtype not in FLOATING or not found.size:
+        return 0.0, 0.0
+    f, v, w, allowed = _with_allowed(found, reference, precision)
+    apart = np.minimum(np.abs(f - w), np.abs(f - v))
+    share = np.divide(apart, allowed, out=np.zeros_like(apart), where=(allowed > 0) & np.isfinite(apart))
+    at = np.unravel_index(int(share.argmax()), share.shape)
+    return float(np.nan_to_num(apart[at], posinf=0)), float(allowed[at])
 
 
 def _agree(a: Array, b: Array, allowed: Array) -> Array:

@@ -7,8 +7,9 @@ through the same passes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -19,7 +20,7 @@ from wengert.compiler.layout import layout
 from wengert.compiler.matmul import batch_matmul, gemv_to_reduction, transpose_matmul
 from wengert.compiler.reductions import factor, onehot
 from wengert.compiler.remat import remat
-from wengert.compiler.rewrite import Pass, limited, over, with_attrs
+from wengert.compiler.rewrite import Pass, begin, limited, over, with_attrs
 from wengert.compiler.rewrite import fuel as tank
 from wengert.compiler.simplify import simplify
 from wengert.compiler.verify import verify
@@ -38,7 +39,10 @@ NEVER, BEFORE_AND_AFTER, AFTER_EACH = "never", "before and after", "after each" 
 
 @dataclass(frozen=True)
 class PassReport:
-    """What a pass did: the nodes before and after, how many rewrites it made in how many seconds, and the graph."""
+    """What a pass did: the nodes before and after, how many rewrites it made in how many seconds, and the graph.
+
+    `rules` has how often each rule was followed, in bodies too; a pass that is one rule has it under "".
+    """
 
     name: str
     before: int
@@ -46,6 +50,7 @@ class PassReport:
     rewrites: int
     seconds: float
     graph: Graph
+    rules: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.name:<17} {self.before:>6} -> {self.after:<6} {self.rewrites:>6} rewrites {self.seconds:8.4f} s"
@@ -89,21 +94,27 @@ def optimize(
 def _through(graph: Graph, passes: Sequence[Pass], target: Target, verified: str) -> tuple[Graph, list[PassReport]]:
     if verified != NEVER:
         verify(graph)
-    recorded = graph = _with_bodies_optimized(graph, passes, target, verified)
-    reports = []
-    for one in passes:
-        tank.name, tank.rule = one.__name__, ""
+    graph, inside = _with_bodies_optimized(graph, passes, target, verified)
+    recorded, reports = graph, list[PassReport]()
+    for number, one in enumerate(passes):
+        begin(one.__name__)
         rewrites, start = tank.spent, perf_counter()
         result = _on_their_devices(one(graph, target), graph)
+        rules = _together([tank.rules, *(body[number].rules for body in inside)])
         seconds = perf_counter() - start
         if verified == AFTER_EACH and result is not graph:
             verify(result, one.__name__, graph)
         counts = len(graph.nodes), len(result.nodes), tank.spent - rewrites
-        reports.append(PassReport(one.__name__, *counts, seconds, result))
+        reports.append(PassReport(one.__name__, *counts, seconds, result, rules))
         graph = result
     if verified == BEFORE_AND_AFTER:
         verify(graph, "the passes", recorded)
     return graph, reports
+
+
+def _together(counts: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+    """Counts of several graphs as one."""
+    return dict(counts[0]) if len(counts) == 1 else sum(map(Counter, counts), Counter())
 
 
 def _on_their_devices(graph: Graph, before: Graph) -> Graph:
@@ -120,16 +131,20 @@ def _on_their_devices(graph: Graph, before: Graph) -> Graph:
 # --- bodies ---------------------------------------------------------------------------------------------------------
 
 
-def _with_bodies_optimized(graph: Graph, passes: Sequence[Pass], target: Target, verified: str) -> Graph:
-    """The graph with the graphs that its ops carry optimised, each once, however many ops carry it."""
+def _with_bodies_optimized(
+    graph: Graph, passes: Sequence[Pass], target: Target, verified: str
+) -> tuple[Graph, list[list[PassReport]]]:
+    """The graph with the graphs that its ops carry optimised, each once, however many ops carry it; and reports."""
+    reports: list[list[PassReport]] = []
     if not any(_carries_graph(node) for node in graph.nodes):
-        return graph
+        return graph, reports
     done: dict[Graph, Graph] = {}
 
     def optimized(value: Any) -> Any:
         if isinstance(value, Graph):
             if value not in done:
-                done[value] = _through(value, passes, target, verified)[0]
+                done[value], report = _through(value, passes, target, verified)
+                reports.append(report)
             return done[value]
         if type(value) is tuple and value and isinstance(value[0], Graph):
             return tuple(optimized(item) for item in value)
@@ -144,7 +159,7 @@ def _with_bodies_optimized(graph: Graph, passes: Sequence[Pass], target: Target,
         if current is not node:
             replacing[node] = current
         nodes.append(current)
-    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
+    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes), reports
 
 
 def _carries_graph(node: Node) -> bool:

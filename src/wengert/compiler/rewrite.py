@@ -47,6 +47,7 @@ class Fuel(threading.local):
         self.spent = 0
         self.name = ""  # the pass or stage that runs
         self.rule = ""  # of `simplify`: the one that was followed last
+        self.rules: dict[str, int] = {}  # how often each rule of this pass or stage was followed; "" is its only one
         self.last: Rewrite | None = None  # the one that took the last fuel
 
 
@@ -89,7 +90,13 @@ def spend(node: Node | None, what: Callable[[], str]) -> bool:
         if fuel.left == 0:
             fuel.last = Rewrite(fuel.name, fuel.rule, what(), None if node is None else node.location)
     fuel.spent += 1
+    fuel.rules[fuel.rule] = fuel.rules.get(fuel.rule, 0) + 1
     return True
+
+
+def begin(name: str) -> None:
+    """A pass or stage begins: its rewrites are counted from here on, in a dictionary of its own."""
+    fuel.name, fuel.rule, fuel.rules = name, "", {}
 
 
 # --- rewrite --------------------------------------------------------------------------------------------------------

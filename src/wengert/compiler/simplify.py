@@ -175,8 +175,10 @@ def power_number(node: Node) -> Node | None:
 
 
 def square_of_sign(node: Node) -> Node | None:
-    """square(-x), square(abs(x)), abs(-x) and abs(abs(x)) do not need the inner op."""
+    """square(-x), square(abs(x)), abs(-x) and abs(abs(x)) do not need the inner op; -x wraps where x is unsigned."""
     x = node.sources[0]
+    if x.dtype.kind == "u" and node.op is e.absolute and made_by(x, e.negative):
+        return None
     if (made_by(x, e.negative) or made_by(x, e.absolute)) and x.sources[0].dtype is x.dtype and x.dtype not in COMPLEX:
         return node.op(x.sources[0])
     return None

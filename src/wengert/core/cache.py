@@ -28,7 +28,13 @@ from typing import NamedTuple
 
 from wengert.core.errors import ArgumentError, CacheError
 
-KINDS = {".so": "C libraries", ".cubin": "GPU machine code", ".plan": "cuDNN plans", ".json": "tuning results"}
+KINDS = {
+    ".so": "C libraries",
+    ".cubin": "GPU machine code",
+    ".plan": "cuDNN plans",
+    ".json": "tuning results",
+    ".check": "certificates",
+}
 TEMPORARY = "tmp"  # what the names of unfinished files and folders begin with
 DAY = 86_400  # seconds; what is unfinished for longer was left by a process that died
 HINT = "Set WENGERT_CACHE to a folder that you alone can write to"

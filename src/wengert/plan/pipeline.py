@@ -8,13 +8,13 @@ something is wrong once more after each, to name the stage that did it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from wengert.compiler.passes import PASSES, PassReport, optimize
-from wengert.compiler.rewrite import Pass, limited
+from wengert.compiler.rewrite import Pass, begin, limited
 from wengert.compiler.rewrite import fuel as tank
 from wengert.core.devices import Target
 from wengert.core.graph import Graph
@@ -55,12 +55,13 @@ STAGES: tuple[Stage, ...] = (
 
 @dataclass(frozen=True)
 class StageReport:
-    """What a stage did: how many rewrites it made in how many seconds, and the plan after it."""
+    """What a stage did: how many rewrites it made in how many seconds, and the plan after it; see `PassReport`."""
 
     name: str
     rewrites: int
     seconds: float
     plan: Plan
+    rules: Mapping[str, int] = field(default_factory=dict)
 
 
 def compiled_plan(
@@ -110,13 +111,13 @@ def planned(
 
 def _through(plan: Plan, off: Collection[str], after_each: bool = False) -> Plan:
     for stage in STAGES:
-        tank.name, tank.rule = stage.__name__, ""
+        begin(stage.__name__)
         rewrites, start = tank.spent, perf_counter()
         with limited(0) if stage.__name__ in off else nullcontext():
             result = stage(plan)
         seconds = perf_counter() - start
         if after_each:
             verify(result, stage.__name__)
-        report = StageReport(stage.__name__, tank.spent - rewrites, seconds, result)
+        report = StageReport(stage.__name__, tank.spent - rewrites, seconds, result, dict(tank.rules))
         plan = replace(result, reports=(*result.reports, report))
     return plan

@@ -19,7 +19,8 @@ from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, e
 from wengert.kernels.cuda.shared_rows import shared_rows
 from wengert.kernels.cuda.source import CudaPage, Names, Pass, unravel
 from wengert.kernels.cuda.tiles import tiles
-from wengert.kernels.ir.loops import Accumulate, LoopKernel
+from wengert.kernels.ir.intrinsics import DIVIDE_BY_RECIPROCAL, SHIFTED_SQUARES
+from wengert.kernels.ir.loops import Accumulate, Let, LoopKernel
 from wengert.kernels.ir.transforms import crosses, merge_loops, statements_of, symbols, with_buffers
 from wengert.kernels.launch import Argument, DeviceProperties, Work
 
@@ -177,6 +178,17 @@ def _prepared(
     if isinstance(shape, Columns) or (isinstance(shape, Rows) and not shape.chunks and not shape.in_shared):
         kernel = one_pass_variance(kernel)
     return with_reciprocals(kernel), shape, why
+
+
+def rewrites_of(kernel: LoopKernel, device: DeviceProperties) -> list[str]:
+    """The rewrites that change a kernel before it is written, by name: what they leave in it tells."""
+    lets = [s for s in statements_of(_prepared(kernel, device)[0]) if isinstance(s, Let)]
+    found = {
+        one_pass_variance.__name__: any(s.op is SHIFTED_SQUARES for s in lets),
+        with_fast_exponentials.__name__: any(s.fast for s in lets),
+        with_reciprocals.__name__: any(s.op is DIVIDE_BY_RECIPROCAL for s in lets),
+    }
+    return [name for name, is_there in found.items() if is_there]
 
 
 def launch_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Shape, str]:

@@ -14,6 +14,7 @@ from wengert.runtime.memory.fits import Fit, fit_of, memory_of
 from wengert.runtime.memory.predict import ProgramMemory
 
 if TYPE_CHECKING:
+    from wengert.runtime.certificate.certificate import Certificate
     from wengert.runtime.static.specialization import Specialization
 
 
@@ -55,6 +56,22 @@ class Shown:
         """The C, or the CUDA C++, of the latest call's program."""
         program: Any = self._newest("source").program
         return str(compiled_program(program, "source").source)
+
+    def certificate(self) -> Certificate:
+        """What is known of the latest call's program: its rewrite rules and how each is known, its kernels checked.
+
+        Rules are tried on small graphs and kernels at small sizes, unless that was done before: what was found is kept
+        in the cache. It is true where everything was proved, and `print` shows it as a table.
+
+        >>> import wengert as wg
+        >>> double = wg.compile(lambda x: x * 2 + 0)
+        >>> double(wg.ones(3)).tolist(), bool(double.certificate())
+        ([2.0, 2.0, 2.0], True)
+        """
+        from wengert.runtime.certificate.certificate import certificate_of  # which few programs need
+
+        program: Any = self._newest("certificate").program
+        return certificate_of(compiled_program(program, "certificate").plan)
 
     def memory(self, *args: Any, **kwargs: Any) -> ProgramMemory:
         """Print what a call takes at its peak, part by part, and what is live at each step; the figures are returned.
