@@ -98,11 +98,11 @@ def elementwise(operands: int, but: str) -> str:
     return " ".join(sorted(wanted - set(but.split())))
 
 
-UNARY = elementwise(1, but="acosh conj positive real")
+UNARY = elementwise(1, but="acosh ceil conj floor positive real round trunc")
 UNARY += """ celu elu gelu hardsigmoid hardswish hardtanh leaky_relu logsigmoid mean mish prod relu relu6 selu silu
     softplus softsign tanhshrink
 """
-BINARY = elementwise(2, but="copysign nextafter")
+BINARY = elementwise(2, but="copysign floor_divide nextafter")
 BINARY += """ binary_cross_entropy binary_cross_entropy_with_logits huber_loss kl_div l1_loss mse_loss poisson_nll_loss
     smooth_l1_loss
 """

@@ -67,10 +67,8 @@ class ReadLog:
         self.uncovered: dict[CodeType, dict[str, Any]] = {}  # that ran without a twin, with their globals
         self._visits: dict[Any, int] = {}
         self._serials = iter([now() for _ in range(_ARRAYS)])  # older than the recording, for what stands for arrays
-        self._frozen: dict[int, Any] = {}
-        self._entered: dict[int, Any] = {}
+        self._frozen, self._entered, self._used = dict[int, Any](), dict[int, Any](), dict[int, Any]()
         self._swapped: list[tuple[FunctionType, CodeType]] = []
-        self._used: dict[int, Any] = {}
 
     # --- begin and end ------------------------------------------------------------------------------------------
 
@@ -97,7 +95,7 @@ class ReadLog:
             self._swapped = []
 
     def found_more(self) -> bool:
-        """Whether functions of the user's ran that nobody had seen; they are known now, for recording once more."""
+        """Whether functions of the user's ran that nobody had seen; they are known now."""
         new = [one for one in coverage.functions_of(self.uncovered) if one not in self.memory.functions]
         self.memory.functions += new
         return bool(new)
@@ -348,7 +346,7 @@ class ReadLog:
         contents.watch(self, value)
 
     def deep(self, value: Any) -> None:
-        """Watch all that can be reached from a value from outside: what a library may read of it."""
+        """Watch all that a library may read of a value."""
         contents.watch_all(self, value)
 
     def operands(self, *values: Any) -> None:
