@@ -15,6 +15,7 @@ from typing import Any
 from wengert.compiler.align import align
 from wengert.compiler.attention_layout import attention_layout
 from wengert.compiler.cleanup import cse, dce, inline
+from wengert.compiler.fixed_order import EXACT, fixed_order
 from wengert.compiler.layout import layout
 from wengert.compiler.matmul import batch_matmul, gemv_to_reduction, transpose_matmul
 from wengert.compiler.reductions import factor, onehot
@@ -28,7 +29,7 @@ from wengert.core.graph import Graph, Node
 from wengert.ops.core import TO_DEVICE, to_device
 
 PASSES: tuple[Pass, ...] = (
-    *(inline, simplify, cse, batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),
+    *(inline, fixed_order, simplify, cse, batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),
     *(simplify, cse, onehot, layout, align, dce, remat),
 )
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
@@ -70,9 +71,11 @@ def optimize(
     >>> x = placeholder((2, 3), wg.float32)
     >>> graph, reports = optimize(Graph([x], [x * 1.0 + x * 1.0]))
     >>> [node.op.name for node in graph.nodes], [report.name for report in reports][:3]
-    (['add'], ['inline', 'simplify', 'cse'])
+    (['add'], ['inline', 'fixed_order', 'simplify'])
     """
     passes = [one for one in passes if one.__name__ not in off]
+    if target.invariant:
+        passes = [one for one in passes if one.__name__ in EXACT]
     if fuel is not None:
         with limited(fuel):
             return optimize(graph, passes, (), None, check, target)

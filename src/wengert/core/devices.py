@@ -310,6 +310,7 @@ class Target:
     properties: DeviceProperties | None = None  # of a GPU: the figures that launch shapes follow from
     tf32: bool = False  # whether tensor cores may round float32
     budget: int | None = None  # bytes that intermediate values should take at most; None: what they take
+    invariant: bool = False  # whether an example's numbers may not depend on what else is in the batch
 
     @property
     def launches(self) -> bool:

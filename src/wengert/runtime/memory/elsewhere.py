@@ -65,7 +65,7 @@ def plan_elsewhere(
     budget: int | None = None,
 ) -> Plan:
     """The plan of a recorded graph on a GPU with these properties, which goes by this name."""
-    target = Target(device, replace(properties, tf32=config.tf32), config.tf32, budget)
+    target = Target(device, replace(properties, tf32=config.tf32), config.tf32, budget, config.invariant)
     moved = on_device(graph, device)
     return compiled_plan(moved, target, _codegen, pairs, config.passes_off, config.fuel)
 
