@@ -5,7 +5,10 @@
 // multiply-adds in the order of k; its tile goes to the next free level, and two subtrees of one height become one. The
 // lowest level is c itself, the others are a thread's scratch of (rows of a block) x n elements each.
 // FLOPs: 2 * m * n * k, and m * n additions for each WG_BLOCK steps of k.
-#include "tree.h"
+#include <omp.h>
+#include "simd.h"
+
+#define WG_BLOCK 32  // as in tree.h
 
 #undef REAL
 #undef VECTOR
