@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def test_an_examples_gradients_do_not_depend_on_its_batch(name: str) -> None:
     function = case.make()
 
     def loss(*arguments: Any) -> Any:
-        return (function(*(x.reshape((1, *x.shape)) for x in arguments)) ** 2).sum()
+        return (function(*[wg.expand_dims(x, 0) for x in arguments]) ** 2).sum()
 
     each = wg.vmap(wg.grad(loss))
     compiled = require_the_same(wg.compile(each), case)
@@ -95,7 +95,7 @@ def test_an_examples_weight_gradients_do_not_depend_on_its_batch(sizes: tuple[in
     values = weights(*sizes)
 
     def loss(values: Any, x: Any) -> Any:
-        return (network(values, x.reshape((1, *x.shape))) ** 2).sum()
+        return (network(values, wg.expand_dims(x, 0)) ** 2).sum()
 
     each = wg.compile(wg.vmap(wg.grad(loss), in_axes=(None, 0)))
     (whole,), parts = batches(Case(lambda: None, lambda rng, n: (rng.normal(size=(n, sizes[0])).astype(np.float32),)))
@@ -191,14 +191,24 @@ def test_reductions_at_the_edges() -> None:
 # --- dynamic is compiled --------------------------------------------------------------------------------------------
 
 
-def test_how_a_program_is_cut_into_kernels_does_not_show() -> None:
-    """A training step in one program, in dynamic execution, and op by op."""
+def _perceptron() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 5))
+
+
+def _pooled() -> nn.Module:
+    layers = (nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5))
+    return nn.Sequential(*layers)
+
+
+@pytest.mark.parametrize("make", [_perceptron, _pooled])
+def test_how_a_program_is_cut_into_kernels_does_not_show(make: Callable[[], nn.Module]) -> None:
+    """Training in one program, in dynamic execution, and op by op."""
     rng = np.random.default_rng(6)
-    x, y = rng.normal(size=(24, 19)).astype(np.float32), rng.integers(0, 5, 24)
+    x, y = rng.normal(size=(24, 1, 8, 8)).astype(np.float32), rng.integers(0, 5, 24)
 
     def steps(compiled: bool) -> list[Any]:
         wg.random.manual_seed(0)
-        model = nn.Sequential(nn.Linear(19, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 5))
+        model = make()
         optimizer = wg.optim.AdamW(model.parameters(), lr=0.01)
 
         def step(x: Any, y: Any) -> Any:
