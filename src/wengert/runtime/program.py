@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -122,7 +121,7 @@ def plan_of(
         return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
     target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
-    target = replace(target, invariant=config.invariant)
+    target = target.with_invariance(config.invariant)
     return compiled_plan(graph, target, device.codegen(tuning), pairs, {*config.passes_off, *off}, fuel, check)
 
 
