@@ -75,7 +75,7 @@ def _step(make: Callable[[], tuple[nn.Module, Callable[[Any], Any], Any]], train
 
 
 def measure(make: Any, training: bool, rounds: int) -> tuple[float, float, float]:
-    """The medians of the two times, and of their ratios. A switch of the setting records anew: so one at a time does."""
+    """The medians of the two times, and of their ratios."""
     times: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(rounds):
         for invariant in (False, True):

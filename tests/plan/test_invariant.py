@@ -86,7 +86,7 @@ def test_a_product_has_one_tile_and_no_parts(dtype: Any, properties: DevicePrope
         x, w = np.zeros((rows, 768), np.float32), np.zeros((768, 3072), np.float32)
         made = plan(lambda x, w: x.to(dtype) @ w.to(dtype), (x, w), properties)
         products = [launch for step in made.steps for launch in step.launches if "gemm" in launch.source]
-        tiles.add(tuple((launch.entry, launch.block, launch.shared, launch.why.partition(" by ")[2]) for launch in products))
+        tiles.add(tuple((one.entry, one.block, one.shared, one.why.partition(" by ")[2]) for one in products))
     assert len(tiles) == 1
     assert "parts" not in str(tiles)
 

@@ -1,8 +1,12 @@
-"""`wg.config.invariant`: an example's numbers do not depend on the batch, sums have one order, tiers agree to the bit."""
+"""`wg.config.invariant`: an example's numbers do not depend on the batch, sums have one order, tiers agree."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -77,7 +81,7 @@ def test_an_examples_gradients_do_not_depend_on_its_batch(name: str) -> None:
 def weights(*sizes: int) -> dict[str, Any]:
     """The weights and biases of some layers."""
     rng = np.random.default_rng(9)
-    pairs = list(zip(sizes, sizes[1:]))
+    pairs = list(pairwise(sizes))
     found = {f"weight{i}": rng.normal(size=pair) / 6 for i, pair in enumerate(pairs)}
     found |= {f"bias{i}": rng.normal(size=pair[1]) / 6 for i, pair in enumerate(pairs)}
     found["scale"] = 1 + rng.normal(size=sizes[1]) / 6
@@ -172,7 +176,8 @@ def test_two_backward_passes_accumulate_what_one_gives() -> None:
 def test_c_and_numpy_have_the_same_order(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
     x = np.random.default_rng(5).normal(size=shape).astype(dtype)
     x.flat[0] = -0.0
-    ways = {"sum": (np.add, -0.0), "prod": (np.multiply, 1.0), "max": (np.maximum, -np.inf), "min": (np.minimum, np.inf)}
+    ways = {"sum": (np.add, -0.0), "prod": (np.multiply, 1.0)}
+    ways |= {"max": (np.maximum, -np.inf), "min": (np.minimum, np.inf)}
     for name, (combine, neutral) in ways.items():
         found = wg.compile(lambda x, name=name: getattr(wg, name)(x, axis=axes))(wg.tensor(x)).numpy()
         np.testing.assert_array_equal(bits(found), bits(tree_reduce(x, axes, combine, neutral)), name)
@@ -244,6 +249,50 @@ def test_half_precision_is_rounded_where_it_is_made(dtype: str) -> None:
         found = function(x)
     for a, b in zip(expected, found):
         np.testing.assert_array_equal(bits(a), bits(b))
+
+
+# --- threads and runs ---------------------------------------------------------------------------------------------
+
+TRAINING = """
+import sys, hashlib
+import numpy as np
+import wengert as wg
+from wengert import nn
+
+wg.config.invariant = sys.argv[1] == "invariant"
+rng = np.random.default_rng(0)
+wg.random.manual_seed(0)
+layers = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(392, 300), nn.GELU()
+model = nn.Sequential(*layers, nn.LayerNorm(300), nn.Linear(300, 10))
+optimizer = wg.optim.AdamW(model.parameters(), lr=0.01)
+x, y = wg.tensor(rng.normal(size=(96, 3, 16, 16)).astype("f")), wg.tensor(rng.integers(0, 10, 96))
+
+@wg.compile
+def step(x, y):
+    optimizer.zero_grad()
+    loss = wg.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+for _ in range(3):
+    loss = step(x, y)
+found = hashlib.sha256(loss.numpy().tobytes())
+for parameter in model.parameters():
+    found.update(parameter.numpy().tobytes())
+print(found.hexdigest())
+"""
+
+
+@pytest.mark.parametrize("setting", ["default", "invariant"])
+def test_neither_the_number_of_threads_nor_the_run_shows(setting: str) -> None:
+    """Training in processes of their own, on one thread, on two, on two again and on three."""
+    command = [sys.executable, "-c", TRAINING, setting]
+    found = [
+        subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": threads}, capture_output=True, check=True).stdout
+        for threads in ("1", "2", "2", "3")
+    ]
+    assert len(set(found)) == 1
 
 
 # --- the switch -----------------------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ graph itself where nobody asked. It comes first: the passes behind it see no sum
 
 What a kernel computes from values of half precision it keeps in float32 until it stores it, so how a graph is cut into
 kernels would show in the bits. Here such an op becomes one of float32 between casts, which round wherever they stand.
-
-`EXACT` are the passes that change no bit. The others (sums in another order, factors taken out of sums) stay away.
 """
 
 from __future__ import annotations
@@ -20,9 +18,6 @@ from wengert.ops.core import CAST, cast
 from wengert.ops.elementwise import nextafter
 from wengert.ops.fixed_order import FIXED
 from wengert.ops.recorders import Elementwise
-
-EXACT = frozenset(("inline", "fixed_order", "simplify", "cse", "transpose_matmul", "attention_layout", "dce", "remat"))
-"""The passes that run under `config.invariant`, by name."""
 
 
 def fixed_order(graph: Graph, target: Target = HOST_TARGET) -> Graph:
@@ -56,6 +51,4 @@ def _is_computed(node: Node) -> bool:
 
 def _like(node: Node, sources: list[Node]) -> Node:
     """The node over other sources, in float32."""
-    return Node(
-        node.op, tuple(sources), node.attrs, node.shape, float32, node.device, node.tracked, node.location
-    )
+    return Node(node.op, tuple(sources), node.attrs, node.shape, float32, node.device, node.tracked, node.location)

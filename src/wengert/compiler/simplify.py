@@ -321,7 +321,7 @@ ALGEBRA: dict[Op, tuple[Rule, ...]] = {
 
 
 _table: dict[Op, tuple[Rule, ...]] = {}
-_ROUNDING = frozenset((power_number, weigh_finite, reduce_repeated, reduce_reduced))  # rules after which bits may differ
+_ROUNDING = frozenset((power_number, weigh_finite, reduce_repeated, reduce_reduced))  # after which bits may differ
 
 
 def _rules_for(op: Op) -> tuple[Rule, ...]:

@@ -96,7 +96,8 @@ def is_interpreted(graph: Graph) -> bool:
 
 def raise_interpreted() -> NoReturn:
     """Raise that the references do not keep what `config.invariant` promises: NumPy's sums depend on shapes."""
-    why = "config.tier is 'interpret'" if config.tier == "interpret" else "there is no C compiler (WENGERT_CC names one)"
+    asked = config.tier == "interpret"
+    why = "config.tier is 'interpret'" if asked else "there is no C compiler (WENGERT_CC names one)"
     raise CompilerError(f"config.invariant needs compiled programs, and {why}. Set config.invariant = False")
 
 

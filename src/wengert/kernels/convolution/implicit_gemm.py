@@ -96,7 +96,9 @@ class GemmPlan:
         16.
         """
         c, device = self.c, self.device
-        if device.invariant or device.arch != "90a" or not c.is_forward or c.dtype not in HALVES or not c.last or c.form.groups > 1:
+        if device.arch != "90a" or not c.is_forward or c.dtype not in HALVES or not c.last or c.form.groups > 1:
+            return False
+        if device.invariant:
             return False
         product = self.product()
         blocks = math.prod(Tile("mma", *_SMALL_TILES[0][:2], 64).tiles(product))

@@ -345,7 +345,8 @@ def _columns_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Column
         while across * size > LINE and -(-vectors // across) * others < device.sms:
             across //= 2
         down = max(1, min(256 // across, steps // 8, 32))
-    why = f"{math.prod(outer.extent for outer in kernel.outer)} columns of {steps}: {across} x {down} threads, {splits} blocks share a column"
+    columns = math.prod(outer.extent for outer in kernel.outer)
+    why = f"{columns} columns of {steps}: {across} x {down} threads, {splits} blocks share a column"
     return Columns(vector, across, down, splits, resident), why
 
 

@@ -91,20 +91,20 @@ def _levels(depth: int) -> int:
     return max(0, -(-depth // BLOCK) - 1).bit_length()
 
 
-def _one_product(
-    node: Node, p: BlasProduct, pointer: Pointer, epilogue: str, packed: int, levels: int
-) -> CCall:
+def _one_product(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str, packed: int, levels: int) -> CCall:
     kind, blocks = suffix(node.dtype), p.m // BLOCK_ROWS if p.m >= 2 * BLOCK_ROWS else 1
+    right = "(void *)(arena + scratch)"
     own = f"(void *)(arena + scratch + {packed} + omp_get_thread_num() * {levels}L)"
     numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, first, last"
+    arguments = f"{pointer(p.x)}, {right}, {pointer(node)}, {own}, {numbers}"
     lines = [
         f"#pragma omp parallel if ({2 * p.m * p.n * p.k} > {WORTH_THREADS})",
         "{",
-        f"    wg_product_pack_{kind}({pointer(p.y)}, (void *)(arena + scratch), {p.n}, {p.k}, {int(p.turned_y)});",
+        f"    wg_product_pack_{kind}({pointer(p.y)}, {right}, {p.n}, {p.k}, {int(p.turned_y)});",
         "    #pragma omp for schedule(dynamic)",
         f"    for (long block = 0; block < {blocks}; block++) {{",
         f"        long first = wg_part(block, {blocks}, {p.m}), last = wg_part(block + 1, {blocks}, {p.m});",
-        f"        wg_tree_product_rows_{kind}({pointer(p.x)}, (void *)(arena + scratch), {pointer(node)}, {own}, {numbers});",
+        f"        wg_tree_product_rows_{kind}({arguments});",
         *([f"        {epilogue}"] if epilogue else []),
         "    }",
         "}",
@@ -123,40 +123,32 @@ def convolve(node: Node, pointer: Pointer) -> CCall | None:
 
 def convolve_weight(node: Node, pointer: Pointer) -> CCall | None:
     """The cotangent by the weight: each image's by itself, added up by the tree."""
-    batch, size = node.sources[0].shape[0], node.size
-
-    def of_image(value: Node | None) -> str:
-        if value is node:
-            return "to"
-        assert value is not None
-        return f"((const {_C[kind]} *){pointer(value)} + image * {value.size // max(batch, 1)}L)"
-
     if node.dtype not in (float32, float64):
         return None
-    kind = suffix(node.dtype)
+    batch, size, kind = node.sources[0].shape[0], node.size, suffix(node.dtype)
+    real = {"f32": "float", "f64": "double"}[kind]
+
+    def of_image(value: Node | None) -> str:
+        assert value is not None
+        return "to" if value is node else f"((const {real} *){pointer(value)} + image * {value.size // max(batch, 1)}L)"
+
     one = convolution.convolve(node, of_image, fixed=True)
     if one is None or one.function is None:
         return convolution.convolve(node, pointer, fixed=True)
-    levels = max(0, batch - 1).bit_length()
     start = -(-one.scratch // _LINE) * _LINE
-    text = one.text
+    merge = f"wg_add_all_{kind}(top > 1 ? levels + (top - 2) * {size}L : result, levels + (top - 1) * {size}L, {size});"
     lines = [
         "{",
-        f"    {_C[kind]} *result = (void *){pointer(node)}, *levels = (void *)(arena + scratch + {start});",
+        f"    {real} *result = (void *){pointer(node)}, *levels = (void *)(arena + scratch + {start});",
         "    int top = 0;",
         f"    for (long image = 0; image < {batch}; image++) {{",
-        f"        {_C[kind]} *to = top ? levels + (top - 1) * {size}L : result;",
-        f"        {text}",
-        "        for (long bits = image; bits & 1; bits >>= 1, top--)",
-        f"            wg_add_all_{kind}(top > 1 ? levels + (top - 2) * {size}L : result, levels + (top - 1) * {size}L, {size});",
+        f"        {real} *to = top ? levels + (top - 1) * {size}L : result;",
+        f"        {one.text}",
+        f"        for (long bits = image; bits & 1; bits >>= 1, top--) {merge}",
         "        top++;",
         "    }",
-        "    for (top--; top > 0; top--)",
-        f"        wg_add_all_{kind}(top > 1 ? levels + (top - 2) * {size}L : result, levels + (top - 1) * {size}L, {size});",
+        f"    for (top--; top > 0; top--) {merge}",
         "}",
     ]
-    scratch = start + levels * size * node.dtype.itemsize
+    scratch = start + max(0, batch - 1).bit_length() * size * node.dtype.itemsize
     return CCall("\n    ".join(lines), scratch, CFunction(f"tree_{one.function.name}", kind))
-
-
-_C = {"f32": "float", "f64": "double"}
