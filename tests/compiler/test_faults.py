@@ -577,7 +577,8 @@ FAULTS = [
     *[Fault(f"opaque: tree_{name} gives zeros", call_is_zeros(f"tree_{name}"), probe, "check", (), INVARIANT)
       for name, probe in (
         *((kind, reduced(kind)) for kind in ("sum", "prod", "max", "min")), ("matmul", turned),
-        ("convolve", convolved), ("convolve_input", convolved), ("convolve_weight", convolved))],
+        ("convolve", convolved), ("convolve_input", convolved), ("convolve_weight", convolved),
+        ("scatter_add", addressed("scatter_add")))],
 ]  # fmt: skip
 
 

@@ -91,7 +91,7 @@ UNREACHED |= dict.fromkeys(
 
 UNREACHED |= dict.fromkeys(
     (
-        *("tree_sum", "tree_prod", "tree_max", "tree_min", "tree_matmul"),
+        *("tree_sum", "tree_prod", "tree_max", "tree_min", "tree_matmul", "tree_scatter_add"),
         *("tree_convolve", "tree_convolve_input", "tree_convolve_weight"),
     ),
     "recorded by the compiler only, under config.invariant; tests/runtime/test_invariant.py",

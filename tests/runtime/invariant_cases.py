@@ -83,3 +83,37 @@ CASES: dict[str, Case] = {
         lambda: lambda x: wg.tanh(x.to(wg.bfloat16) * 1.3 + 0.1).sum(axis=-1).to(wg.float32), _normal(40)
     ),
 }
+
+
+def _scanned() -> Callable[..., Any]:
+    weight = wg.tensor(np.random.default_rng(3).normal(size=(12, 12)).astype(np.float32) / 3)
+
+    def function(x: Any) -> Any:
+        def step(h: Any, row: Any) -> tuple[Any, Any]:
+            h = wg.tanh(h @ weight + row)
+            return h, h
+
+        return wg.scan(step, wg.zeros((x.shape[0], 12)), wg.permute_dims(x, (1, 0, 2)))[0]
+
+    return function
+
+
+def _lstm() -> Callable[..., Any]:
+    layer = _module(lambda: nn.LSTM(12, 8, batch_first=True))()
+    return lambda x: layer(x)[0]
+
+
+def _complex(x: Any) -> Any:
+    z = wg.fft.fft(x)
+    return wg.real((z @ z).sum(axis=1))
+
+
+HOST_CASES: dict[str, Case] = {
+    "scan": Case(_scanned, _normal(5, 12)),
+    "complex": Case(lambda: _complex, _normal(12, 12)),
+    "inverse": Case(lambda: wg.linalg.inv, _normal(6, 6)),
+    "lstm": Case(_lstm, _normal(5, 12)),
+    "transposed conv": Case(_module(lambda: nn.ConvTranspose2d(4, 3, 3, stride=2)), _normal(4, 6, 6)),
+    "pools": Case(lambda: lambda x: wg.max_pool2d(x, 2) + wg.avg_pool2d(x, 2), _normal(3, 8, 8)),
+}
+"""Ops that have no C, loops whose bodies run by their references, and some more shapes."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.runtime.invariant_cases import CASES, Case
+from tests.runtime.invariant_cases import CASES, HOST_CASES, Case
 from wengert import nn
 from wengert.core.errors import CompilerError
 from wengert.ops.fixed_order import BLOCK, tree_reduce
@@ -150,6 +150,35 @@ def test_a_convolutions_weight_gradient_adds_up_images_by_the_tree() -> None:
         whole = by_weight(wg.tensor(weight), wg.tensor(x)).numpy()
         a, b, c, d = (by_weight(wg.tensor(weight), wg.tensor(x[i : i + 2])).numpy() for i in range(0, 8, 2))
         np.testing.assert_array_equal(bits((a + b) + (c + d)), bits(whole))
+
+
+@pytest.mark.parametrize("width", [1, 5, 130])
+def test_an_embeddings_gradient_adds_up_rows_by_the_tree(width: int) -> None:
+    """Some rows of the table are read by few of the tokens, some by none, one by most."""
+    rng = np.random.default_rng(10)
+    tokens = np.where(rng.random(8 * BLOCK) < 0.4, 3, rng.integers(0, 50, 8 * BLOCK))
+    tokens[:BLOCK] = 7
+    table = wg.tensor(rng.normal(size=(60, width)).astype(np.float32))
+    weight = rng.normal(size=(8 * BLOCK, width)).astype(np.float32)
+    by_table = wg.grad(lambda table, tokens, weight: (wg.embedding(tokens, table) * weight).sum())
+    for way in (by_table, wg.compile(by_table)):
+        parts = [
+            way(table, wg.tensor(tokens[i : i + 2 * BLOCK]), wg.tensor(weight[i : i + 2 * BLOCK])).numpy()
+            for i in range(0, 8 * BLOCK, 2 * BLOCK)
+        ]
+        whole = way(table, wg.tensor(tokens), wg.tensor(weight)).numpy()
+        np.testing.assert_array_equal(bits((parts[0] + parts[1]) + (parts[2] + parts[3])), bits(whole))
+        exact = np.zeros((60, width))
+        np.add.at(exact, tokens, weight.astype(np.float64))
+        np.testing.assert_allclose(whole, exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", HOST_CASES)
+def test_what_the_references_compute_does_not_depend_on_the_batch(name: str) -> None:
+    """Ops without C, and the bodies of loops, which run by their references inside a program."""
+    case = HOST_CASES[name]
+    function = case.make()
+    np.testing.assert_array_equal(require_the_same(wg.compile(function), case), run(function, batches(case)[0]))
 
 
 def test_two_backward_passes_accumulate_what_one_gives() -> None:

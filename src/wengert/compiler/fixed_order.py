@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from wengert.compiler.rewrite import rewrite
 from wengert.core.devices import HOST_TARGET, Target
-from wengert.core.dtypes import HALF, float32, float64
+from wengert.core.dtypes import HALF, INEXACT, float32
 from wengert.core.graph import Graph, Node
 from wengert.ops.core import CAST, cast
 from wengert.ops.elementwise import nextafter
@@ -37,7 +37,7 @@ def _rule(node: Node) -> Node | None:
     if node.dtype in HALF and _is_computed(node):
         wide = [cast(source, float32) if source.dtype in HALF else source for source in node.sources]
         return cast(_like(node, wide), node.dtype)
-    if node.op in FIXED and node.dtype in (float32, float64):
+    if node.op in FIXED and node.dtype in INEXACT and node.dtype not in HALF:
         return FIXED[node.op](*node.sources, **node.attrs)
     return None
 

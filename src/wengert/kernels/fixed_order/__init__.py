@@ -9,6 +9,7 @@ def c_kernels() -> dict[Op, CKernel]:
     """The ops that have C."""
     from wengert.kernels.convolution.c import HEADERS
     from wengert.kernels.fixed_order import c
+    from wengert.kernels.gather_scatter.c import reads_of
     from wengert.kernels.matmul.c import absorbs, operands
     from wengert.ops import fixed_order as ops
 
@@ -19,6 +20,9 @@ def c_kernels() -> dict[Op, CKernel]:
     return {
         **dict.fromkeys((ops.TREE_SUM, ops.TREE_PROD, ops.TREE_MAX, ops.TREE_MIN), CKernel(c.reduction, reductions)),
         ops.TREE_MATMUL: CKernel(c.matmul, products, operands, absorbs),
+        ops.TREE_SCATTER_ADD: CKernel(
+            c.scatter_add, {"tree_scatter_add": ("gather.h", "tree_scatter.h")}, reads_of(c.scatter_add)
+        ),
         **dict.fromkeys((ops.TREE_CONVOLVE, ops.TREE_CONVOLVE_INPUT), CKernel(c.convolve)),
         ops.TREE_CONVOLVE_WEIGHT: CKernel(c.convolve_weight, {f"tree_{name}": f for name, f in images.items()}),
     }

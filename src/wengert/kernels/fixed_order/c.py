@@ -9,6 +9,7 @@ from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
 from wengert.kernels.c_ops import CCall, CFunction, Pointer, braces, called
 from wengert.kernels.convolution import c as convolution
+from wengert.kernels.gather_scatter.c import scatter
 from wengert.kernels.ir.index import strides
 from wengert.kernels.matmul.c import BLOCK_ROWS, WORTH_THREADS, multiplies
 from wengert.kernels.matmul.product import BlasProduct, product
@@ -111,6 +112,14 @@ def _one_product(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str, pa
     ]
     scratch = packed + levels * thread_count()
     return CCall("\n    ".join(lines), scratch, CFunction("tree_product_rows", kind))
+
+
+# --- rows at indices ------------------------------------------------------------------------------------------------
+
+
+def scatter_add(node: Node, pointer: Pointer) -> CCall | None:
+    """Rows added at indices."""
+    return scatter(node, pointer, fixed=True) if node.dtype in (float32, float64) else None
 
 
 # --- convolutions ---------------------------------------------------------------------------------------------------
