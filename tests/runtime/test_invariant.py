@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import wengert as wg
 from tests.runtime.invariant_cases import CASES, HOST_CASES, Case
 from wengert import nn
+from wengert.backends.cpu import toolchain
 from wengert.core.errors import CompilerError
 from wengert.ops.fixed_order import BLOCK, tree_reduce
 
@@ -331,10 +333,10 @@ def test_the_switch_records_anew() -> None:
     function = wg.compile(lambda x: x.sum())
     x = wg.tensor(np.random.default_rng(8).normal(size=1000).astype(np.float32))
     function(x)
-    assert "tree_sum" in function.explain("fixed_order")
+    assert "tree_sum" in function.explain("cse")
     wg.config.invariant = False
     function(x)
-    assert "tree_sum" not in function.explain("fixed_order")
+    assert "tree_sum" not in function.explain("cse")
 
 
 def test_the_references_do_not_keep_the_promise_and_say_so() -> None:
@@ -344,3 +346,28 @@ def test_the_references_do_not_keep_the_promise_and_say_so() -> None:
         (x * 2.0).numpy()
     with pytest.raises(CompilerError, match=r"Set config.invariant = False"):
         wg.compile(lambda x: x * 2.0)(x)
+
+
+# --- vectors --------------------------------------------------------------------------------------------------------
+
+
+def _has_fma() -> bool:
+    flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+    return "avx2" in flags and "fma" in flags
+
+
+@pytest.mark.skipif(not _has_fma(), reason="compares what is built for AVX2 with what is built for this processor")
+@pytest.mark.parametrize("name", ["mlp", "gpt block", "resnet block", "cross-entropy"])
+def test_the_width_of_vectors_does_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES[name]
+    function = case.make()
+    arrays = case.draw(np.random.default_rng(11), 9)
+    expected = run(wg.compile(function), arrays)
+    flags = ["-march=haswell" if flag == "-march=native" else flag for flag in toolchain.FLAGS]
+    monkeypatch.setattr(toolchain, "FLAGS", [flag for flag in flags if "prefer-vector" not in flag])
+    toolchain._fingerprint.cache_clear()
+    try:
+        found = run(wg.compile(function), arrays)
+    finally:
+        toolchain._fingerprint.cache_clear()
+    np.testing.assert_array_equal(found, expected)
