@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -337,6 +338,9 @@ def test_the_switch_records_anew() -> None:
     wg.config.invariant = False
     function(x)
     assert "tree_sum" not in function.explain("cse")
+    wg.config.invariant = True
+    function(x)
+    assert "tree_sum" in function.explain("cse")
 
 
 def test_the_references_do_not_keep_the_promise_and_say_so() -> None:
@@ -371,3 +375,23 @@ def test_the_width_of_vectors_does_not_show(name: str, monkeypatch: pytest.Monke
     finally:
         toolchain._fingerprint.cache_clear()
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_function_recorded_many_times_is_still_compiled() -> None:
+    """By default the recordings beyond a few are interpreted; then their bits would be NumPy's."""
+    holder = {"scale": 1.0}
+    function = wg.compile(lambda x: wg.exp(x * holder["scale"]).sum())
+    x = wg.tensor(np.random.default_rng(12).normal(size=1000).astype(np.float32))
+    for k in range(12):
+        holder["scale"] = 1.0 + k / 8
+        expected = wg.compile(lambda x, scale=holder["scale"]: wg.exp(x * scale).sum())(x)
+        np.testing.assert_array_equal(bits(function(x)), bits(expected))
+
+
+def test_the_table_names_tests_that_exist() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reproducibility.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)?::(\w+)`", page)
+    assert len(named) > 15
+    for file, name in named:
+        text = (Path(__file__).parents[2] / (file or "tests/runtime/test_invariant.py")).read_text()
+        assert f"def {name}(" in text, (file, name)
