@@ -23,7 +23,6 @@ from wengert.kernels.threads import thread_count
 from wengert.models.gpt import Block, GPTConfig
 from wengert.models.resnet import BasicBlock
 
-
 CLOCK = process_time if thread_count() == 1 else perf_counter
 
 
