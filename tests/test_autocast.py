@@ -63,6 +63,8 @@ NEUTRAL_OPS = {
     ),
     "is made by the compiler, of dtypes that are settled": _names(
         "convolve_last convolve_input_last convolve_weight_last max_pool_last max_pool_back_last sum_pool_last",
+        "tree_sum tree_prod tree_max tree_min tree_matmul tree_convolve tree_convolve_input tree_convolve_weight",
+        "tree_scatter_add",
     ),
     "is a kernel of the user's own, for the dtypes it is written for": _names("cuda_kernel"),
     "carries a graph whose ops have theirs": _names("checkpoint cond while_loop scan custom_vjp custom_jvp"),

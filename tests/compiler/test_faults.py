@@ -21,7 +21,7 @@ from wengert.compiler import align, attention_layout, cleanup, layout, matmul, p
 from wengert.compiler.memory import Life
 from wengert.compiler.passes import optimize
 from wengert.core import canonical
-from wengert.core.devices import HOST_TARGET
+from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.dtypes import HALF
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
@@ -35,6 +35,7 @@ from wengert.ops import elementwise as e
 from wengert.ops import movement as m
 from wengert.ops import registry
 from wengert.ops.core import cast, data, literal, placeholder
+from wengert.ops.fixed_order import FIXED, TREE_MIN
 from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
 from wengert.ops.reduce import MAX
@@ -49,6 +50,9 @@ Patch = pytest.MonkeyPatch
 N = 12
 
 
+INVARIANT = Target(invariant=True)
+
+
 class Fault(NamedTuple):
     """What is broken and how, on which values it shows, and what notices."""
 
@@ -57,6 +61,7 @@ class Fault(NamedTuple):
     probe: Callable[..., Any]  # the outputs, from x[N, N], y[N, N] and row[N] of float32
     notices: str
     pairs: tuple[tuple[int, int], ...] = ()
+    target: Target = HOST_TARGET
 
 
 def caught_by(fault: Fault) -> str | None:
@@ -69,12 +74,12 @@ def caught_by(fault: Fault) -> str | None:
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=node.shape).astype(np.float32) for node in inputs]
     try:
-        optimized, _ = optimize(graph)
+        optimized, _ = optimize(graph, target=fault.target)
     except CompilerError as error:
         return "verify" if "after" in str(error) else str(error)
     try:
         program = CheckedProgram(
-            graph, planned(optimized, HOST_TARGET, CCodegen, fault.pairs, {"parallel_regions"}, check=False)
+            graph, planned(optimized, fault.target, CCodegen, fault.pairs, {"parallel_regions"}, check=False)
         )
     except (toolchain.CompilerError, AssertionError, KeyError):
         return "build"
@@ -485,6 +490,8 @@ FAULTS = [
     Fault("attention_layout: others are read", other_heads, attended_heads, "check"),
     Fault("gemv_to_reduction: the sum is lost", around(matmul, "_rule", lambda found, node: found and
           m.reshape(node.sources[1], node.shape)), thin_product, "check"),
+    Fault("fixed_order: the largest is the smallest", lambda patch: patch.setitem(FIXED, MAX, TREE_MIN),
+          reduced("max"), "check", (), INVARIANT),
     Fault("factor: the factor is lost", around(reductions, "_factored", lambda found, node: found and found.sources[0]),
           scaled_by_sums, "check"),
     Fault("dce: a node too many goes", around(cleanup, "live", lambda g, _: _drop_one(g)), cond, "verify"),
@@ -567,6 +574,11 @@ FAULTS = [
         ("cumsum", chain), ("attention", attended), ("attention_backward", attended),
         *((name, addressed(name)) for name in (
             "gather", "scatter", "scatter_add", "take_along", "put_along", "add_along", "put_slice")))],
+    *[Fault(f"opaque: tree_{name} gives zeros", call_is_zeros(f"tree_{name}"), probe, "check", (), INVARIANT)
+      for name, probe in (
+        *((kind, reduced(kind)) for kind in ("sum", "prod", "max", "min")), ("matmul", turned),
+        ("convolve", convolved), ("convolve_input", convolved), ("convolve_weight", convolved),
+        ("scatter_add", addressed("scatter_add")))],
 ]  # fmt: skip
 
 
@@ -576,17 +588,17 @@ def test_fault_is_noticed(fault: Fault, monkeypatch: Patch) -> None:
     assert caught_by(fault) == fault.notices
 
 
-PROBES = list(dict.fromkeys((fault.probe, fault.pairs) for fault in FAULTS))
+PROBES = list(dict.fromkeys((fault.probe, fault.pairs, fault.target) for fault in FAULTS))
 
 
 @pytest.mark.parametrize("start", range(0, len(PROBES), 8))
 def test_without_a_fault_nothing_is_noticed(start: int) -> None:
-    for probe, pairs in PROBES[start : start + 8]:
-        assert caught_by(Fault("none", nothing, probe, "", pairs)) is None, probe
+    for probe, pairs, target in PROBES[start : start + 8]:
+        assert caught_by(Fault("none", nothing, probe, "", pairs, target)) is None, probe
 
 
 def test_every_pass_every_rule_of_lowering_and_every_kernel_of_its_own_has_a_fault() -> None:
-    wanted = [f"{one.__name__}: " for one in passes.PASSES]
+    wanted = [f"{one.__name__}: " for one in dict.fromkeys((*passes.PASSES, *passes.INVARIANT))]
     wanted += [f"lower: {name}: " for name, op in registry.items() if op.kind == "movement"]
     wanted += [f"c: {kind}: " for kind, op in registry.items() if op.kind == "reduction"]
     wanted += [f"opaque: {op.name} gives zeros" for op in c_kernels()]

@@ -90,6 +90,14 @@ UNREACHED |= dict.fromkeys(
     "recorded by the compiler only; tests/compiler/test_layout.py",
 )
 
+UNREACHED |= dict.fromkeys(
+    (
+        *("tree_sum", "tree_prod", "tree_max", "tree_min", "tree_matmul", "tree_scatter_add"),
+        *("tree_convolve", "tree_convolve_input", "tree_convolve_weight"),
+    ),
+    "recorded by the compiler only, under config.invariant; tests/runtime/test_invariant.py",
+)
+
 FEW_CASES: dict[str, str] = {}  # public functions with less than five cases, and why
 
 # Primitives that have a derivative in principle and no rule for it, and why. At most ten.

@@ -113,7 +113,7 @@ def without_toolchains(libraries: bool = False) -> Iterator[None]:
     """
     with ExitStack() as stack:
         enter = lambda target, name, value: stack.enter_context(patch.object(target, name, value))
-        enter(cpu, "load", lambda units: _NoLibrary())
+        enter(cpu, "load", lambda units, more=(): _NoLibrary())
         enter(cpu, "close_with", lambda owner, library: None)
         enter(cpu.CpuProgram, "_connect", lambda self: None)
         enter(toolchain, "has_compiler", lambda: True)

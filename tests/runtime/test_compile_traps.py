@@ -231,6 +231,14 @@ def switch_interval():
     sys.setswitchinterval(before)
 
 
+def test_the_shape_of_an_argument_inside_a_transform_is_not_from_outside():
+    def loss(w):
+        return sum((w * k).sum() for k in range(w.shape[0]))
+
+    fast = wg.compile(wg.vmap(wg.grad(loss)))
+    assert [fast(wg.tensor([[1.0, 2.0]])).tolist() for _ in range(3)] == [[[1.0, 1.0]]] * 3
+
+
 def test_several_arrays_from_outside_are_inputs_of_their_own():
     a, b, c = (np.arange(6.0).reshape(2, 3) + i for i in range(3))
     fast = wg.compile(lambda x: (x * a - b) * c + wg.tensor(b).sum())

@@ -74,6 +74,11 @@ def fold(node: Node) -> Node | None:
     return _with_literals(node) if arrays else None
 
 
+def folds_exactly(node: Node) -> bool:
+    """Whether an op over constants only moves them, so that it is all the same who carries it out."""
+    return node.op in _REARRANGING or node.op in (PLACE, CONCAT) or not node.sources
+
+
 def _with_literals(node: Node) -> Node | None:
     """A node whose 0-d constants are arrays, over literals."""
     found = [number_behind(s) if s.op is DATA and s.shape == () else None for s in node.sources]

@@ -111,8 +111,13 @@ def times(source: Node, node: Node) -> float:
     return source.size / node.size if is_a_number_a_row and node.size else 1.0
 
 
-def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[Node], Iterable[Node]]) -> set[Node]:
-    """The values that get a group: those that memory must hold, reductions, and what is too expensive to repeat."""
+def stored_values(
+    graph: Graph, inlined: Container[Node], operands: Callable[[Node], Iterable[Node]], large: float = LARGE
+) -> set[Node]:
+    """The values that get a group: those that memory must hold, reductions, and what is too expensive to repeat.
+
+    From `large` elements on it counts what is read from memory, too.
+    """
     uses: dict[Node, int] = {}
     roots: set[Node] = set()
     for node in graph.nodes:
@@ -128,8 +133,8 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
     for node in graph.nodes:
         if node in roots or node.op is AGAIN:
             continue
-        factors = [factor for factor in _factors(node) if effort.get(factor, 0) > 1]
-        for few in (*factors, *_statistics(node, effort)):
+        factors = [factor for factor in _factors(node, large) if effort.get(factor, 0) > 1]
+        for few in (*factors, *_statistics(node, effort, large)):
             roots.add(storage(_narrowest(few)))
             effort[few] = 0
         effort[node] = node.op.cost + sum(effort.get(s, 0) * times(s, node) for s in node.sources)
@@ -137,25 +142,25 @@ def stored_values(graph: Graph, inlined: Container[Node], operands: Callable[[No
             leaves[node] = _large_leaves(node, leaves)
         if uses.get(node, 0) < 2 or node.op.kind == "movement":
             continue
-        if effort[node] > RECOMPUTE_UP_TO or reads_too_much(node, leaves.get(node, ()), uses[node]):
+        if effort[node] > RECOMPUTE_UP_TO or reads_too_much(node, leaves.get(node, ()), uses[node], large):
             roots.add(_narrowest(node))
             effort[node] = 0
             leaves.pop(node, None)
     return roots & set(graph.nodes)
 
 
-def _factors(node: Node) -> list[Node]:
+def _factors(node: Node, large: float) -> list[Node]:
     """What every row of a large matrix of weights is multiplied by, on a GPU: it is computed once, not for each row."""
-    if node.op is not multiply or is_host(node.device) or node.size < LARGE:
+    if node.op is not multiply or is_host(node.device) or node.size < large:
         return []
     first, second = node.sources
     pairs = ((first, second), (second, first))
     return [few for few, many in pairs if _is_few(few, many) and _is_given(many)]
 
 
-def _statistics(node: Node, effort: Mapping[Node, float]) -> list[Node]:
+def _statistics(node: Node, effort: Mapping[Node, float], large: float) -> list[Node]:
     """What a large value on a GPU reads of its columns' totals, divisions among it: these finish it once."""
-    if is_host(node.device) or node.size < LARGE:
+    if is_host(node.device) or node.size < large:
         return []
     expensive = [source for source in node.sources if effort.get(source, 0) * times(source, node) > DIVISIONS]
     return [source for source in expensive if _is_few(source, node) and _is_of_totals(source)]
@@ -194,13 +199,13 @@ def _large_leaves(node: Node, leaves: Mapping[Node, tuple[Node, ...]]) -> tuple[
     return tuple(dict.fromkeys(leaf for source in large for leaf in leaves.get(source, (source,))))[:8]
 
 
-def reads_too_much(node: Node, leaves: Collection[Node], uses: int) -> bool:
+def reads_too_much(node: Node, leaves: Collection[Node], uses: int, large: float = LARGE) -> bool:
     """Whether computing a large value wherever it is used reads more from a GPU's memory than storing it would move.
 
     Where that is the same it is stored if halves take part: the two passes of a normalization, and a stream to which
     products are added, which is shorter to read than all that was added.
     """
-    if node.size < LARGE or len(leaves) < 2:
+    if node.size < large or len(leaves) < 2:
         return False
     together = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     again, stored = together * (uses - 1), node.size * node.dtype.itemsize * uses

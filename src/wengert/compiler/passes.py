@@ -16,6 +16,7 @@ from typing import Any
 from wengert.compiler.align import align
 from wengert.compiler.attention_layout import attention_layout
 from wengert.compiler.cleanup import cse, dce, inline
+from wengert.compiler.fixed_order import fixed_order
 from wengert.compiler.layout import layout
 from wengert.compiler.matmul import batch_matmul, gemv_to_reduction, transpose_matmul
 from wengert.compiler.reductions import factor, onehot
@@ -33,6 +34,9 @@ PASSES: tuple[Pass, ...] = (
     *(simplify, cse, onehot, layout, align, dce, remat),
 )
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
+
+INVARIANT: tuple[Pass, ...] = (inline, fixed_order, simplify, cse, transpose_matmul, attention_layout, dce, remat)
+"""Those under `config.invariant`: sums get their order first, and what changes bits stays away."""
 
 NEVER, BEFORE_AND_AFTER, AFTER_EACH = "never", "before and after", "after each"  # when a graph is verified
 
@@ -68,7 +72,7 @@ def optimize(
 
     `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies the graph
     before and after all of them, and where something is wrong once more after each, to name the pass that did it.
-    `target` is what the graph is compiled for.
+    `target` is what the graph is compiled for; an invariant one has passes of its own.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -77,7 +81,7 @@ def optimize(
     >>> [node.op.name for node in graph.nodes], [report.name for report in reports][:3]
     (['add'], ['inline', 'simplify', 'cse'])
     """
-    passes = [one for one in passes if one.__name__ not in off]
+    passes = [one for one in (INVARIANT if target.invariant else passes) if one.__name__ not in off]
     if fuel is not None:
         with limited(fuel):
             return optimize(graph, passes, (), None, check, target)

@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wengert.compiler.constants import fold, full, is_finite, never_negative_zero, number, widens
-from wengert.compiler.movement import MOVES
+from wengert.compiler.constants import fold, folds_exactly, full, is_finite, never_negative_zero, number, widens
+from wengert.compiler.movement import MOVES, reduce_reduced, reduce_repeated
 from wengert.compiler.rewrite import Rule, fuel, made_by, rewrite, with_sources
 from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.dtypes import COMPLEX, HALF, INEXACT, bool_
@@ -323,6 +323,7 @@ ALGEBRA: dict[Op, tuple[Rule, ...]] = {
 
 
 _table: dict[Op, tuple[Rule, ...]] = {}
+_ROUNDING = frozenset((power_number, weigh_finite, reduce_repeated, reduce_reduced))  # after which bits may differ
 
 
 def _rules_for(op: Op) -> tuple[Rule, ...]:
@@ -341,6 +342,16 @@ def simpler(node: Node) -> Node | None:
     return None
 
 
+def exactly_simpler(node: Node) -> Node | None:
+    """The same by rules that change no bit, whichever part of a program is seen: constants are not computed ahead."""
+    for rule in _table.get(node.op) or _rules_for(node.op):
+        found = None if rule in _ROUNDING or (rule is fold and not folds_exactly(node)) else rule(node)
+        if found is not None:
+            fuel.rule = rule.__name__
+            return found
+    return None
+
+
 def simplify(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with every node simplified.
 
@@ -351,4 +362,4 @@ def simplify(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> [node.op.name for node in simplify(Graph([x], [y])).nodes if node.sources]  # the first minus is dead code now
     ['negative', 'multiply']
     """
-    return rewrite(graph, simpler)
+    return rewrite(graph, exactly_simpler if target.invariant else simpler)

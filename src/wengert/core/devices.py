@@ -8,7 +8,7 @@ line; from then on the registry holds it as a `Device`, the protocol through whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -310,6 +310,12 @@ class Target:
     properties: DeviceProperties | None = None  # of a GPU: the figures that launch shapes follow from
     tf32: bool = False  # whether tensor cores may round float32
     budget: int | None = None  # bytes that intermediate values should take at most; None: what they take
+    invariant: bool = False  # whether an example's numbers may not depend on what else is in the batch
+
+    def with_invariance(self, invariant: bool) -> Target:
+        """The target with this setting, which launch shapes follow from, too."""
+        properties = None if self.properties is None else replace(self.properties, invariant=invariant)
+        return replace(self, properties=properties, invariant=invariant)
 
     @property
     def launches(self) -> bool:

@@ -37,6 +37,11 @@ static long wg_lead(const wg_attention *s, long head, const long *steps)
     return at;
 }
 
+#ifdef WG_INVARIANT
+#define WG_TILES_ONLY 1  // no BLAS, which has its own ways for every shape
+#else
+#define WG_TILES_ONLY 0
+#endif
 #define gemm_f32 wg_sgemm
 #define gemm_f64 wg_dgemm
 #endif
@@ -59,7 +64,7 @@ static NAMED(wg_right) NAMED(wg_packed)(const REAL *at, long n, long k, int turn
 {
     NAMED(wg_right) b = {at, *room, n, k, turned};
     *room += (n * (long)sizeof(REAL) + 63) / 64 * 64 / (long)sizeof(REAL) * k;
-    if (n > WIDTH) NAMED(wg_pack_alone)(at, b.packed, n, k, turned);
+    if (n > WIDTH || WG_TILES_ONLY) NAMED(wg_pack_alone)(at, b.packed, n, k, turned);
     return b;
 }
 
@@ -68,12 +73,17 @@ static NAMED(wg_right) NAMED(wg_packed)(const REAL *at, long n, long k, int turn
 static void NAMED(wg_multiply)(const REAL *a, long line_a, int turned, const NAMED(wg_right) *b, REAL *c, long line, long rows,
                                long columns, long depth, int more)
 {
+#ifdef WG_INVARIANT
+    NAMED(wg_product_any)
+    (a, turned ? 1 : line_a, turned ? line_a : 1, b->packed, b->n, b->k, c, line, rows, columns, 0, depth, more);
+#else
     if (rows >= 2 * WG_TILE_TALL && b->n > WIDTH)
         NAMED(wg_product_part)
         (a, turned ? 1 : line_a, turned ? line_a : 1, b->packed, b->n, b->k, c, line, rows, columns, depth, more);
     else
         GEMM(ROW_MAJOR, turned ? TRANSPOSED : AS_IS, b->turned ? TRANSPOSED : AS_IS, rows, columns, depth, 1, a, line_a, b->at,
              b->turned ? b->k : b->n, more, c, line);
+#endif
 }
 
 // Probabilities of `count` queries from `first` on, over the first `keys` keys; rows are s->keys apart.
@@ -96,11 +106,7 @@ static void NAMED(wg_probabilities)(const wg_attention *s, const REAL *query, co
 #pragma omp simd reduction(max : top)
         for (long j = 0; j < allowed; j++) top = row[j] > top ? row[j] : top;
         if (!(top - top == 0)) top = 0;  // no key at all, or an infinite score
-#pragma omp simd reduction(+ : total)
-        for (long j = 0; j < allowed; j++) {
-            row[j] = NAMED(wg_exp)(row[j] - top);
-            total += row[j];
-        }
+        WG_TOTAL(j, allowed, (row[j] = NAMED(wg_exp)(row[j] - top)))
         REAL share = total == 0 ? 1 : 1 / total;
         for (long j = 0; j < allowed; j++) row[j] *= share;
         for (long j = allowed; j < keys; j++) row[j] = 0;
@@ -165,8 +171,7 @@ static void NAMED(wg_attention_backward)(const REAL *g, const REAL *query, const
             REAL scale = s->scale;
             for (long i = 0; i < count; i++) {
                 REAL *restrict pi = p + i * s->keys, *restrict di = d + i * s->keys, total = 0;
-#pragma omp simd reduction(+ : total)
-                for (long j = 0; j < keys; j++) total += pi[j] * di[j];
+                WG_TOTAL(j, keys, pi[j] * di[j])
                 for (long j = 0; j < keys; j++) di[j] = pi[j] * (di[j] - total) * scale;
             }
             NAMED(wg_multiply)

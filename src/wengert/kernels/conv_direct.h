@@ -80,11 +80,9 @@ INLINE REAL NAMED(wg_dot_row)(const REAL *y, const REAL *x, long n, long step)
 {
     REAL total = 0;
     if (step == 1) {
-#pragma omp simd reduction(+ : total)
-        for (long j = 0; j < n; j++) total += y[j] * x[j];
+        WG_TOTAL(j, n, y[j] * x[j])
     } else {
-#pragma omp simd reduction(+ : total)
-        for (long j = 0; j < n; j++) total += y[j] * x[j * step];
+        WG_TOTAL(j, n, y[j] * x[j * step])
     }
     return total;
 }

@@ -121,6 +121,7 @@ class DeviceProperties:
     warp: int = 32
     threads_per_block: int = 1024
     tf32: bool = False  # whether tensor cores may round float32: a setting
+    invariant: bool = False  # whether the order of a sum may not depend on how many there are: a setting
 
     @property
     def threads(self) -> int:

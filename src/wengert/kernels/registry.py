@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wengert.kernels.c_ops import CKernel
     from wengert.kernels.cuda_ops import CudaKernel
 
-FOLDERS = ("attention", "convolution", "copy", "gather_scatter", "matmul", "pool", "scan")
+FOLDERS = ("attention", "convolution", "copy", "fixed_order", "gather_scatter", "matmul", "pool", "scan")
 
 c_of_others: dict[Op, CKernel] = {}
 cuda_of_others: dict[Op, CudaKernel] = {}

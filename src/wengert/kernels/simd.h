@@ -86,4 +86,26 @@ WG_PARTS(f32, float)
 WG_PARTS(f64, double)
 #endif
 
+// Adds `term`, which depends on j, to `total` for every j below n. Under `config.invariant` in lanes that are written down:
+// how many sums the compiler would make depends on what else it knows about the loop.
+#ifdef WG_INVARIANT
+#define WG_TOTAL(j, n, term)                                                                                           \
+    {                                                                                                                  \
+        REAL lanes_of_total[16] = {0};                                                                                 \
+        long whole_lanes = (n) / 16 * 16;                                                                              \
+        for (long at_lanes = 0; at_lanes < whole_lanes; at_lanes += 16)                                                \
+            _Pragma("omp simd") for (long lane = 0; lane < 16; lane++)                                                 \
+            {                                                                                                          \
+                long j = at_lanes + lane;                                                                              \
+                lanes_of_total[lane] += term;                                                                          \
+            }                                                                                                          \
+        for (long j = whole_lanes; j < (n); j++) lanes_of_total[j - whole_lanes] += term;                              \
+        for (int half = 8; half; half /= 2)                                                                            \
+            for (int lane = 0; lane < half; lane++) lanes_of_total[lane] += lanes_of_total[lane + half];               \
+        total += lanes_of_total[0];                                                                                    \
+    }
+#else
+#define WG_TOTAL(j, n, term) _Pragma("omp simd reduction(+ : total)") for (long j = 0; j < (n); j++) total += term;
+#endif
+
 #endif

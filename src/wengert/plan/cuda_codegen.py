@@ -31,7 +31,7 @@ from wengert.ops.linalg import MATMUL
 from wengert.ops.op import PICK
 from wengert.plan.epilogues import ARGUMENT, BIAS, SLOPE, convolution_epilogues, matmul_epilogues
 from wengert.plan.groups import Group, Grouping
-from wengert.plan.libraries import ChoiceStore, Libraries, Timer
+from wengert.plan.libraries import ChoiceStore, Libraries, NoChoices, NoLibraries, Timer
 from wengert.plan.lowering import LoweringCache, inlines, loops, lowered, naming, picks
 from wengert.plan.plan import NOTHING, Choice, HostOp, How, LibraryEpilogue, Plan, Step, called, launched
 from wengert.plan.tuning import Tuned, tune
@@ -293,6 +293,8 @@ class CudaCodegen:
         tuning: float = 0.0,
     ) -> None:
         assert target.properties is not None
+        if target.invariant:  # a library's kernel and what was fastest depend on every size
+            libraries, choices, tuning = NoLibraries(), NoChoices(), 0.0
         self.target, self.libraries, self.choices = target, libraries, choices
         self.properties: DeviceProperties = target.properties
         self.timer, self.tuning = timer, tuning  # seconds for timing candidates

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.memory import storage, stored_values
+from wengert.compiler.memory import LARGE, storage, stored_values
 from wengert.compiler.rewrite import spend
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.loops import IndexMap, broadcast_place, everywhere, loops_of, moved_place
@@ -36,6 +36,7 @@ class _Fusion:
         operands: Callable[[Node], Iterable[Node]],
         absorbs: Callable[[Node], bool],
         launches: bool,
+        large: float,
     ) -> None:
         self.graph = graph
         self.launches = launches
@@ -44,7 +45,7 @@ class _Fusion:
         self.operands = operands
         self.outside = set(graph.inputs)
         self.refusals: dict[str, None] = {}
-        self.roots = stored_values(graph, self.inlined, operands)
+        self.roots = stored_values(graph, self.inlined, operands, large)
         self.awaited = {storage(s) for node in graph.nodes if self._is_opaque(node) for s in operands(node)}
         self.home: dict[Node, Group] = {}
         self.groups: dict[int, Group] = {}
@@ -365,14 +366,16 @@ def grouped(
     operands: Callable[[Node], Iterable[Node]],
     absorbs: Callable[[Node], bool] = lambda node: False,
     launches: bool = False,
+    large: float = LARGE,
 ) -> Grouping:
     """The groups of a graph.
 
     `inlines` says which ops are expressions in a loop, `operands` what an opaque op reads, `absorbs` whether it takes
     in an elementwise epilogue. `launches` says that every kernel is launched on a device: then an epilogue takes the
-    result from registers, and totals of rows are kernels of their own, which nothing else waits for.
+    result from registers, and totals of rows are kernels of their own, which nothing else waits for. `large` is the
+    number of elements from which a value may be stored for what is read to compute it.
     """
-    fusion = _Fusion(graph, inlines, operands, absorbs, launches)
+    fusion = _Fusion(graph, inlines, operands, absorbs, launches, large)
     fusion.run()
     fusion.settle_stores()
     return Grouping(fusion.ordered(), fusion.roots, fusion.inlined - fusion.roots, list(fusion.refusals))
@@ -388,4 +391,5 @@ def fuse(plan: Plan) -> Plan:
     def absorbs(node: Node) -> bool:
         return node in epilogues or codegen.absorbs(node)
 
-    return replace(plan, grouping=grouped(plan.graph, codegen.inlines, operands, absorbs, plan.target.launches))
+    large = math.inf if plan.target.invariant else LARGE  # where a batch is cut into kernels is no matter of its size
+    return replace(plan, grouping=grouped(plan.graph, codegen.inlines, operands, absorbs, plan.target.launches, large))

@@ -62,3 +62,43 @@ class Timer(Protocol):
     def times(self, steps: Mapping[str, Step]) -> Mapping[str, float]:
         """The median seconds of each step that runs, by name; none where there is no memory to time them in."""
         ...
+
+
+# --- none ----------------------------------------------------------------------------------------------------------
+
+
+class NoLibraries:
+    """The libraries of a GPU that is not here: they suggest nothing."""
+
+    def candidates(self, node: Node, keeper: Node | None = None, epilogue: How = ()) -> Sequence[LibraryCandidate]:
+        """None."""
+        return ()
+
+    def operands(self, node: Node) -> Sequence[Node]:
+        """What the op reads."""
+        return node.sources
+
+    def about(self, node: Node) -> str:
+        """The op's name: nothing is chosen by it."""
+        return node.op.name
+
+
+class NoChoices:
+    """Nothing was timed on a GPU that is not here."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def get(self, key: str) -> Choice | None:
+        """None."""
+        return None
+
+    def winners(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def drop(self, key: str, choice: Choice) -> None:
+        """There is none to forget."""
+
+    def keep(self, new: Mapping[str, Choice]) -> None:
+        """There is none to note."""

@@ -53,6 +53,10 @@ STAGES: tuple[Stage, ...] = (
 """In the order they run: what is computed together, by which kernels, in how many launches, over which memory."""
 
 
+UNFIXED = frozenset(("library_epilogues", "column_partials", "attention_partials"))
+"""Stages that cut sums into parts by their sizes, or leave them to a library: none under `config.invariant`."""
+
+
 @dataclass(frozen=True)
 class StageReport:
     """What a stage did: how many rewrites it made in how many seconds, and the plan after it; see `PassReport`."""
@@ -95,6 +99,7 @@ def planned(
 ) -> Plan:
     """The plan of an optimised graph."""
     left = tank.left
+    off = {*off, *UNFIXED} if target.invariant else off
 
     def begin() -> Plan:
         tank.left = left

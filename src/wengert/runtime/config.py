@@ -40,6 +40,12 @@ class Config:
     of the 23 behind the point: tensor cores take that, several times as fast. Sums stay float32.
     """
 
+    invariant: bool = False
+    """Whether the numbers of an example are the same to the last bit in whatever batch it came, and sums over a batch
+    have one order of additions, a tree of blocks: docs/reproducibility.md says what is bit-exact where. On the CPU
+    dynamic execution and compiled functions then agree to the bit, too. It needs a C compiler.
+    """
+
     check: bool = False
     """Whether every kernel of a compiled program is replayed against its reference; the first that differs raises."""
 

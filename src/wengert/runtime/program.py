@@ -12,14 +12,14 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from wengert.backends.protocol import NOTHING, Runnable
 from wengert.core import cache, devices
 from wengert.core.devices import HOST, accelerator_of, moved, on_host
-from wengert.core.errors import ArgumentError, CacheError
+from wengert.core.errors import ArgumentError, CacheError, CompilerError
 from wengert.core.evaluation import apply_here, watch
 from wengert.core.graph import Graph, Node
 from wengert.plan.pipeline import compiled_plan
@@ -70,6 +70,8 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float, promis
     try:
         return _compiled(graph, pairs, tuning, promise)
     except CacheError as error:  # there is not even a temporary folder for a library
+        if config.invariant:
+            raise
         cache.say(f"{error.message}. Programs run on the slower NumPy references")
         return Interpreter(graph)
 
@@ -86,7 +88,17 @@ def _compiled(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float, pro
 def is_interpreted(graph: Graph) -> bool:
     """Whether a graph is computed by the references: on the CPU, where that is asked for or nothing compiles C."""
     on_gpu = accelerator_of(graph) is not None
-    return not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile())
+    found = not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile())
+    if found and config.invariant:
+        raise_interpreted()
+    return found
+
+
+def raise_interpreted() -> NoReturn:
+    """Raise that the references do not keep what `config.invariant` promises: NumPy's sums depend on shapes."""
+    asked = config.tier == "interpret"
+    why = "config.tier is 'interpret'" if asked else "there is no C compiler (WENGERT_CC names one)"
+    raise CompilerError(f"config.invariant needs compiled programs, and {why}. Set config.invariant = False")
 
 
 def plan_of(
@@ -110,6 +122,7 @@ def plan_of(
         return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
     target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
+    target = target.with_invariance(config.invariant)
     return compiled_plan(graph, target, device.codegen(tuning), pairs, {*config.passes_off, *off}, fuel, check)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from wengert.backends.cpu.blas import blas, single_threaded
 from wengert.backends.cpu.recycle import recycler
 from wengert.backends.cpu.replay import HEAD, ITEMS, CpuReplay
-from wengert.backends.cpu.toolchain import close_with, load
+from wengert.backends.cpu.toolchain import EXACT_FLAGS, close_with, load
 from wengert.compiler.memory import storage
 from wengert.core.devices import HOST, HOST_TARGET
 from wengert.core.errors import OutOfRangeError
@@ -65,7 +65,7 @@ class CpuProgram:
         units, self.pieces = self._text()
         self.source = "\n".join(units)
         start = perf_counter()
-        self.library = load(units)
+        self.library = load(units, EXACT_FLAGS if plan.target.invariant else ())
         close_with(self, self.library)
         finalize(self, recycler.clear).atexit = False
         self.seconds = perf_counter() - start  # of the C compiler

@@ -37,6 +37,11 @@ FLAGS = [
     *os.environ.get("WENGERT_CC_FLAGS", "").split(),  # the user's own, such as a sanitizer's
 ]
 
+EXACT_FLAGS = ("-ffp-contract=off", "-DWG_INVARIANT")
+"""For programs under `config.invariant`: no multiplication and addition become one where the compiler likes, which may
+be in one kernel and not in another; and the headers' sums along a row are in lanes that they say.
+"""
+
 
 @functools.cache
 def compiler() -> str | None:
@@ -81,13 +86,13 @@ def _processor() -> str:
         return platform.machine() + platform.processor()
 
 
-def load(units: Sequence[str]) -> ctypes.CDLL:
-    """The library built from some units of C text; from the cache if it was built before."""
-    key = hashlib.sha256("\0".join([_fingerprint(), *units]).encode()).hexdigest()[:32]
+def load(units: Sequence[str], more: Sequence[str] = ()) -> ctypes.CDLL:
+    """The library built from some units of C text with `more` flags; from the cache if it was built before."""
+    key = hashlib.sha256("\0".join([_fingerprint(), *more, *units]).encode()).hexdigest()[:32]
     name = f"{key}.so"
     library = _opened(cache.find(name))
     if library is None:
-        library = _opened_first(cache.build(name, functools.partial(build, units)))
+        library = _opened_first(cache.build(name, functools.partial(build, units, more=more)))
         cache.trim(keep=name)
     if not _pinned and hasattr(library, "omp_get_max_threads"):  # found in what it is linked with, too
         _pinned.append(ctypes.CDLL(library._name))
@@ -136,12 +141,12 @@ def timeout() -> int:
     return cache.setting("WENGERT_CC_TIMEOUT", 300, "the number of seconds that the C compiler may take")
 
 
-def build(units: Sequence[str], folder: Path) -> bytes:
+def build(units: Sequence[str], folder: Path, more: Sequence[str] = ()) -> bytes:
     """The shared library of units of C text, which are compiled side by side in a folder and linked."""
     if hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise OSError(errno.EACCES, "no library can be loaded from a disk mounted noexec", str(folder.parent))
     until = monotonic() + timeout()
-    command = [compiler() or "cc", *FLAGS]
+    command = [compiler() or "cc", *FLAGS, *more]
     objects = [folder / f"unit{i}.o" for i in range(len(units))]
     for path, text in zip(objects, units):
         path.with_suffix(".c").write_text(text)

@@ -10,7 +10,7 @@ def c_kernels() -> dict[Op, CKernel]:
     """The ops that have C."""
     from wengert.kernels.attention import c
 
-    headers = dict.fromkeys(("attention_forward", "attention_backward"), ("matmul.h", "attention.h"))
+    headers = dict.fromkeys(("attention_forward", "attention_backward"), ("matmul.h", "tree_product.h", "attention.h"))
     return {ATTENTION: CKernel(c.attention, headers), ATTENTION_BACKWARD: CKernel(c.attention_backward, headers)}
 
 

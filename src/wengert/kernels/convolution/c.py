@@ -14,6 +14,7 @@ from wengert.kernels.c_ops import CCall, Pointer, braces, called
 from wengert.kernels.threads import thread_count
 from wengert.kernels.writer import suffix
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
+from wengert.ops.fixed_order import TREE_CONVOLVE, TREE_CONVOLVE_INPUT, TREE_CONVOLVE_WEIGHT
 from wengert.ops.op import Op
 
 _VECTOR, _TALL, _PANEL, _WHOLE, _DEEP, _PAIRS, _OUTS = 16, 8, 48, 1536, 512, 12, 32  # as in conv_shape.h
@@ -40,6 +41,9 @@ HEADERS = {
     "convolve_input_direct": ("conv_direct.h",),
     "convolve_weight_direct": ("conv_direct.h",),
 }
+
+
+_ORDINARY = {TREE_CONVOLVE: CONVOLVE, TREE_CONVOLVE_INPUT: CONVOLVE_INPUT, TREE_CONVOLVE_WEIGHT: CONVOLVE_WEIGHT}
 
 
 class _Shape:
@@ -140,22 +144,27 @@ def _weight_scratch(shape: _Shape) -> int:
     return shape.parts * (sums + images + cotangents) + 2 * _VECTOR
 
 
-def convolve(node: Node, pointer: Pointer) -> CCall | None:
-    """The call of convolve, convolve_input or convolve_weight."""
+def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
+    """The call of convolve, convolve_input or convolve_weight.
+
+    `fixed`: how an image is worked on does not depend on the others; by the weight, the call is for one image.
+    """
     if node.dtype not in (float32, float64) or len(node.shape) > 5:
         return None
     first, second = node.sources
-    op = node.op
+    op = _ORDINARY.get(node.op, node.op)
     x = node.shape if op is CONVOLVE_INPUT else first.shape
     weight = node.shape if op is CONVOLVE_WEIGHT else second.shape
     y = {CONVOLVE: node, CONVOLVE_INPUT: first, CONVOLVE_WEIGHT: second}[op].shape
     shape = _Shape(node, x, weight, y)
+    if fixed and op is CONVOLVE_WEIGHT:
+        shape.batch = min(shape.batch, 1)
     if not (math.prod(x) and math.prod(weight) and math.prod(y)):
         return CCall(f"memset({pointer(node)}, 0, {node.size * node.dtype.itemsize}L);")
     arguments = f"{pointer(first)}, {pointer(second)}, {pointer(node)}"
     if shape.direct:
         return called(f"{op.name}_direct", suffix(node.dtype), f"{arguments}, {shape.text()}")
-    if shape.in_tiles(op):
+    if not fixed and shape.in_tiles(op):
         return _winograd(node, shape, arguments)
     scratch = _plan(op, shape)
     arguments = f"{arguments}, (void *)(arena + scratch), {shape.text()}"

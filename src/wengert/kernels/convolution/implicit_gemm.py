@@ -98,6 +98,8 @@ class GemmPlan:
         c, device = self.c, self.device
         if device.arch != "90a" or not c.is_forward or c.dtype not in HALVES or not c.last or c.form.groups > 1:
             return False
+        if device.invariant:
+            return False
         product = self.product()
         blocks = math.prod(Tile("mma", *_SMALL_TILES[0][:2], 64).tiles(product))
         return product.flops <= _LITTLE * device.sms and blocks <= 3 * device.sms

@@ -20,6 +20,7 @@ from wengert.kernels.ir.transforms import crosses, statements_of, symbols
 from wengert.kernels.launch import DeviceProperties
 from wengert.kernels.writer import functions_of
 
+MANY = 1 << 20  # rows or columns for which shapes are chosen under `config.invariant`, however many there are
 LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
 HELD = 40  # registers a thread gives to its part of a row: more would leave too few threads on an SM
 REGISTERS_BESIDE = 24  # registers a thread needs for addresses, indices and what it computes with
@@ -223,13 +224,14 @@ def _accessed(stage: Stage) -> list[Load | Store]:
 
 
 def _rows_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows, str]:
-    rows = math.prod(loop.extent for loop in kernel.outer)
+    count = math.prod(loop.extent for loop in kernel.outer)
+    rows = MANY if device.invariant else count
     length = math.prod(loop.extent for loop in kernel.inner)
     inside = [s for stage in kernel.stages for s in stage.inside]
     vector = vector_width(inside, kernel.inner[-1] if kernel.inner else None)
     splits = _row_splits(kernel, rows, length // vector, device)
     if splits > 1:
-        return Rows(vector, SHARED_LANES, 1, 0, splits), f"{rows} rows of {length}: {splits} blocks share a row"
+        return Rows(vector, SHARED_LANES, 1, 0, splits), f"{count} rows of {length}: {splits} blocks share a row"
     words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0))  # registers an element
     lanes, chunks = _held_rows(rows, length // vector, words * vector, device)
     if length >= LONG * vector and (chunks * words * vector > HELD or not chunks):
@@ -238,7 +240,7 @@ def _rows_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows, str
             together = device.shared_per_sm // (kept + BESIDE_ROWS)
             lanes = device.threads_per_block // 2 if together > 1 else device.threads_per_block
             held = f"{kept >> 10} KB of it in shared memory"
-            return Rows(vector, lanes, 1, 0, in_shared=True), f"{rows} rows of {length}: {lanes} threads a row, {held}"
+            return Rows(vector, lanes, 1, 0, in_shared=True), f"{count} rows of {length}: {lanes} threads a row, {held}"
     if vector > 1 and lanes * chunks * vector >= 1.2 * length:  # many threads have nothing to do at the end
         narrower = _held_rows(rows, 2 * length // vector, words * vector / 2, device)
         if narrower[1] and narrower[0] * narrower[1] * vector / 2 < lanes * chunks * vector:
@@ -247,7 +249,7 @@ def _rows_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows, str
     while lanes * several % device.warp:
         several += 1
     held = f"{chunks * vector} elements of it in each thread's registers" if chunks else "read anew by every pass"
-    return Rows(vector, lanes, several, chunks), f"{rows} rows of {length}: {lanes} threads a row, {held}"
+    return Rows(vector, lanes, several, chunks), f"{count} rows of {length}: {lanes} threads a row, {held}"
 
 
 def loaded_again(kernel: LoopKernel) -> list[Load]:
@@ -321,7 +323,7 @@ def _columns_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Column
     if len(kernel.stages) > 1 or any(reduction.kind in ("argmax", "argmin") for reduction in reductions_in(inside)):
         vector = min(vector, 4)
     vectors = loop.extent // vector
-    others = math.prod(outer.extent for outer in kernel.outer[:-1])
+    others = MANY if device.invariant else math.prod(outer.extent for outer in kernel.outer[:-1])
     size = max([s.dtype.itemsize for s in accesses(inside, loop)], default=4) * vector
     across, resident = min(vectors, 32), 0
     splits = _column_splits(-(-vectors // across) * others, steps, across * size * steps, device)
@@ -343,7 +345,8 @@ def _columns_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Column
         while across * size > LINE and -(-vectors // across) * others < device.sms:
             across //= 2
         down = max(1, min(256 // across, steps // 8, 32))
-    why = f"{others * loop.extent} columns of {steps}: {across} x {down} threads, {splits} blocks share a column"
+    columns = math.prod(outer.extent for outer in kernel.outer)
+    why = f"{columns} columns of {steps}: {across} x {down} threads, {splits} blocks share a column"
     return Columns(vector, across, down, splits, resident), why
 
 

@@ -93,13 +93,13 @@ def gather(node: Node, pointer: Pointer) -> CCall | None:
     return called("gather_rows", "", arguments, 8 * count, before=text)
 
 
-def scatter(node: Node, pointer: Pointer) -> CCall | None:
-    """Rows replaced or added to."""
+def scatter(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
+    """Rows replaced or added to; `fixed`: in the order of a tree."""
     x, values, *indices = node.sources
     axis = node.attrs["axis"]
     outer, size, inner = splits(node, len(indices))
     places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
-    adds = node.op is SCATTER_ADD
+    adds = fixed or node.op is SCATTER_ADD
     if not _fits(node, indices, places) or (adds and node.dtype not in ADDED):
         return None
     count = math.prod(places)
@@ -107,7 +107,8 @@ def scatter(node: Node, pointer: Pointer) -> CCall | None:
     width = inner if adds else inner * node.dtype.itemsize
     arguments = f"{_start(x, pointer)}, {pointer(values)}, {pointer(node)}, (void *)(arena + scratch)"
     text = _places(node, indices, places, pointer)
-    return called(name, kind, f"{arguments}, {outer}, {size}, {count}, {width}", 8 * count, before=text)
+    name, room = (f"tree_{name}", 2 * count + size + 1) if fixed else (name, count)
+    return called(name, kind, f"{arguments}, {outer}, {size}, {count}, {width}", 8 * room, before=text)
 
 
 def along(node: Node, pointer: Pointer) -> CCall | None:

@@ -18,24 +18,25 @@ BLOCK_ROWS = 16  # that a thread makes at a time, or up to twice as many: two ti
 
 def operands(node: Node) -> Sequence[Node]:
     """What a product reads from memory: the matrices behind transposes and broadcasts, where there is C for it."""
-    if not _multiplies(node):
+    if not multiplies(node):
         return node.sources
     return [unbatched(untransposed(source)[0]) for source in node.sources]
 
 
-def _multiplies(node: Node) -> bool:
+def multiplies(node: Node) -> bool:
+    """Whether there is C for a product."""
     same = all(source.dtype is node.dtype for source in node.sources)
     return same and node.dtype in (float32, float64) and is_even(node)
 
 
 def absorbs(node: Node) -> bool:
     """Whether a product takes in an elementwise epilogue: it is a single one."""
-    return _multiplies(node) and product(node).batch == 1
+    return multiplies(node) and product(node).batch == 1
 
 
 def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> CCall | None:
     """A matrix product, and a call of `epilogue` (it ends in `first, last`) on rows that a thread has just made."""
-    if not _multiplies(node):
+    if not multiplies(node):
         return None
     p = product(node)
     if p.batch == 1 and min(p.m, p.n) >= TILED_FROM and 2 * p.m * p.n * p.k > WORTH_THREADS:

@@ -68,12 +68,17 @@ _SMALL = ((16, 16), (32, 16))
 
 
 def candidates(product: Product, device: DeviceProperties) -> list[Tile]:
-    """The tiles that can carry out a product on a device."""
+    """The tiles that can carry out a product on a device. Under `config.invariant` one, whatever the sizes."""
     if product.dtype not in FLOATS:
         return [Tile("naive", 16, 16, 1)]
     if product.dtype == float64:
         return [Tile("tiled", 16, 16, 16)]
     arch = int(device.arch.rstrip("a"))
+    if device.invariant:
+        by_tensor_cores = product.for_tensor_cores and arch >= 80
+        high, wide, tall, broad = (_MMA if by_tensor_cores else _FMA)[-1]
+        rung, depth, stages = ("mma", 128 // product.dtype.itemsize, 3) if by_tensor_cores else ("fma", 16, 2)
+        return [Tile(rung, high, wide, depth, tall, broad, stages)]
     if product.for_tensor_cores and arch >= 80:
         unit = 128 // product.dtype.itemsize
         found = [Tile("mma", high, wide, unit, tall, broad, 3) for high, wide, tall, broad in _MMA]
@@ -280,7 +285,7 @@ def is_small(node: Node) -> bool:
 
 def absorbs(node: Node, device: DeviceProperties) -> bool:
     """Whether ours is the best there is, and takes in what is done with the result."""
-    return is_small(node)
+    return is_small(node) and not device.invariant
 
 
 def sides(node: Node) -> tuple[int, int]:

@@ -119,6 +119,8 @@ def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[
     keep = set(targets)
     keep.update(node for node in _wanted_by_backward(order) if released is None or node not in released)
     keep.update(_behind_variables(order))
+    if config.invariant:  # what reads several results in one would be interpreted: they are computed again instead
+        keep = {node for node in keep if not isinstance(node.dtype, tuple)}
     found = parts(order, keep)
     for part in found:
         _run_part(part, is_step=released is not None)

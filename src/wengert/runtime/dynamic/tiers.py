@@ -19,7 +19,7 @@ from wengert.core.graph import Graph, Node, has_array, now, recorded_as, recordi
 from wengert.ops.core import placeholder
 from wengert.ops.movement import RESHAPE, SLICE
 from wengert.runtime.config import config
-from wengert.runtime.program import Interpreter, build
+from wengert.runtime.program import Interpreter, build, raise_interpreted
 
 STEP_AFTER = 2  # a training step (a flush by `backward`) is compiled when it comes for the third time
 LOOK_AFTER = 30  # what is only looked at is small, as a rule, and comes in many forms
@@ -40,6 +40,8 @@ structures: OrderedDict[Hashable, SeenStructure] = OrderedDict()
 def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
     """Run the nodes as a compiled program if their structure came back often enough; whether that was done."""
     if config.tier == "interpret" or not devices.of(order[-1].device).can_compile():
+        if config.invariant:
+            raise_interpreted()
         return False
     order = _with_slices_taken(order)
     key, leaves, kept = _structure(order, keep)
@@ -52,7 +54,8 @@ def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
             structures.popitem(last=False)
     structures.move_to_end(key)
     structure.seen += 1
-    if structure.seen <= (STEP_AFTER if is_step else LOOK_AFTER) and config.tier != "compile":
+    always = config.tier == "compile" or config.invariant  # the references round otherwise
+    if structure.seen <= (STEP_AFTER if is_step else LOOK_AFTER) and not always:
         return False
     if structure.program is None:
         give_back()  # what interpreting it took

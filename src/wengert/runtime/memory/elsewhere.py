@@ -15,46 +15,10 @@ from wengert.core.graph import Graph, Node
 from wengert.kernels.launch import DeviceProperties
 from wengert.ops.core import TO_DEVICE
 from wengert.plan.cuda_codegen import CudaCodegen
+from wengert.plan.libraries import NoChoices, NoLibraries
 from wengert.plan.pipeline import compiled_plan
-from wengert.plan.plan import Choice, How, LibraryCandidate, Plan
+from wengert.plan.plan import Plan
 from wengert.runtime.config import config
-
-
-class NoLibraries:
-    """The libraries of a GPU that is not here: they suggest nothing."""
-
-    def candidates(self, node: Node, keeper: Node | None = None, epilogue: How = ()) -> Sequence[LibraryCandidate]:
-        """None."""
-        return ()
-
-    def operands(self, node: Node) -> Sequence[Node]:
-        """What the op reads."""
-        return node.sources
-
-    def about(self, node: Node) -> str:
-        """The op's name: nothing is chosen by it."""
-        return node.op.name
-
-
-class NoChoices:
-    """Nothing was timed on a GPU that is not here."""
-
-    def __bool__(self) -> bool:
-        return False
-
-    def get(self, key: str) -> Choice | None:
-        """None."""
-        return None
-
-    def winners(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def drop(self, key: str, choice: Choice) -> None:
-        """There is none to forget."""
-
-    def keep(self, new: Mapping[str, Choice]) -> None:
-        """There is none to note."""
 
 
 def plan_elsewhere(
@@ -66,6 +30,7 @@ def plan_elsewhere(
 ) -> Plan:
     """The plan of a recorded graph on a GPU with these properties, which goes by this name."""
     target = Target(device, replace(properties, tf32=config.tf32), config.tf32, budget)
+    target = target.with_invariance(config.invariant)
     moved = on_device(graph, device)
     return compiled_plan(moved, target, _codegen, pairs, config.passes_off, config.fuel)
 

@@ -26,7 +26,8 @@ def _attribute(value: Any, name: str) -> Any:
     if log is None:
         return getattr(value, name)
     if issubclass(type(value), Tensor):
-        if name in _OF_TENSORS and recording.trace is not None and recording.trace.is_outside(value):
+        static = recording.trace.static if name in _OF_TENSORS and recording.trace is not None else None
+        if static is not None and static.is_outside(value):
             log.guards.watch_place(value, f".{name}", f"{name} of a tensor from outside")
         return getattr(value, name)
     return log.attribute(value, name)

@@ -183,7 +183,7 @@ class Compiled(ByFunction, Shown):
     def _adopt(self, made: Specialization, same: Specialization | None, known: list[Specialization]) -> Specialization:
         """The known recording that a new one is the same as, brought up to date; or the new one, with its program."""
         if same is None:
-            many = len(known) >= _MANY_PROGRAMS and self.budget is None
+            many = len(known) >= _MANY_PROGRAMS and self.budget is None and not config.invariant
             made.program = Interpreter(made.graph) if many else self._built(made)
             return made
         same.guards, same.version = made.guards, made.version
