@@ -71,7 +71,7 @@ def _step(make: Callable[[], tuple[nn.Module, Callable[[Any], Any], Any]], train
         model.eval()
 
     def run() -> None:
-        compiled(x).numpy()
+        compiled(x).detach().numpy()
 
     for _ in range(3):
         run()

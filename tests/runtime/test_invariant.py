@@ -33,7 +33,7 @@ def _invariant() -> Iterator[None]:
 
 def bits(x: Any) -> Any:
     """An array's bytes, an example a row: -0.0 is not 0.0, and NaN is NaN."""
-    array = np.ascontiguousarray(x.numpy() if isinstance(x, wg.Tensor) else x)
+    array = np.ascontiguousarray(x.detach().numpy() if isinstance(x, wg.Tensor) else x)
     return array.reshape(len(array), -1).view(np.uint8) if array.ndim else array.reshape(1).view(np.uint8)
 
 
@@ -309,9 +309,9 @@ def step(x, y):
 
 for _ in range(3):
     loss = step(x, y)
-found = hashlib.sha256(loss.numpy().tobytes())
+found = hashlib.sha256(loss.detach().numpy().tobytes())
 for parameter in model.parameters():
-    found.update(parameter.numpy().tobytes())
+    found.update(parameter.detach().numpy().tobytes())
 print(found.hexdigest())
 """
 
