@@ -106,12 +106,12 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     if array.size and array.min() < 0:
         raise ShapeError(f"bincount counts the numbers from 0 up; one of them is {array.min()}")
     size = max(int(array.max(initial=-1)) + 1, int(minlength))
-    values = asarray(np.ones(array.shape, int64) if weights is None else weights)
+    values = asarray(np.ones(array.shape, int64) if weights is None else weights).to(x.device)
     if weights is not None and values.dtype not in INEXACT:
         values = values.to(float64)
     if tuple(values.shape) != tuple(x.shape):
         raise ShapeError(f"bincount: {x.shape[0]} numbers, and weights of shape {values.shape}")
-    return _index_add(np.zeros(size, values.dtype), 0, x, values)
+    return _index_add(asarray(np.zeros(size, values.dtype)).to(x.device), 0, x, values)
 
 
 _index_add = lift(gather.index_add)

@@ -144,6 +144,9 @@ def dlpack(
             raise BufferError(f"a tensor on {self.device} cannot be handed to device {dl_device} without a copy")
         return dlpack(self.to(HOST), max_version=max_version)
     array = engine.array(self.node)
+    is_old = max_version is None or tuple(max_version) < (1, 0)  # and cannot say that memory is read-only
+    if copy is False and is_old and type(array) is np.ndarray and not array.flags.writeable:
+        array = self.node.buffer = array.copy()  # zeros, a broadcast value: from now on it has memory of its own
     options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
     return devices.of(self.device).to_dlpack(array, stream=stream, **options)
 

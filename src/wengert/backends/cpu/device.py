@@ -119,7 +119,7 @@ class HostDevice:
             raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")
         if min(array.strides, default=0) < 0:  # a flipped view: PyTorch would end the process
             array = array.copy()
-        if not array.flags.writeable and options.get("max_version") is None:
+        if not array.flags.writeable and (options.get("max_version") or (0, 0)) < (1, 0):
             if options.get("copy") is False:
                 raise BufferError("before version 1.0 DLPack cannot say that memory is read-only: it takes a copy")
             array = array.copy()  # zeros, a broadcast value: one element for many
