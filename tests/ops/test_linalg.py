@@ -198,7 +198,6 @@ def test_square_matrices_are_asked_for(name: str) -> None:
         (lambda: wg.einsum("...i,...j", np.ones((2, 2)), np.ones((3, 2))), ShapeError, "ellipsis has 2"),
         (lambda: wg.einsum("ij->ik", ONES), ArgumentError, "'k' stands in no operand"),
         (lambda: wg.einsum("ij->ii", ONES), ArgumentError, "'i' stands twice in the result"),
-        (lambda: wg.einsum("...j->j", ONES), ArgumentError, "the result in"),
         (lambda: wg.einsum("i1->i", ONES), ArgumentError, "named by letters"),
         (lambda: wg.einsum("..ij", ONES), ArgumentError, "three dots"),
         (lambda: wg.einsum("ij"), ArgumentError, "no operands"),

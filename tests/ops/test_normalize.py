@@ -36,7 +36,7 @@ def test_running_statistics_are_not_part_of_the_gradient() -> None:
     assert not mean.requires_grad
     assert not var.requires_grad
     (y * y * y).sum().backward()
-    np.testing.assert_allclose(mean.numpy(), 0.1 * x.numpy().mean(0))
+    np.testing.assert_allclose(mean.detach().numpy(), 0.1 * x.detach().numpy().mean(0))
     assert x.grad is not None
 
 

@@ -112,12 +112,13 @@ def times(source: Node, node: Node) -> float:
 
 
 def stored_values(
-    graph: Graph, inlined: Container[Node], operands: Callable[[Node], Iterable[Node]], large: float = LARGE
+    graph: Graph, inlined: Container[Node], operands: Callable[[Node], Iterable[Node]], large: float | None = None
 ) -> set[Node]:
     """The values that get a group: those that memory must hold, reductions, and what is too expensive to repeat.
 
     From `large` elements on it counts what is read from memory, too.
     """
+    large = LARGE if large is None else large
     uses: dict[Node, int] = {}
     roots: set[Node] = set()
     for node in graph.nodes:
@@ -199,13 +200,13 @@ def _large_leaves(node: Node, leaves: Mapping[Node, tuple[Node, ...]]) -> tuple[
     return tuple(dict.fromkeys(leaf for source in large for leaf in leaves.get(source, (source,))))[:8]
 
 
-def reads_too_much(node: Node, leaves: Collection[Node], uses: int, large: float = LARGE) -> bool:
+def reads_too_much(node: Node, leaves: Collection[Node], uses: int, large: float | None = None) -> bool:
     """Whether computing a large value wherever it is used reads more from a GPU's memory than storing it would move.
 
     Where that is the same it is stored if halves take part: the two passes of a normalization, and a stream to which
     products are added, which is shorter to read than all that was added.
     """
-    if node.size < large or len(leaves) < 2:
+    if node.size < (LARGE if large is None else large) or len(leaves) < 2:
         return False
     together = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     again, stored = together * (uses - 1), node.size * node.dtype.itemsize * uses

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.memory import LARGE, storage, stored_values
+from wengert.compiler.memory import storage, stored_values
 from wengert.compiler.rewrite import spend
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.loops import IndexMap, broadcast_place, everywhere, loops_of, moved_place
@@ -36,7 +36,7 @@ class _Fusion:
         operands: Callable[[Node], Iterable[Node]],
         absorbs: Callable[[Node], bool],
         launches: bool,
-        large: float,
+        large: float | None,
     ) -> None:
         self.graph = graph
         self.launches = launches
@@ -366,7 +366,7 @@ def grouped(
     operands: Callable[[Node], Iterable[Node]],
     absorbs: Callable[[Node], bool] = lambda node: False,
     launches: bool = False,
-    large: float = LARGE,
+    large: float | None = None,
 ) -> Grouping:
     """The groups of a graph.
 
@@ -391,5 +391,5 @@ def fuse(plan: Plan) -> Plan:
     def absorbs(node: Node) -> bool:
         return node in epilogues or codegen.absorbs(node)
 
-    large = math.inf if plan.target.invariant else LARGE  # where a batch is cut into kernels is no matter of its size
+    large = math.inf if plan.target.invariant else None  # where a batch is cut into kernels is no matter of its size
     return replace(plan, grouping=grouped(plan.graph, codegen.inlines, operands, absorbs, plan.target.launches, large))
