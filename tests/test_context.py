@@ -24,7 +24,8 @@ def is_cast():
 
 
 def is_eager():
-    return (X + 1).node.buffer is not None
+    made = X + 1  # held, so that it is still there when it is looked at
+    return made.node.buffer is not None
 
 
 def is_checking():

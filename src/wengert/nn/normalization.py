@@ -122,7 +122,7 @@ class BatchNorm1d(_BatchNorm):
 
     >>> import wengert as wg
     >>> norm = wg.nn.BatchNorm1d(1, momentum=0.5)
-    >>> norm(wg.tensor([[1.0], [3.0]])).numpy().round(2).tolist(), norm.running_mean.tolist()
+    >>> norm(wg.tensor([[1.0], [3.0]])).detach().numpy().round(2).tolist(), norm.running_mean.tolist()
     ([[-1.0], [1.0]], [1.0])
     """
 
@@ -226,7 +226,7 @@ class LayerNorm(_Affine):
     """Mean 0 and variance 1 over the last axes, which have `normalized_shape`; then a scale and shift an element.
 
     >>> import wengert as wg
-    >>> wg.nn.LayerNorm(2)(wg.tensor([[1.0, 3.0]])).numpy().round(2).tolist()
+    >>> wg.nn.LayerNorm(2)(wg.tensor([[1.0, 3.0]])).detach().numpy().round(2).tolist()
     [[-1.0, 1.0]]
     """
 
