@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import threading
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -249,6 +251,25 @@ def test_several_arrays_from_outside_are_inputs_of_their_own():
         b *= 2
         c -= 3
     assert len(fast.why()) == 1
+
+
+def test_arrays_that_are_no_longer_read_are_let_go():
+    table = {"a": np.ones(4)}
+    fast = wg.compile(lambda x: x * table["a"], cache=1)
+    gone = weakref.ref(table["a"])
+    for i in range(3):
+        assert fast(ONE).tolist() == [1.0 + i] * 4
+        table["a"] = np.full(4, 2.0 + i)
+    gc.collect()
+    assert gone() is None
+
+
+def test_flags_of_a_tensor_are_watched_however_they_are_read():
+    w = wg.tensor([1.0], requires_grad=True)
+    fast = wg.compile(lambda x: x * 2 if getattr(w, "requires_grad") else x)  # noqa: B009
+    assert [fast(ONE).item() for _ in range(3)] == [2.0] * 3
+    w.requires_grad_(False)
+    assert fast(ONE).item() == 1.0
 
 
 def test_a_function_that_a_library_calls_is_followed_all_the_same():

@@ -66,7 +66,7 @@ def _basis(node: Node, unit: complex) -> Node:
 
 
 def _rows(at: Linearized, holomorphic: bool) -> list[list[Node]]:
-    """For each output, the derivatives by each variable, a batched pullback."""
+    """For each output, the derivatives with respect to each variable, a batched pullback."""
     table = []
     for y in at.outputs:
         seed = placeholder(y.shape, y.dtype, y.device)
@@ -82,7 +82,7 @@ def _rows(at: Linearized, holomorphic: bool) -> list[list[Node]]:
 
 
 def _columns(at: Linearized, holomorphic: bool) -> list[list[Node]]:
-    """For each output, the derivatives by each variable, a batched pushforward."""
+    """For each output, the derivatives with respect to each variable, a batched pushforward."""
     columns = []
     for x in at.variables:
         seed = placeholder(x.shape, x.dtype, x.device)

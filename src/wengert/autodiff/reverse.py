@@ -1,12 +1,12 @@
 """Reverse mode: one walk back through the graph, adding up cotangents and applying each op's rule.
 
-In: outputs with their cotangents, and the nodes to differentiate by. Out: a cotangent for each of those, or None where
-nothing depends on it. Rules are made of recorded ops, so the result can be differentiated again. Sums over broadcast
-axes are done here, once, and not in the rules.
+In: outputs with their cotangents, and the nodes to differentiate with respect to. Out: a cotangent for each of those,
+or None where nothing depends on it. Rules are made of recorded ops, so the result can be differentiated again. Sums
+over broadcast axes are done here, once, and not in the rules.
 
-The cotangent of a complex value is the derivative by its real part plus i times that by its imaginary part, as in
-PyTorch: a rule is the adjoint of the tangent rule under the real part of `conj(g) * t`. So transposing a tangent rule
-by walking back through it, and a cotangent rule likewise, is right for complex values too.
+The cotangent of a complex value is the derivative with respect to its real part plus i times that with respect to its
+imaginary part, as in PyTorch: a rule is the adjoint of the tangent rule under the real part of `conj(g) * t`. So
+transposing a tangent rule by walking back through it, and a cotangent rule likewise, is right for complex values too.
 
 `backward()` is reverse mode from one value to all leaves behind it, into their `grad` slots. It is the step's flush:
 gradients, pending updates and every live value are computed together, and the graph is let go.

@@ -4,9 +4,9 @@ Each runs the function on *variables*: nodes of their own on the arguments' valu
 transform differentiates by is a node no outer one knows. Values are there while the function runs, and it may branch
 on them.
 
-Derivatives by complex values follow PyTorch: the gradient of a real function is the derivative by the real part plus i
-times that by the imaginary part. A complex function of complex values has one derivative only if it is holomorphic,
-which `holomorphic=True` promises. docs/complex.md says more.
+Derivatives with respect to complex values follow PyTorch: the gradient of a real function is the derivative with
+respect to the real part plus i times that with respect to the imaginary part. A complex function of complex values has
+one derivative only if it is holomorphic, which `holomorphic=True` promises. docs/complex.md says more.
 """
 
 from __future__ import annotations
@@ -150,11 +150,11 @@ def require_holomorphic(name: str, at: Linearized) -> None:
 def value_and_grad(
     function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Function:
-    """A function that gives the value of `function` and its gradient by some of its arguments.
+    """A function that gives the value of `function` and its gradient with respect to some of its arguments.
 
-    By a complex argument the gradient is the derivative by the real part plus i times that by the imaginary part, as in
-    PyTorch (JAX gives its conjugate). With `holomorphic`, a promise about `function`, the result is complex, and its
-    derivative in the sense of complex analysis is given.
+    With respect to a complex argument the gradient is the derivative with respect to the real part plus i times that
+    with respect to the imaginary part, as in PyTorch (JAX gives its conjugate). With `holomorphic`, a promise about
+    `function`, the result is complex, and its derivative in the sense of complex analysis is given.
 
     >>> import wengert as wg
     >>> value, slope = wg.value_and_grad(lambda x: x**2)(3.0)

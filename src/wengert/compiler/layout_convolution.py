@@ -79,7 +79,7 @@ class Folding:
 
 
 def folding(node: Node) -> Folding | None:
-    """How a convolution, or the gradient by its weight, is folded; None where it has channels enough."""
+    """How a convolution, or the gradient with respect to its weight, is folded; None where it has channels enough."""
     if node.op is CONVOLVE_INPUT:
         return None
     x, a = node.sources[0], node.attrs

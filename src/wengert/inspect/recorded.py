@@ -93,7 +93,7 @@ def _of_tensor(value: Tensor) -> RecordedCall:
 
 
 def _of_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> RecordedCall:
-    """A function, run on variables of the arguments' values: so its gradient by each is there to be looked at."""
+    """A function, run on variables of the arguments' values: so its gradient with respect to each can be looked at."""
     observed = Observed()
     leaves, structure = tree.flatten((tuple(args), dict(kwargs)))
     given = [_as_variable(leaf) for leaf in leaves]

@@ -2,7 +2,7 @@
 
 The table is made as in `elementwise`. Of complex values these ops state their rules as `Parts`, linear in the real and
 the imaginary part; cotangents are those of the real part of `conj(g) * t`, so that the cotangent of a complex value is
-the derivative by its real part plus i times that by its imaginary part.
+the derivative with respect to its real part plus i times that with respect to its imaginary part.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from wengert.ops.core import PLACEHOLDER, data, placeholder
 from wengert.runtime.debug.reasons import names
 from wengert.runtime.dynamic.realize import flush, value
 from wengert.runtime.floats import Float, Floats
+from wengert.runtime.reads.contents import array_input
 from wengert.runtime.reads.log import ReadLog
 from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments
 from wengert.runtime.static.guards import Guards
@@ -44,6 +45,7 @@ class Captured:
     def __init__(self) -> None:
         self.graph: Graph
         self.guards = Guards()
+        self.arrays: list[Tensor] = []  # slots that stand for NumPy arrays from outside, which nobody else holds
         self.arguments: list[int] = []
         self.floats = Floats()  # of the call, and which of them are inputs
         self.argument_grads: list[int] = []
@@ -124,13 +126,13 @@ class _Attempt:
         how = recorded_as(None, recording.grad, recording.autocast)
         with _own_pending(), how, tracing("compile", static=True) as trace:
             self.trace = trace
-            trace.array_of = None if self.log is None else partial(self.log.array_input, trace.start)
+            trace.array_of = None if self.log is None else partial(array_input, self.log)
             args, kwargs = tree.unflatten(self.given.key[0], self._stand_ins())
             with nullcontext() if self.log is None else self.log.watching(function, self._objects()):
                 result = function(*args, **kwargs)
             self._collect(result, trace)
         if self.log is not None:
-            self.captured.guards = self.log.finish()
+            self.captured.guards, self.captured.arrays = self.log.finish(), self.log.arrays
         with _own_pending():  # what was made inside is not computed with the slots that closing looks at
             self.captured.graph = self._close(trace)
         self.captured.held = [slot() for slot in self.captured.all_slots()]  # type: ignore[misc]

@@ -71,9 +71,9 @@ def outdoes_libraries(c: ConvolutionForm, device: DeviceProperties) -> bool:
     """Whether ours is faster than what libraries have.
 
     Measured on an H200 against cuDNN 9.19. Over few channels, as of a folded image: the stem of a ResNet took 0.37 ms
-    instead of 0.66, the gradient by its weight 0.36 instead of 0.97. Where one wave of large tiles does it: over
-    512 x 4 x 4 places of 512 channels 55 us instead of 80. In tf32 wherever rows are kept in shared memory: gradients
-    by weights took 0.26 (a stem) to 0.8 of the time (512 channels of 7 x 7), a stem 0.4, 64 channels 0.75.
+    instead of 0.66, the gradient with respect to its weight 0.36 instead of 0.97. Where one wave of large tiles does
+    it: over 512 x 4 x 4 places of 512 channels 55 us instead of 80. In tf32 wherever rows are kept in shared memory:
+    gradients by weights took 0.26 (a stem) to 0.8 of the time (512 channels of 7 x 7), a stem 0.4, 64 channels 0.75.
     """
     if device.arch != "90a" or not c.last or c.form.groups > 1:
         return False

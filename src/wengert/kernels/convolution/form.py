@@ -69,7 +69,7 @@ class Form:
 
     @property
     def mirrored(self) -> Form:
-        """The convolution of y by the turned weight that its gradient by x is; for strides of 1."""
+        """The convolution of y by the turned weight that its gradient with respect to x is; for strides of 1."""
         low = tuple(k - 1 - n for k, n in zip(self.kernel, self.low))
         return replace(
             self, ins=self.outs, outs=self.ins, size=self.count, count=self.size, low=(low[0], low[1], low[2])

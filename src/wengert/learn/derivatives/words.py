@@ -22,7 +22,7 @@ FORWARD = (
 REVERSE = (
     "The same list, read backwards. The adjoint a of a value is the derivative of the result by it, so the "
     "result has the adjoint 1, and each value gets a share from every step that used it. One walk gives the "
-    "derivatives by all inputs; the values on the way have to be kept for it."
+    "derivatives with respect to all inputs; the values on the way have to be kept for it."
 )
 
 COST = (

@@ -20,13 +20,11 @@ import numpy as np
 from wengert.core.code import PACKAGE, is_library
 from wengert.runtime.reads.contents import ATOMS, GROWING, is_iterator, is_library_class, is_of, is_wengert, watch_all
 from wengert.runtime.reads.impure import MUTATORS, is_impure, module_of, name_of, shows
-from wengert.runtime.reads.log import ReadLog, current
+from wengert.runtime.reads.log import INSTEAD, ReadLog, current
 from wengert.runtime.reads.twin import is_twin
 from wengert.tensor import Tensor
 
 _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
-
-
 _NOTED_ONCE: set[tuple[str, str]] = set()
 
 
@@ -123,7 +121,7 @@ def by_library(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[
     result = function(*args, **kwargs)
     for one in read:
         if log.guards.has_changed(one):
-            log.refuse(f"{name_of(function)} changes {log.label(one)}, which is outside of the function", _RETURN)
+            log.refuse(f"{name_of(function)} changes {log.label(one)}, which is outside of the function", INSTEAD)
     return result
 
 
@@ -145,9 +143,6 @@ def _watch_caches(log: ReadLog, function: Any) -> None:
         )
     if is_of(getattr(function, "registry", None), MappingProxyType):
         log.used(log.mark(function.registry, f"the cases of {function.__name__}"))
-
-
-_RETURN = "Return the value, or keep it in a tensor made outside and assign that"
 
 
 def _reached(log: ReadLog, value: Any) -> list[Any]:
@@ -181,7 +176,7 @@ def _got(log: ReadLog, owner: dict[Any, Any], key: Any, default: Any = None) -> 
 
 def _getattr(log: ReadLog, value: Any, name: str, *default: Any) -> Any:
     try:
-        return log.attribute(value, name) if type(value) is not Tensor else getattr(value, name)
+        return log.attribute(value, name)
     except AttributeError:
         if not default:
             raise

@@ -31,7 +31,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from wengert.core.code import LIBRARIES
+from wengert.core.dtypes import ALL
 from wengert.core.errors import RecordingError
+from wengert.core.graph import Node
+from wengert.ops.core import data
 from wengert.runtime.static.guards import MISSING, namespace_of
 from wengert.tensor import Tensor
 
@@ -247,6 +250,32 @@ def watch_array(log: ReadLog, value: np.ndarray[Any, Any], label: str) -> None:
             "Make it a tensor, give it as an argument, or freeze it with wg.static",
         )
     log.guards.watch_value(value, value.tobytes, label)
+
+
+def array_input(log: ReadLog, array: Any) -> Node | None:
+    """The node by which the contents of an array from outside are read at every call; None for any other array.
+
+    It belongs to a tensor that shares the array's memory, a slot like those of the user's. An array that a program
+    cannot read where it lies is compared by value instead.
+    """
+    if not isinstance(array, np.ndarray) or not is_view_of_one(log, array):
+        return None
+    if id(array) in log.outside:
+        log.guards.watch_place(array, ".shape", "the shape of an array from outside")
+    if not array.flags.c_contiguous or not array.flags.aligned or array.dtype not in ALL:
+        watch_array(log, array, log.label(array))
+        return None
+    key = (array.__array_interface__["data"][0], array.shape, array.dtype)
+    slot = log.memory.arrays.get(key)
+    if slot is None:
+        serial = next(log.serials, None)
+        if serial is None:
+            watch_array(log, array, log.label(array))
+            return None
+        slot = log.memory.arrays[key] = Tensor(data(array.view()))
+        slot.node.serial = serial
+    log.arrays.append(slot)
+    return slot.node
 
 
 def require_few(log: ReadLog) -> None:

@@ -10,27 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.graph import recording
 from wengert.runtime.reads import contents
 from wengert.runtime.reads.calls import call
 from wengert.runtime.reads.contents import ATOMS
-from wengert.runtime.reads.log import ReadLog, current
+from wengert.runtime.reads.log import INSTEAD, ReadLog, current
 from wengert.runtime.reads.twin import use
 from wengert.tensor import Tensor
-
-_OF_TENSORS = frozenset({"requires_grad", "is_leaf", "shape", "dtype", "device", "ndim", "size"})
 
 
 def _attribute(value: Any, name: str) -> Any:
     log = current.log
-    if log is None:
-        return getattr(value, name)
-    if issubclass(type(value), Tensor):
-        static = recording.trace.static if name in _OF_TENSORS and recording.trace is not None else None
-        if static is not None and static.is_outside(value):
-            log.guards.watch_place(value, f".{name}", f"{name} of a tensor from outside")
-        return getattr(value, name)
-    return log.attribute(value, name)
+    return getattr(value, name) if log is None else log.attribute(value, name)
 
 
 def _item(value: Any, key: Any) -> Any:
@@ -131,19 +121,13 @@ def _grown(value: Any, name: str) -> None:
 def _global_store(name: str) -> None:
     log = current.log
     if log is not None:
-        log.refuse(
-            f"the global {name} is set, which is outside of the function",
-            "Return the value, or keep it in a tensor made outside and assign that",
-        )
+        log.refuse(f"the global {name} is set, which is outside of the function", INSTEAD)
 
 
 def _nonlocal_store(name: str) -> None:
     log = current.log
     if log is not None and log.is_own_variable(sys._getframe(1).f_code, name):
-        log.refuse(
-            f"the closure variable {name} is set, which is outside of the function",
-            "Return the value, or keep it in a tensor made outside and assign that",
-        )
+        log.refuse(f"the closure variable {name} is set, which is outside of the function", INSTEAD)
 
 
 def _marked(value: Any) -> Any:

@@ -17,14 +17,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from wengert.core.code import here, is_library
-from wengert.core.dtypes import ALL
 from wengert.core.errors import RecordingError
-from wengert.core.graph import Node, now
-from wengert.ops.core import data
+from wengert.core.graph import now, recording
 from wengert.runtime.reads import contents, coverage, source
 from wengert.runtime.reads.contents import ATOMS, is_library_class
 from wengert.runtime.reads.twin import is_twin, twin_of
@@ -32,6 +31,7 @@ from wengert.runtime.static.guards import MISSING, Guards, namespace_of
 from wengert.tensor import Tensor
 
 INSTEAD = "Return the value, or keep it in a tensor made outside and assign that"
+_OF_TENSORS = frozenset({"requires_grad", "is_leaf", "shape", "dtype", "device", "ndim", "size"})
 _ARRAYS = 128  # from outside that one recording may read where they lie; others are compared by value
 _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 
@@ -49,7 +49,7 @@ class ReadState:
 
     def __init__(self) -> None:
         self.statics: dict[Any, Any] = {}  # what `wg.static` froze, by where and how often
-        self.arrays: dict[Any, Tensor] = {}  # what stands for an array from outside, by where it lies
+        self.arrays: WeakValueDictionary[Any, Tensor] = WeakValueDictionary()  # for arrays from outside, by their place
         self.functions: list[FunctionType] = []  # of the user's, that a library called and nobody had seen before
 
 
@@ -64,9 +64,10 @@ class ReadLog:
         self.guards = Guards()
         self.outside: dict[int, Any] = {}
         self.labels: dict[int, str] = {}
+        self.arrays: list[Tensor] = []  # what stands for arrays from outside
         self.uncovered: dict[CodeType, dict[str, Any]] = {}  # that ran without a twin, with their globals
         self._visits: dict[Any, int] = {}
-        self._serials = iter([now() for _ in range(_ARRAYS)])  # older than the recording, for what stands for arrays
+        self.serials = iter([now() for _ in range(_ARRAYS)])  # older than the recording, for what stands for arrays
         self._frozen, self._entered, self._used = dict[int, Any](), dict[int, Any](), dict[int, Any]()
         self._swapped: list[tuple[FunctionType, CodeType]] = []
 
@@ -241,6 +242,11 @@ class ReadLog:
     def attribute(self, value: Any, name: str) -> Any:
         """An attribute, watched where the object, or its class, is from outside."""
         kind = type(value)
+        if issubclass(kind, Tensor):
+            static = recording.trace.static if name in _OF_TENSORS and recording.trace is not None else None
+            if static is not None and static.is_outside(value):
+                self.guards.watch_place(value, f".{name}", f"{name} of a tensor from outside")
+            return getattr(value, name)
         if kind is ModuleType:
             return self._of_module(value, name)
         is_outside = id(value) in self.outside
@@ -360,30 +366,6 @@ class ReadLog:
         if id(value) in self.outside and contents.is_iterator(value):
             self.refuse(f"{self.label(value)}, an iterator from outside, is moved on", "Pass what it gives instead")
         self.used(value)
-
-    def array_input(self, start: int, array: Any) -> Node | None:
-        """The node by which the contents of an array from outside are read at every call; None for any other array.
-
-        It belongs to a tensor that shares the array's memory, a slot like those of the user's. An array that a program
-        cannot read where it lies is compared by value instead.
-        """
-        if not isinstance(array, np.ndarray) or not contents.is_view_of_one(self, array):
-            return None
-        if id(array) in self.outside:
-            self.guards.watch_place(array, ".shape", "the shape of an array from outside")
-        if not array.flags.c_contiguous or not array.flags.aligned or array.dtype not in ALL:
-            contents.watch_array(self, array, self.label(array))
-            return None
-        key = (array.__array_interface__["data"][0], array.shape, array.dtype)
-        slot = self.memory.arrays.get(key)
-        if slot is None:
-            serial = next(self._serials, None)
-            if serial is None:
-                contents.watch_array(self, array, self.label(array))
-                return None
-            slot = self.memory.arrays[key] = Tensor(data(array.view()))
-            slot.node.serial = serial
-        return slot.node
 
     # --- changes ------------------------------------------------------------------------------------------------
 

@@ -177,6 +177,7 @@ class Compiled(ByFunction, Shown):
         if standing is not made:
             self._log.note(reason, arguments, len(self._specializations[arguments.key]) == 1, self._clock)
         self._latest = (arguments.key, made)
+        made.used = self._clock + 1  # it is about to be
         self._evict()
         return made
 
