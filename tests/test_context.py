@@ -56,6 +56,14 @@ def nothing_is_left():
     assert mode() is before
 
 
+def test_eager_computes_what_was_pending_before_it_too():
+    slot = wg.zeros((2,))
+    slot[0] = 1.0  # an assignment, behind which a flush would else end
+    with wg.eager():
+        assert is_eager()
+    assert slot.node.buffer is not None
+
+
 # --- plain ----------------------------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from wengert.autodiff.reverse import raise_released
 from wengert.core import devices
-from wengert.core.context import Setting
+from wengert.core.context import Setting, mode
 from wengert.core.errors import (
     AbstractValueError,
     CompilerError,
@@ -100,8 +100,11 @@ def flush(asked: Sequence[Node] = (), upto: int | None = None, released: Contain
 
 
 def flush_pending(released: Container[Node] | None = None) -> None:
-    """Compute what is pending before it outgrows its bound: up to the last assignment or backward, if there was one."""
-    flush((), recording.cut or None, released)
+    """Compute what is pending before it outgrows its bound: up to the last assignment or backward, if there was one.
+
+    In `eager` the bound is 0, and all is computed.
+    """
+    flush((), (recording.cut or None) if mode().limit else None, released)
 
 
 def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[Node] | None = None) -> None:
