@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #define WG_EMULATED 1
@@ -49,7 +50,6 @@ constexpr size_t STACK = 256 << 10;
 struct Fiber {
     ucontext_t start;
     jmp_buf here;
-    std::vector<char> stack;
     bool begun, done;
     long cluster_waits, block_waits, warp_waits; /* how many barriers it has come to */
     unsigned mask;                               /* of the warp's barrier it waits at; 0: it does not */
@@ -58,6 +58,7 @@ struct Fiber {
 };
 
 static std::vector<Fiber> fibers;
+static char *stacks; /* of the fibers of a launch, one behind the other: pages that nobody touches take no memory */
 static jmp_buf scheduler;
 static int current, count, of_block; /* fibers; those of a cluster, those of a block */
 static bool failed, alone;
@@ -131,8 +132,8 @@ static void go(int i) {
     if (f.begun) _longjmp(f.here, 1);
     f.begun = true;
     getcontext(&f.start);
-    f.start.uc_stack.ss_sp = f.stack.data();
-    f.start.uc_stack.ss_size = f.stack.size();
+    f.start.uc_stack.ss_sp = stacks + i * STACK;
+    f.start.uc_stack.ss_size = STACK;
     f.start.uc_link = nullptr;
     makecontext(&f.start, begin, 0);
     setcontext(&f.start);
@@ -149,7 +150,6 @@ static void run_cluster(bool reversed) {
     if ((int)fibers.size() < count) fibers.resize(count);
     for (int k = 0; k < count; k++) {
         Fiber &f = fibers[k];
-        if (f.stack.empty()) f.stack.resize(STACK);
         f.begun = f.done = f.waits_for_cluster = f.waits_for_block = false;
         f.cluster_waits = f.block_waits = f.warp_waits = 0;
         f.mask = 0;
@@ -179,6 +179,10 @@ static const char *launch(const std::function<void()> &kernel, const unsigned *s
     failed = false, reason = "", alone = !barriers;
     dynamic_size = (shared + 1023) / 1024 * 1024;
     dynamic_storage.assign(cluster * dynamic_size + 1024, 0);
+    if (barriers) {
+        stacks = (char *)mmap(nullptr, count * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (stacks == MAP_FAILED) return "there is no memory for the stacks";
+    }
     unsigned clusters = shape[0] * shape[1] * shape[2] / cluster;
     for (unsigned k = 0; k < clusters && !failed; k++) {
         unsigned i = (reversed ? clusters - 1 - k : k) * cluster;
@@ -187,6 +191,7 @@ static const char *launch(const std::function<void()> &kernel, const unsigned *s
         if (&__start_emulated_shared) memset(&__start_emulated_shared, 0xff, &__stop_emulated_shared - &__start_emulated_shared);
         run_cluster(reversed);
     }
+    if (barriers) munmap(stacks, count * STACK);
     return failed ? reason : nullptr;
 }
 
