@@ -13,6 +13,7 @@
     overwrites  whether the result is the first operand but for some elements, so that it may take that one's memory
     aliases     whether the result lies in the memory of its only operand
     free        whether it takes no kernel, even where every op has one of its own
+    collective  whether all ranks of a group carry it out together: it is never repeated, dropped on some, or reordered
     complex     whether its derivative rules hold for complex values: the cotangent rule is the adjoint of the tangent
                 rule under the real part of `conj(g) * t`. Ops that only move elements, and those that run functions
                 (whose ops are asked), say yes unless told otherwise; through others a derivative raises
@@ -61,6 +62,7 @@ class Facts(TypedDict, total=False):
     overwrites: bool
     aliases: bool
     free: bool
+    collective: bool
     complex: bool
     symbolic: Callable[..., Any] | str
     ulp: int

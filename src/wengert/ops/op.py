@@ -92,6 +92,7 @@ class Op:
         self.overwrites = facts.get("overwrites", False)
         self.aliases = facts.get("aliases", False)
         self.free = facts.get("free", False)
+        self.collective = facts.get("collective", False)
         self.complex = facts.get("complex", self.moves or self.kind == "function")
         self.symbolic = facts.get("symbolic")
         self.ulp = facts.get("ulp", 4 if self.cost == FUNCTION else 0)
