@@ -18,6 +18,7 @@ from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.creation import eye, tril, triu
 from wengert.ops.elementwise import add, conjugate, imag, weigh
+from wengert.ops.factors import Factors, batch_axes
 from wengert.ops.facts import product_flops
 from wengert.ops.movement import broadcast_to, expand_dims, matrix_transpose, reshape
 from wengert.ops.op import Op, pick, picks
@@ -80,6 +81,12 @@ def _matmul_by_second(g: Node, a: Node, b: Node) -> Node:
     return MATMUL(adjoint(a), g)
 
 
+def _matmul_factors(node: Node) -> Factors:
+    (a, b), (y,), *_ = batch_axes(node)
+    sources = (*a[:-2], "row", "depth"), (*b[:-2], "depth", "column")
+    return Factors(sources, ((*y[:-2], "row", "column"),), {"depth": "sum"})
+
+
 MATMUL: Op = Op(
     "matmul",
     infer=_matmul_infer,
@@ -91,6 +98,7 @@ MATMUL: Op = Op(
     expensive=True,
     precision="low",
     can_fail=False,
+    factors=_matmul_factors,
     flops=lambda node: product_flops(node.size, node.sources[0].shape[-1:]),
 )
 
