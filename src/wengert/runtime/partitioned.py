@@ -13,17 +13,16 @@ from typing import Any
 
 from wengert.backends.protocol import NOTHING, Replay, Runnable
 from wengert.compiler.distribute import DATA_AXIS, Distributed, Distribution, distribute, localize
-from wengert.core.canonical import canonical
+from wengert.core.code import describe
 from wengert.core.communication import current
 from wengert.core.devices import on_host
 from wengert.core.errors import ArgumentError
-from wengert.core.graph import Graph
+from wengert.core.graph import Graph, Node, describe_type
+from wengert.core.mesh import Group
 from wengert.core.placement import Placement, ShardedArray, block_of
 
 
-def placements(
-    graph: Graph, spread: Distribution, arrays: Sequence[Any], arguments: int
-) -> list[Placement | None]:
+def placements(graph: Graph, spread: Distribution, arrays: Sequence[Any], arguments: int) -> list[Placement | None]:
     """Where the inputs lie, the first so many being arguments: those that are whole are cut along their first axis.
 
     Cutting an argument changes no result: `partition` keeps what the program means.
@@ -65,9 +64,13 @@ class PartitionedProgram:
     ) -> list[Any]:
         """The arrays of the outputs: whole, or blocks of this rank."""
         blocks = [_block(array, placement) for array, placement in zip(arrays, self._inputs)]
-        free = {k: array.block if isinstance(array, ShardedArray) else array for k, array in spare.items()}
+        free = {k: _block(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
         results = self.program(blocks, owned, free)
         return [self._wrapped(k, result, arrays, spare) for k, result in enumerate(results)]
+
+    def _fits(self, k: int, array: Any) -> bool:
+        """Whether an array lies as an output does."""
+        return (array.placement if isinstance(array, ShardedArray) else None) == self._outputs[k]
 
     def _wrapped(self, k: int, block: Any, arrays: Sequence[Any], spare: Mapping[int, Any]) -> Any:
         placement = self._outputs[k]
@@ -138,7 +141,23 @@ def build_partitioned(
         )
     found = distribute(graph, spread, inputs, {k: i for i, k in pairs})
     if current.agree is not None:
-        form = repr(canonical(found.graph)).encode()
-        current.agree("program", hashlib.sha256(form).hexdigest(), lambda: found.graph)
+        lines = described(found.graph)
+        current.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
     local = localize(found.graph, current.rank)
-    return PartitionedProgram(build(local, found.reports), found, pairs)
+    return PartitionedProgram(build(local, before=found.reports), found, pairs)
+
+
+def described(graph: Graph) -> list[str]:
+    """A graph in lines that are the same on every rank that runs the same program, each with the user's line."""
+    names = {node: f"input {i}" for i, node in enumerate(graph.inputs)}
+    lines = [f"{names[node]}: {describe_type(node)}" for node in dict.fromkeys(graph.inputs)]
+    for number, node in enumerate(graph.nodes):
+        names[node] = f"value {number}"
+        read = ", ".join(names.get(source, "a constant") for source in node.sources)
+        lines.append(f"{node.op.name}({read}){_attributes(node)}: {describe_type(node)}  at {describe(node.location)}")
+    return [*lines, *(f"output {names.get(node, 'a constant')}" for node in graph.outputs)]
+
+
+def _attributes(node: Node) -> str:
+    plain = {key: value for key, value in node.attrs.items() if isinstance(value, (int, float, str, tuple, Group))}
+    return f" {plain}" if plain else ""
