@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from wengert.compiler.cleanup import dce, inline
-from wengert.compiler.partition import WHOLE, Split, State, Stored, partition
+from wengert.compiler.partition import WHOLE, Sharded, State, Stored, partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
 from wengert.compiler.rewrite import begin, rewrite
@@ -114,7 +114,7 @@ def _parts_group(mesh: Mesh, axis: str, count: int) -> Group:
 def _state(placement: Placement | None, axis: str) -> State:
     if placement is None or axis not in placement.splits:
         return WHOLE
-    return (Stored if axis in placement.stored else Split)(placement.splits[axis])
+    return (Stored if axis in placement.stored else Sharded)(placement.splits[axis])
 
 
 def _placement(mesh: Mesh, states: Mapping[str, State]) -> Placement:

@@ -8,7 +8,7 @@ Every value has a state, or several, each a node of the new graph:
 
     WHOLE       every rank has it all
     PARTIAL     the value is the sum over the ranks
-    Split(i)    every rank has its block along axis i, and works on it
+    Sharded(i)  every rank has its block along axis i, and works on it
     Stored(i)   every rank keeps its block along axis i: a parameter or a moment of ZeRO. It is gathered to be worked
                 with, and updated block by block
 
@@ -35,7 +35,7 @@ from wengert.ops.op import PACK, PICK, Op
 from wengert.ops.reduce import ALL, ANY, PROD
 
 
-class Split(NamedTuple):
+class Sharded(NamedTuple):
     """Every rank has its block along an axis."""
 
     axis: int
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
     """Every rank keeps its block along an axis, and gathers it to work with it."""
 
     axis: int
-    stored: bool = True  # so that it differs from Split
+    kept: bool = True  # so that it differs from `Sharded`
 
 
 class _Named:
@@ -57,7 +57,7 @@ class _Named:
 
 
 WHOLE, PARTIAL = _Named("whole"), _Named("partial")
-State = Any  # WHOLE, PARTIAL, Split, Stored; a tuple of them for a node with several results
+State = Any  # WHOLE, PARTIAL, Sharded, Stored; a tuple of them for a node with several results
 
 
 class Option(NamedTuple):
@@ -71,7 +71,7 @@ class Option(NamedTuple):
 
 @dataclass
 class Partitioned:
-    """The graph of a rank, and how its outputs lie; and which nodes were computed whole though their sources are cut."""
+    """The graph of a rank, how its outputs lie, and which nodes are computed whole though their sources are cut."""
 
     graph: Graph
     outputs: list[State]
@@ -124,7 +124,7 @@ class _Walk:
             if node in self.states:
                 placed.append(self.states[node][state])
                 continue
-            count = {Split: self.n, Stored: self.store.size}.get(type(state), 1)
+            count = {Sharded: self.n, Stored: self.store.size}.get(type(state), 1)
             shape = _cut(node.shape, state.axis, count) if count > 1 else node.shape
             local = placeholder(shape, node.dtype, node.device, node.tracked)
             self.states[node] = {state: local}
@@ -138,7 +138,7 @@ class _Walk:
         """The state in which a value that nobody asks for in particular is given back."""
         states = self.states[node]
         for state in states:
-            if isinstance(state, (Split, Stored)):
+            if isinstance(state, (Sharded, Stored)):
                 return WHOLE if WHOLE in states else state
         return WHOLE
 
@@ -160,8 +160,8 @@ class _Walk:
             if self.store == self.group:
                 return REDUCE_SCATTER(states[PARTIAL], axis=state.axis, group=self.group)
             return BLOCK(ALL_REDUCE(states[PARTIAL], group=self.group), axis=state.axis, group=self.store)
-        if isinstance(state, Split):
-            held = next((s for s in states if isinstance(s, Split)), None)
+        if isinstance(state, Sharded):
+            held = next((s for s in states if isinstance(s, Sharded)), None)
             if held is not None:
                 return ALL_TO_ALL(states[held], split=state.axis, join=held.axis, group=self.group)
             if PARTIAL in states:
@@ -175,7 +175,7 @@ class _Walk:
                 states[WHOLE] = ALL_GATHER(local, axis=held.axis, group=self.store)
                 return states[WHOLE]
         for held, local in states.items():
-            if isinstance(held, Split):
+            if isinstance(held, Sharded):
                 states[WHOLE] = ALL_GATHER(local, axis=held.axis, group=self.group)
                 return states[WHOLE]
         states[WHOLE] = ALL_REDUCE(states[PARTIAL], group=self.group)
@@ -184,8 +184,8 @@ class _Walk:
     def _of_whole(self, node: Node, whole: Node, state: State) -> Node:
         if state is WHOLE:
             return whole
-        group = self.group if isinstance(state, Split) else self.store
-        if whole.op is BROADCAST and isinstance(state, Split) and _is_repeated(whole, state.axis):
+        group = self.group if isinstance(state, Sharded) else self.store
+        if whole.op is BROADCAST and isinstance(state, Sharded) and _is_repeated(whole, state.axis):
             return broadcast_to(whole.sources[0], _cut(whole.shape, state.axis, self.n))
         return BLOCK(whole, axis=state.axis, group=group)
 
@@ -197,9 +197,9 @@ class _Walk:
         size, share = _bytes(node), (self.n - 1) / self.n
         if any(isinstance(held, Stored) for held in states):
             return 0.0  # what is stored is gathered to be worked with, whatever that moves
-        if any(isinstance(held, Split) for held in states):
-            return size * share * (1 / self.n if isinstance(state, Split) else 1)
-        return size * share * (1 if isinstance(state, (Split, Stored)) else 2)
+        if any(isinstance(held, Sharded) for held in states):
+            return size * share * (1 / self.n if isinstance(state, Sharded) else 1)
+        return size * share * (1 if isinstance(state, (Sharded, Stored)) else 2)
 
     # --- nodes --------------------------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class _Walk:
             self._put(node, self._best(node))
 
     def _is_worked_on(self, sources: Iterable[Node]) -> bool:
-        return any(isinstance(s, (Split, Stored)) for source in sources for s in self.states[source])
+        return any(isinstance(s, (Sharded, Stored)) for source in sources for s in self.states[source])
 
     def _any(self, node: Node) -> tuple[State, Node]:
         state = self.resting(node)
@@ -231,9 +231,13 @@ class _Walk:
     def _best(self, node: Node) -> Option:
         options = [*self._cuts(node), *self._partial(node), self._option_whole(node)]
         best = min(options, key=lambda option: option.moved)  # the first of the cheapest
-        if best.moved and best.factor is None and all(s is WHOLE for s in best.wanted):
-            self.gathered.append((node, int(best.moved)))
+        cut = [s for s, w in zip(node.sources, best.wanted) if w is WHOLE and self._is_cut(s)]
+        if cut:
+            self.gathered.append((node, int(sum(self._cost(source, WHOLE) for source in cut))))
         return best
+
+    def _is_cut(self, node: Node) -> bool:
+        return WHOLE not in self.states[node] and any(isinstance(state, Sharded) for state in self.states[node])
 
     def _option_whole(self, node: Node) -> Option:
         wanted = (WHOLE,) * len(node.sources)
@@ -258,7 +262,7 @@ class _Walk:
         """The ways to cut a node along one of its factors, along which a source is cut already."""
         found = factors(node)
         for factor in _all(found):
-            for kind, count in ((Split, self.n), (Stored, self.store.size)):
+            for kind, count in ((Sharded, self.n), (Stored, self.store.size)):
                 option = self._cut(node, found, factor, kind, count)
                 if option is not None:
                     yield option
@@ -290,7 +294,7 @@ class _Walk:
         """Whether what is stored may be worked on as it is: one by one, or moved, beside nothing that is cut."""
         if node.op.kind not in ("elementwise", "movement", "identity", "reduction"):
             return False
-        return not any(isinstance(s, Split) for source in node.sources for s in self.states[source])
+        return not any(isinstance(s, Sharded) for source in node.sources for s in self.states[source])
 
     def _put(self, node: Node, option: Option) -> None:
         locals_ = [self.in_state(source, wanted) for source, wanted in zip(node.sources, option.wanted)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wengert.compiler.partition import Split, State
+from wengert.compiler.partition import Sharded, State
 from wengert.core.communication import tree_sum
 from wengert.core.graph import Graph, Node, recorded_as, recording
 from wengert.core.mesh import Group
@@ -49,7 +49,7 @@ class _Walk:
         """The input of a rank: the blocks of its parts side by side."""
         if node not in self.placed:
             self.placed[node] = self.lanes[node] = node
-            if isinstance(state, Split):
+            if isinstance(state, Sharded):
                 axis = state.axis
                 shape = (*node.shape[:axis], node.shape[axis] * self.count, *node.shape[axis + 1 :])
                 whole = self.placed[node] = placeholder(shape, node.dtype, node.device, node.tracked)
