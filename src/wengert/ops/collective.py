@@ -27,6 +27,7 @@ from wengert.core.graph import Node, recording
 from wengert.core.mesh import Group
 from wengert.ops.core import as_node, cast, data
 from wengert.ops.elementwise import add, equal
+from wengert.ops.factors import broadcasting, other_axes
 from wengert.ops.movement import (
     broadcast_to,
     concat,
@@ -102,6 +103,7 @@ ALL_REDUCE: Op = Op(
     linear=(0,),
     complex=True,
     batch=_all_reduce_batch,
+    factors=broadcasting,
     expensive=True,
     moves=True,
     can_fail=False,
@@ -146,6 +148,7 @@ ALL_REDUCE_MAX: Op = Op(
     numpy=lambda x, group: communicator(group).all_reduce_max(x),
     vjp=(_max_vjp,),
     batch=_max_batch,
+    factors=broadcasting,
     expensive=True,
     moves=True,
     can_fail=False,
@@ -181,6 +184,7 @@ ALL_GATHER: Op = Op(
     linear=(0,),
     complex=True,
     batch=_gather_batch,
+    factors=other_axes,
     expensive=True,
     moves=True,
     can_fail=False,
@@ -210,6 +214,7 @@ REDUCE_SCATTER: Op = Op(
     linear=(0,),
     complex=True,
     batch=_scatter_batch,
+    factors=other_axes,
     expensive=True,
     moves=True,
     can_fail=False,
@@ -248,6 +253,7 @@ BLOCK: Op = Op(
     vjp=(lambda g, y, x: ALL_GATHER(g, **y.attrs),),
     linear=(0,),
     batch=_block_batch,
+    factors=other_axes,
     moves=True,
     can_fail=False,
 )
@@ -270,6 +276,7 @@ PPERMUTE: Op = Op(
     linear=(0,),
     complex=True,
     batch=_permute_batch,
+    factors=broadcasting,
     expensive=True,
     moves=True,
     can_fail=False,
@@ -305,6 +312,7 @@ ALL_TO_ALL: Op = Op(
     linear=(0,),
     complex=True,
     batch=_exchange_batch,
+    factors=other_axes,
     expensive=True,
     moves=True,
     can_fail=False,

@@ -137,6 +137,12 @@ def _solve_vjp(g: Node, y: Node) -> list[Node]:
     return [-(by_b @ adjoint(y)), by_b]
 
 
+def _solve_factors(node: Node) -> Factors:
+    """The batch, and the columns of `b`: each is solved for alone."""
+    (a, b), (y,), *_ = batch_axes(node)
+    return Factors((a, (*b[:-1], "column")), ((*y[:-1], "column"),))
+
+
 SOLVE = Op(
     "solve",
     infer=_solve_infer,
@@ -144,6 +150,7 @@ SOLVE = Op(
     vjp=_solve_vjp,
     complex=True,
     batch=over_lanes,
+    factors=_solve_factors,
     expensive=True,
     precision="full",
 )
@@ -206,6 +213,7 @@ TRIANGULAR_SOLVE = Op(
     vjp=_triangular_vjp,
     complex=True,
     batch=over_lanes,
+    factors=_solve_factors,
     expensive=True,
     precision="full",
 )
@@ -233,6 +241,7 @@ INV = Op(
     vjp=(_inv_vjp,),
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -304,6 +313,7 @@ COFACTOR = Op(
     vjp=(_cofactor_vjp,),
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -314,6 +324,7 @@ DET = Op(
     vjp=(lambda g, y, x: over_matrix(g) * conjugate(COFACTOR(x)),),
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -355,6 +366,7 @@ SLOGDET = Op(
     vjp=(_slogdet_vjp,),
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
