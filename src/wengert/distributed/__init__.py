@@ -4,6 +4,7 @@ from wengert.api.lift import lift
 from wengert.core.mesh import Group, Mesh
 from wengert.distributed.sharding import Split, place, shard
 from wengert.distributed.simulate import simulate
+from wengert.distributed.world import World, start
 from wengert.ops import collective as _collective
 
 all_gather = lift(_collective.all_gather)
@@ -19,6 +20,7 @@ __all__ = [
     "Group",
     "Mesh",
     "Split",
+    "World",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -30,4 +32,5 @@ __all__ = [
     "replicate",
     "shard",
     "simulate",
+    "start",
 ]
