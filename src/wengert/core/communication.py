@@ -102,6 +102,7 @@ class Current:
         self.rank = 0
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
+        self.agree: Callable[[str, str, Callable[[], Any]], None] | None = None  # raises where ranks differ in a digest
 
     def group(self) -> Group:
         """All ranks, as one axis."""
