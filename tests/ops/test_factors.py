@@ -145,6 +145,13 @@ def test_every_role_of_a_factor_is_proved() -> None:
     assert not (missing := stated - proved), f"no sample divides: {sorted(missing)}"
 
 
+def test_factors_come_in_the_order_of_the_axes() -> None:
+    """Not in that of a set, which is another in each process: ranks that choose the first of equals choose alike."""
+    for node in samples().nodes.values():
+        found = factors(node)
+        assert list(found.reduction) == [f for f in cuts.all_factors(node, found) if f in found.reduction]
+
+
 def test_two_factors_are_cut_one_after_the_other() -> None:
     """The attributes of a node that is cut already are those that its rule reads."""
     x = data(arrays(6, (4, 8, 4))[0])
