@@ -8,12 +8,14 @@ ranks (`parts`), which are then computed one after the other on each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
-from wengert.compiler.cleanup import dce, inline
+from wengert.compiler.cleanup import cse, dce, inline
+from wengert.compiler.collectives import algebra, bucket, numbered
 from wengert.compiler.partition import WHOLE, Sharded, State, Stored, partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
@@ -77,9 +79,7 @@ def distribute(
 ) -> Distributed:
     """The graph of a rank, given where its inputs lie; `outputs` are those that lie where an input does, by number."""
     mesh = spread.mesh
-    graph = inline(graph, HOST_TARGET)
-    reports: list[PassReport] = []
-    gathered: list[tuple[Node, int]] = []
+    found = Distributed(inline(graph, HOST_TARGET), [placement or Placement(mesh, {}) for placement in inputs], [])
     splits: list[dict[str, State]] = [{} for _ in graph.outputs]
     for axis in mesh.sizes:
         ranks = mesh[axis]
@@ -87,23 +87,29 @@ def distribute(
         if parts.size == 1:
             continue
         states = [_state(placement, axis) for placement in inputs]
-        asked = {k: states[i] for k, i in outputs.items()}
-        begin("partition")
-        before, start = len(graph.nodes), perf_counter()
-        spent = tank.spent
-        cut = partition(graph, parts, states, asked, ranks)
-        graph = cut.graph
-        if parts != ranks:
-            graph = unroll(graph, parts, ranks, states, cut.outputs)
-        graph = dce(graph, HOST_TARGET)
-        gathered += cut.gathered
-        seconds = perf_counter() - start
-        name = f"partition {axis}" if len(mesh.sizes) > 1 else "partition"
-        reports.append(PassReport(name, before, len(graph.nodes), tank.spent - spent, seconds, graph))
-        for found, state in zip(splits, cut.outputs):
-            found[axis] = state
-    placed = [placement or Placement(mesh, {}) for placement in inputs]
-    return Distributed(graph, placed, [_placement(mesh, found) for found in splits], reports, gathered)
+        with _reported(f"partition {axis}" if len(mesh.sizes) > 1 else "partition", found):
+            cut = partition(found.graph, parts, states, {k: states[i] for k, i in outputs.items()}, ranks)
+            local = cut.graph if parts == ranks else unroll(cut.graph, parts, ranks, states, cut.outputs)
+            found.graph = dce(local, HOST_TARGET)
+        found.gathered += cut.gathered
+        for split, state in zip(splits, cut.outputs):
+            split[axis] = state
+    for one in (algebra, cse, bucket):
+        with _reported(one.__name__, found):
+            found.graph = one(found.graph, HOST_TARGET)
+    found.graph = numbered(found.graph)
+    found.outputs = [_placement(mesh, split) for split in splits]
+    return found
+
+
+@contextmanager
+def _reported(name: str, found: Distributed) -> Iterator[None]:
+    """Report what is done to the graph inside as a pass."""
+    begin(name)
+    before, spent, start = len(found.graph.nodes), tank.spent, perf_counter()
+    yield
+    counts = before, len(found.graph.nodes), tank.spent - spent
+    found.reports.append(PassReport(name, *counts, perf_counter() - start, found.graph))
 
 
 def _parts_group(mesh: Mesh, axis: str, count: int) -> Group:

@@ -30,6 +30,10 @@ class Communicator(Protocol):
         """The sum over the ranks, on each of them."""
         ...
 
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The sums over the ranks of several arrays of one dtype."""
+        ...
+
     def all_reduce_max(self, x: Array) -> Array:
         """The largest over the ranks, on each of them; NaN where one has NaN."""
         ...
@@ -76,6 +80,10 @@ class Alone:
         return x
 
     all_reduce_max = all_reduce
+
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The values."""
+        return list(xs)
 
     def all_gather(self, x: Array, axis: int) -> Array:
         """The value."""
