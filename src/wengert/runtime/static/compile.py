@@ -217,13 +217,14 @@ class Compiled(ByFunction, Shown):
         graph, binding, spread = specialization.graph, specialization.binding, self._spread()
         if spread is None:
             return build(graph, binding.pairs, self._tuning, promise)
+        binding.takes_blocks = True
         inputs = placements(graph, spread, binding.arrays(arguments.leaves), binding.count)
         made = functools.partial(build, pairs=binding.pairs, tuning=self._tuning, promise=promise)
         return build_partitioned(graph, spread, inputs, binding.pairs, made)
 
     def _spread(self) -> Distribution | None:
         """How the function is spread over a mesh, if it is."""
-        return distribution(self._mesh, self._microbatches or config.parts)
+        return distribution(self._mesh, self._microbatches or config.parts, exact=config.parts is not None)
 
     @property
     def budget(self) -> int | None:
