@@ -12,7 +12,7 @@ from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.cuda.shapes import Elements, Rows, Shape
 from wengert.kernels.ir.loops import Let, Load, LoopKernel, Statement, Store
 from wengert.kernels.ir.transforms import statements_of
-from wengert.ops.addressing import CHECKED_INDEX
+from wengert.ops.comparison import CHECKED_INDEX
 
 
 def reads_first(kernel: LoopKernel, shape: Shape, buffer: str) -> bool:

@@ -46,7 +46,7 @@ from wengert.kernels.writer import (
     widened,
 )
 from wengert.kernels.writer import stored_type as stored_type
-from wengert.ops.addressing import CHECKED_INDEX
+from wengert.ops.comparison import CHECKED_INDEX
 from wengert.ops.core import CAST
 
 _HEAD = '#include "block.cuh"\n\n'

@@ -38,7 +38,7 @@ from wengert.kernels.writer import (
     scalar_type,
     widened,
 )
-from wengert.ops.addressing import CHECKED_INDEX
+from wengert.ops.comparison import CHECKED_INDEX
 
 __all__ = ["Epilogue", "Matrix", "Product", "Tile", "candidates", "expected", "matmul", "write"]
 
