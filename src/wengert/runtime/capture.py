@@ -22,12 +22,11 @@ from wengert.core.errors import AbstractValueError, AssignmentError, RecordingEr
 from wengert.core.forking import new_rlock
 from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, tracing
 from wengert.ops.core import PLACEHOLDER, data, placeholder
+from wengert.runtime.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Float, Floats
 from wengert.runtime.debug.reasons import names
 from wengert.runtime.dynamic.realize import flush, value
-from wengert.runtime.floats import Float, Floats
 from wengert.runtime.reads.contents import array_input
 from wengert.runtime.reads.log import ReadLog
-from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments
 from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
 

@@ -18,6 +18,7 @@ from wengert.core.errors import ArgumentError
 from wengert.core.forking import new_rlock
 from wengert.core.graph import recording
 from wengert.core.sizes import budget_of
+from wengert.runtime.arguments import CallArguments, take_apart
 from wengert.runtime.capture import capture
 from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import RecordingLog, change
@@ -26,7 +27,6 @@ from wengert.runtime.memory.budget import Promise
 from wengert.runtime.pickling import ByFunction, ByObject
 from wengert.runtime.program import Interpreter, build
 from wengert.runtime.reads.log import ReadLog, ReadState
-from wengert.runtime.static.arguments import CallArguments, take_apart
 from wengert.runtime.static.fast_path import MOVED
 from wengert.runtime.static.specialization import Specialization
 

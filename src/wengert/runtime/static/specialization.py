@@ -25,12 +25,12 @@ from wengert.core.graph import NO_ATTRS, RELEASED, Graph, Node, now, recording
 from wengert.core.ownership import ownership
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import pick
+from wengert.runtime.arguments import ARRAY, OBJECT, TENSOR, CallArguments, Specification
 from wengert.runtime.capture import CONSTANT, NEW, NONE, SAME_GRAD, VALUE, Captured, recording_lock
 from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import Transcript
 from wengert.runtime.dynamic.realize import value
 from wengert.runtime.program import Array, Interpreter
-from wengert.runtime.static.arguments import ARRAY, OBJECT, TENSOR, CallArguments, Specification
 from wengert.runtime.static.fast_path import MOVED, FastPath, given, tensors_like
 from wengert.tensor import Tensor
 
