@@ -8,7 +8,7 @@ facts of a GPU that a launch's shape follows from.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,14 @@ class Launch:
         for argument in self.arguments:
             found += argument if isinstance(argument, tuple) else [argument]
         return tuple(found)
+
+    def following(self) -> Launch | None:
+        """As it is, but waiting itself for the kernel before it; None where the text is of another kind."""
+        if not self.opening or not all(isinstance(argument, str) for argument in self.arguments):
+            return None
+        source = f"{self.source[: self.opening]}    wg_follow();\n{self.source[self.opening :]}"
+        why = f"{self.why}; its blocks are there when the kernel before it ends"
+        return replace(self, source=source, why=why, follows=True)
 
 
 @dataclass(frozen=True)
