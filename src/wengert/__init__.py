@@ -145,7 +145,7 @@ __all__ = [
 for _module in (devices, dtypes, errors, fft, graph, linalg, random, tree):
     _sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
 
-_LATER = ("cuda", "data", "inspect", "learn", "models", "nn", "optim", "train")
+_LATER = ("cuda", "data", "distributed", "inspect", "learn", "models", "nn", "optim", "train")
 """Submodules that are imported when they are first asked for, so that `import wengert` stays quick."""
 
 

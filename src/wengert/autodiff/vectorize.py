@@ -42,7 +42,7 @@ def vmap(
         leaves, structure = tree.flatten(args)
         axes = tree.spread(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args, "vmap: in_axes")
         lanes: dict[Node, Node] = {}
-        inputs = [_lane_of(leaf, axis, lanes) for leaf, axis in zip(leaves, axes)]
+        inputs = [lane_of(leaf, axis, lanes) for leaf, axis in zip(leaves, axes)]
         count = _lane_count(lanes)
         index = placeholder((), int64)
         with tracing("vmap") as trace, _lane_index(index, count, randomness):
@@ -59,14 +59,14 @@ def vmap(
     return mapped
 
 
-def _lane_of(leaf: Any, axis: int | None, lanes: dict[Node, Node]) -> Any:
+def lane_of(leaf: Any, axis: int | None, lanes: dict[Node, Node], asker: str = "vmap") -> Any:
     """What the function sees of an argument: a placeholder for one lane, or the argument itself if it is not mapped."""
     if axis is None:
         return leaf
     node = leaf.node if isinstance(leaf, Tensor) else tensor(leaf).node
     if node.ndim == 0:
-        raise ShapeError("vmap: an argument is 0-d and has no axis to map; give it None in in_axes")
-    whole = moveaxis(node, normalize_axis(axis, node.ndim, "vmap"), 0)
+        raise ShapeError(f"{asker}: an argument is 0-d and has no axis to map; give it None in in_axes")
+    whole = moveaxis(node, normalize_axis(axis, node.ndim, asker), 0)
     lane = placeholder(whole.shape[1:], node.dtype, node.device, tracked=node.tracked)
     lanes[lane] = whole
     return Tensor(lane)

@@ -22,6 +22,7 @@ from wengert.core.context import Mode, enter, leave, mode
 from wengert.core.evaluation import apply_here
 
 if TYPE_CHECKING:
+    from wengert.core.mesh import Mesh
     from wengert.ops.op import Op
 
 NO_ATTRS: dict[str, Any] = {}
@@ -39,6 +40,8 @@ class Recording(threading.local):
         self.cut = 0  # how many of them stood there at the last assignment or backward
         self.trace: Trace | None = None  # the innermost recording with abstract inputs
         self.lane: Node | None = None  # under vmap: the index of the lane, which random draws fold in
+        self.ranks: Mesh | None = None  # while lanes are batched: the mesh whose ranks they are
+        self.simulated: Mesh | None = None  # inside `simulate`: the mesh whose ranks run the function
         self.transforms: list[tuple[str, Sequence[Node]]] = []  # those that run a function, by name, and its variables
         self.converts = False  # whether values that are tracked may become constants all the same
         self.observer: Callable[[Node, Any], None] | None = None  # called with each cotangent in a backward walk

@@ -1,0 +1,167 @@
+"""Communication: what a collective asks of the engine that carries it out, and which engine serves this process.
+
+A `Communicator` is one rank's end of a group. It takes and gives host arrays; all ranks of the group make the same
+calls in the same order. Sums are added in one fixed order, `tree_sum`, whichever engine carries them out, so that
+every engine and a simulation in one process give the same bits.
+
+Until a world is started there is one rank: `communicator` gives `Alone` for groups of one, and raises for others.
+While a world runs, `watcher` may look on: engines tell it when this rank enters and leaves a collective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from wengert.core.code import Location
+from wengert.core.errors import ArgumentError
+from wengert.core.mesh import Group, Mesh
+
+Array = np.ndarray[Any, Any]
+
+
+class Communicator(Protocol):
+    """One rank's end of a group."""
+
+    rank: int
+    size: int
+
+    def all_reduce(self, x: Array) -> Array:
+        """The sum over the ranks, on each of them."""
+        ...
+
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The sums over the ranks of several arrays of one dtype."""
+        ...
+
+    def all_reduce_max(self, x: Array) -> Array:
+        """The largest over the ranks, on each of them; NaN where one has NaN."""
+        ...
+
+    def all_gather(self, x: Array, axis: int) -> Array:
+        """The values of all ranks side by side along an axis, in order."""
+        ...
+
+    def reduce_scatter(self, x: Array, axis: int) -> Array:
+        """This rank's block, along an axis, of the sum over the ranks."""
+        ...
+
+    def ppermute(self, x: Array, shift: int) -> Array:
+        """The value of the rank `shift` places before this one, around the ring."""
+        ...
+
+    def all_to_all(self, x: Array, split: int, join: int) -> Array:
+        """A block of every rank, cut along `split` and put side by side along `join`: this rank's, in their order."""
+        ...
+
+
+def tree_sum(parts: Sequence[Any], add: Callable[[Any, Any], Any] = np.add) -> Any:
+    """The sum of some parts in a balanced tree: the first half and the second half, each added so, then both.
+
+    Neighbouring parts that are a subtree may be added anywhere, and the whole has the same bits.
+
+    >>> tree_sum(["a", "b", "c", "d"], lambda x, y: f"({x}+{y})")
+    '((a+b)+(c+d))'
+    """
+    if len(parts) == 1:
+        return parts[0]
+    half = (len(parts) + 1) // 2
+    return add(tree_sum(parts[:half], add), tree_sum(parts[half:], add))
+
+
+def tree_sum_into(out: Array, parts: Sequence[Array]) -> None:
+    """The sum of two or more arrays in the order of `tree_sum`, written to an array."""
+    half = (len(parts) + 1) // 2
+    np.add(tree_sum(parts[:half]), tree_sum(parts[half:]), out=out)
+
+
+class Alone:
+    """The only rank of a group of one: every collective is the value itself."""
+
+    rank = 0
+    size = 1
+
+    def all_reduce(self, x: Array) -> Array:
+        """The value."""
+        return x
+
+    all_reduce_max = all_reduce
+
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The values."""
+        return list(xs)
+
+    def all_gather(self, x: Array, axis: int) -> Array:
+        """The value."""
+        return x
+
+    reduce_scatter = all_gather
+
+    def ppermute(self, x: Array, shift: int) -> Array:
+        """The value."""
+        return x
+
+    def all_to_all(self, x: Array, split: int, join: int) -> Array:
+        """The value."""
+        return x
+
+
+ALONE = Alone()
+
+
+class Current:
+    """The world that this process is in: how many ranks, which one, and who finds the communicator of a group."""
+
+    def __init__(self) -> None:
+        self.rank = 0
+        self.size = 1
+        self.find: Callable[[Group], Communicator] | None = None
+        self.agree: Callable[[str, str, Callable[[], Any]], None] | None = None  # raises where ranks differ in a digest
+        self.collectives = 0  # how many this process has entered
+        self.location: Location = None  # of the collective that is computed, the user's line
+
+    def group(self) -> Group:
+        """All ranks, as one axis."""
+        return Mesh(ranks=self.size).whole
+
+
+current = Current()
+
+
+class Watcher(Protocol):
+    """Who is told where this rank is, so that others need not guess why they wait."""
+
+    def entering(self, number: int, name: str, bytes: int, location: Location) -> None:
+        """This rank enters a collective: its number in this process, its name, the bytes that it gives, its line."""
+        ...
+
+    def left(self) -> None:
+        """The collective is done."""
+        ...
+
+
+watcher: Watcher | None = None
+"""Set by `wg.distributed.start` where there is a control plane."""
+
+
+def communicator(group: Group) -> Communicator:
+    """This rank's end of a group."""
+    if group.size == 1:
+        return ALONE
+    if group.mesh.size != current.size or current.find is None:
+        raise ArgumentError(
+            f"a collective over {group} needs {group.mesh.size} ranks, and there {_are(current.size)}. Start them with "
+            f"`wengert launch -n {group.mesh.size}` and wg.distributed.start(), or use wg.distributed.simulate"
+        )
+    return current.find(group)
+
+
+def _are(count: int) -> str:
+    return "is 1" if count == 1 else f"are {count}"
+
+
+def group_rank(group: Group) -> int:
+    """The number of this rank within its group."""
+    return 0 if group.size == 1 else communicator(group).rank

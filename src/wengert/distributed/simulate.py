@@ -1,0 +1,97 @@
+"""Simulation: the ranks of a mesh as lanes of `vmap`, in one process.
+
+In: the function that a rank runs. Out: a function of the values of all ranks, stacked along a first axis. It is what
+the tests of engines compare with, and how collectives are tried out in a notebook.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from wengert.autodiff.batching import batch_node
+from wengert.autodiff.vectorize import lane_of
+from wengert.core import tree
+from wengert.core.errors import ArgumentError, ShapeError
+from wengert.core.graph import Node, ancestors, recorded_as, recording, tracing
+from wengert.core.mesh import Mesh
+from wengert.ops.collective import RANK
+from wengert.ops.core import as_node
+from wengert.ops.movement import broadcast_to
+from wengert.tensor import Tensor
+
+
+def simulate(function: Callable[..., Any], ranks: int | Mesh = 2, in_axes: Any = 0) -> Callable[..., Any]:
+    """The function of a rank as a function of all ranks, in one process.
+
+    Arguments hold the values of all ranks, stacked along axis 0; those whose `in_axes` is None are the same on each.
+    Results are stacked in the same way. `ranks` is how many there are, or a mesh of them.
+
+    >>> import wengert as wg
+    >>> from wengert import distributed as dist
+    >>> dist.simulate(lambda x: dist.all_reduce(x * x), ranks=3)(wg.tensor([1.0, 2.0, 3.0])).tolist()
+    [14.0, 14.0, 14.0]
+    """
+    mesh = ranks if isinstance(ranks, Mesh) else Mesh(ranks=ranks)
+
+    @functools.wraps(function)
+    def simulated(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten(args)
+        axes = tree.spread(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args, "simulate: in_axes")
+        lanes: dict[Node, Node] = {}
+        inputs = [lane_of(leaf, axis, lanes, "simulate") for leaf, axis in zip(leaves, axes)]
+        for whole in lanes.values():
+            if whole.shape[0] != mesh.size:
+                raise ShapeError(f"simulate: {mesh.size} ranks, and a value of shape {whole.shape} for all of them")
+        with tracing("simulate") as trace, _inside(mesh):
+            result = function(*tree.unflatten(structure, inputs), **kwargs)
+        if trace.assigned():
+            raise ArgumentError("simulate: the function assigns a tensor from outside; return its value instead")
+        outputs, shape = tree.flatten(result)
+        nodes = [leaf.node if isinstance(leaf, Tensor) else as_node(leaf) for leaf in outputs]
+        over = over_ranks(nodes, lanes, mesh, trace.start)
+        return tree.unflatten(shape, [Tensor(node) for node in over])
+
+    return simulated
+
+
+@contextmanager
+def _inside(mesh: Mesh) -> Iterator[None]:
+    """While a rank's function is recorded: collectives that name no group run over this mesh."""
+    before, recording.simulated = recording.simulated, mesh
+    try:
+        yield
+    finally:
+        recording.simulated = before
+
+
+def over_ranks(outputs: Sequence[Node], lanes: dict[Node, Node], mesh: Mesh, since: int = 0) -> list[Node]:
+    """The outputs over all ranks of a mesh, given what lies over them already."""
+    over = dict(lanes)
+    before, recording.ranks = recording.ranks, mesh
+    try:
+        with recorded_as(recording.location, recording.grad) as inside:
+            for node in ancestors(outputs, since, frozenset(lanes)):
+                if node in over:
+                    continue
+                recording.location, inside.grad = node.location, node.tracked
+                if _is_over(node, mesh):
+                    for source in node.sources:
+                        over.setdefault(source, _everywhere(source, mesh))
+                elif over.keys().isdisjoint(node.sources):
+                    continue
+                over[node] = batch_node(node, over)
+    finally:
+        recording.ranks = before
+    return [over[node] if node in over else _everywhere(node, mesh) for node in outputs]
+
+
+def _is_over(node: Node, mesh: Mesh) -> bool:
+    group = node.attrs.get("group")
+    return group is not None and group.mesh == mesh and (node.op is RANK or bool(node.sources))
+
+
+def _everywhere(node: Node, mesh: Mesh) -> Node:
+    return broadcast_to(node, (mesh.size, *node.shape))
