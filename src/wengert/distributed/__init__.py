@@ -3,6 +3,7 @@
 from wengert.api.lift import lift
 from wengert.core.mesh import Group, Mesh
 from wengert.distributed.simulate import simulate
+from wengert.distributed.world import World, start
 from wengert.ops import collective as _collective
 
 all_gather = lift(_collective.all_gather)
@@ -17,6 +18,7 @@ replicate = lift(_collective.replicate)
 __all__ = [
     "Group",
     "Mesh",
+    "World",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -26,4 +28,5 @@ __all__ = [
     "reduce_scatter",
     "replicate",
     "simulate",
+    "start",
 ]
