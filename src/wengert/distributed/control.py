@@ -26,11 +26,13 @@ Share = Callable[[str], str]
 """What rank 0 gives is what every rank gets: a broadcast of text, by MPI or whatever ranks have already."""
 
 
-def join(rank: int, size: int, share: Share | None = None) -> Control:
+def join(
+    rank: int, size: int, address: str | None = None, nonce: str | None = None, share: Share | None = None
+) -> Control:
     """Join the job's control plane as a rank, or return the connection that there is.
 
-    The address comes from WENGERT_CONTROL, which `wengert launch` sets; else by `share` from rank 0, which listens
-    then; else rank 0 listens at MASTER_ADDR and MASTER_PORT.
+    The address is that of `wengert launch` (WENGERT_CONTROL). Where there is none, rank 0 listens, and the others hear
+    of it by `share`; without that, it listens at MASTER_ADDR and MASTER_PORT.
     """
     global current
     if current is not None and current.is_open:
@@ -39,14 +41,12 @@ def join(rank: int, size: int, share: Share | None = None) -> Control:
                 f"this process is rank {rank} of {size}, and was started as rank {current.rank} of {current.size}"
             )
         return current
-    current = _joined(rank, size, share)
+    current = connect(address, nonce or "", rank, size) if address else _met(rank, size, share)
     return current
 
 
-def _joined(rank: int, size: int, share: Share | None) -> Control:
-    address = os.environ.get("WENGERT_CONTROL")
-    if address:
-        return connect(address, os.environ.get("WENGERT_NONCE", ""), rank, size)
+def _met(rank: int, size: int, share: Share | None) -> Control:
+    """The control plane of ranks without a launcher of ours."""
     if share is not None:
         server = _served(size, secrets.token_hex(16), 0) if rank == 0 else None
         given = json.dumps([server.address, server.nonce]) if server else ""

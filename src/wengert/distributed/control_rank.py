@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import wengert
-from wengert.core.code import Location, describe, here, source_line
+from wengert.core.code import Location, describe, here, is_library, source_line
 from wengert.core.errors import CollectiveTimeout, DistributedError, ProgramMismatch, RankLost
 from wengert.distributed import endings
 from wengert.distributed.reports import AGREEMENT, Call, Loss, Report, late, lost
@@ -35,10 +35,14 @@ from wengert.runtime.config import config
 GRACE = 5.0
 """Seconds after which a process ends that was told of a loss and did not raise."""
 
+LEAVING = 1.0
+"""Seconds that a rank which ends with an error waits for the others to tell theirs."""
+
 STATES = ("starting", "computing", "compiling", "loading data", "saving")
 
 _TICK = 0.1  # seconds between two looks at whether there is something to say
 _BEAT = 1.0  # seconds between two reports
+_MANY = 64  # ranks, from which on they report less often than ten times a second what they came to
 
 
 def line_of(location: Location | str) -> str:
@@ -204,6 +208,9 @@ class Control:
         if self._news is None:
             text = (str(error).splitlines() or [""])[0]
             self._send({"report": self._now().wire(), "failed": f"ended with {kind.__name__}: {text}"})
+        self._send({"leaving": True})
+        with self._heard:
+            self._heard.wait_for(lambda: "leave" in self._answers, LEAVING)
         return self.size > 1
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
@@ -236,10 +243,10 @@ class Control:
             elif call is not None and not self._is_excused():
                 counted += passed
             beat = _BEAT if call is None else min(_BEAT, config.deadline / 4)
-            is_new_wait = call is not None and call is not told and now - self._entered >= _TICK
-            if was_woken or is_new_wait or now - sent_at >= beat:
+            is_new = self._last is not told and now - sent_at >= _TICK * max(1.0, self.size / _MANY)
+            if was_woken or is_new or now - sent_at >= beat:
+                sent_at, told = now, self._last
                 self._send({"report": self._now().wire()})
-                sent_at, told = now, call
             if call is not None and counted >= config.deadline and call is self._call:
                 self._is_late(call[0], counted)
 
@@ -287,6 +294,8 @@ class Control:
                     self._answered(f"value {key}", value)
             elif kind == "describe":
                 self._send({"described": {"number": said, "lines": self._description(said)}})
+            elif kind == "leave":
+                self._answered("leave", True)
             elif kind == "end":
                 self._served["ended"] = True
             elif kind in ("lost", "late", "mismatch"):
@@ -329,7 +338,8 @@ class Control:
                 endings.interrupt(self._interrupts)
             time.sleep(0.1)
         if not self._raised and self.is_open and self._news is not None:
-            endings.end_now(f"{type(self._error(self._news)).__name__}: {self._error(self._news)}")
+            error = self._error(self._news)
+            endings.end_now(f"{type(error).__name__}: {error.message}")
 
     def _error(self, news: Message) -> DistributedError:
         if "lost" in news:
@@ -338,10 +348,18 @@ class Control:
             loss = replace(loss, seconds=loss.seconds + time.monotonic() - self._news_at)
             waiting = self._now().call if self._call is not None else None
             facts: dict[str, Any] = {"host": report.host, "pid": report.pid, "signal": loss.signal, "step": report.step}
-            return RankLost(lost(loss, waiting), rank=None if report.rank < 0 else report.rank, **facts)
+            return RankLost(lost(loss, waiting), _users_line(), rank=None if report.rank < 0 else report.rank, **facts)
         kind = CollectiveTimeout if "late" in news else ProgramMismatch
         said = news["late" if "late" in news else "mismatch"]
-        return kind(said["text"], ranks=tuple(said["ranks"]))
+        return kind(said["text"], _users_line(), ranks=tuple(said["ranks"]))
+
+
+def _users_line() -> Location:
+    """The innermost line that is neither Wengert's nor a library's: an interrupt may come anywhere."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_library(frame.f_code):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
 def _versions() -> list[str]:

@@ -8,54 +8,20 @@ first thing that goes wrong is what is told: what follows from it (others that e
 from __future__ import annotations
 
 import os
-import secrets
-import selectors
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from wengert.core.errors import DistributedError
 from wengert.distributed.agreement import Agreements
+from wengert.distributed.listener import Listener, Peer
 from wengert.distributed.reports import Call, Loss, Report, lost
-from wengert.distributed.wire import (
-    LONGEST,
-    LONGEST_OF_STRANGERS,
-    Lines,
-    Message,
-    encode,
-    is_proof,
-    let_go_in_children,
-    watch_closely,
-)
-
-_STRANGER = 10.0  # seconds in which a connection has to prove that it belongs to the job
+from wengert.distributed.wire import LONGEST, Message, is_proof
 
 
-class _Peer:
-    """One connection."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.socket = connection
-        self.lines = Lines(LONGEST_OF_STRANGERS)
-        self.outgoing = bytearray()
-        self.challenge = secrets.token_hex(16)
-        self.rank = -1
-        self.report = Report(-1)
-        self.heard_at = time.monotonic()
-        self.is_done = False  # it said goodbye, or was shown the door
-
-    def seen(self) -> Report:
-        """Its last report, as old as it is."""
-        heard = time.monotonic() - self.heard_at
-        return replace(self.report, heard=heard, seconds=self.report.seconds + heard)
-
-
-class Server:
+class Server(Listener):
     """The control plane of a job of `size` ranks. `exit_status` knows how a rank's process ended, if anybody does."""
 
     def __init__(
@@ -67,6 +33,7 @@ class Server:
         role: str = "the launcher",
         exit_status: Callable[[int], int | None] = lambda rank: None,
     ) -> None:
+        super().__init__(host, port)
         self.size = size
         self.loss: Loss | None = None
         self.over = threading.Event()  # something went wrong that ends the job
@@ -74,32 +41,18 @@ class Server:
         self._role = role
         self._exit_status = exit_status
         self._ending: Message = {}
-        self._peers: dict[socket.socket, _Peer] = {}
-        self._ranks: dict[int, _Peer] = {}
+        self._over_at = 0.0
+        self._ranks: dict[int, Peer] = {}
         self._agreements = Agreements(size)
         self._values: dict[str, str] = {}
-        self._asked: dict[str, list[_Peer]] = {}
-        self._tasks: deque[Callable[[], None]] = deque()
-        self._is_open = True
-        self._listener = _listening(host, port)
-        self.port = int(self._listener.getsockname()[1])
-        self.address = f"{socket.gethostname() if host in ('', '0.0.0.0') else host}:{self.port}"
-        self._wake, self._woken = socket.socketpair()
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._woken, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._serve, name="wengert control server", daemon=True)
-        let_go_in_children(self)
-
-    def start(self) -> Server:
-        """Begin to listen."""
-        self._thread.start()
-        return self
+        self._asked: dict[str, list[Peer]] = {}
+        self._suspects: set[int] = set()  # ranks that were gone at the same moment as the first
+        self._over_in = 0
 
     def close(self) -> None:
         """Tell those who are still there that nobody listens any more, and end."""
-        self._do(self._finish)
-        self._thread.join(2.0)
+        self.do(self._finish)
+        self.join(2.0)
 
     def close_when_alone(self, seconds: float = 5.0) -> None:
         """Close when all ranks have said goodbye or something went wrong; or after so many seconds."""
@@ -111,125 +64,63 @@ class Server:
     def _is_alone(self) -> bool:
         return len(self._ranks) == self.size and all(peer.is_done for peer in list(self._ranks.values()))
 
-    def text(self) -> str:
-        """What went wrong first, in words; empty as long as nothing did."""
+    def error(self) -> str:
+        """What went wrong first, in words, as ranks raise it; empty as long as nothing did."""
         if self.loss is not None:
-            return lost(self.loss)
-        return "".join(str(said["text"]) for said in self._ending.values())
+            ago = time.monotonic() - self._over_at
+            return f"RankLost: {lost(replace(self.loss, seconds=ago))}"
+        names = {"late": "CollectiveTimeout", "mismatch": "ProgramMismatch"}
+        return "".join(f"{names[kind]}: {said['text']}" for kind, said in self._ending.items())
 
     def reports(self) -> list[Report]:
         """The last reports of the ranks that ever joined."""
         return [peer.seen() for _, peer in sorted(list(self._ranks.items()))]
 
     def blame(self, pid: int, status: int | None) -> None:
-        """Somebody who saw it (mpiexec) says which process ended first, and how."""
-        if self.loss is None or self.loss.role:
-            return
+        """Somebody who saw it (mpiexec) says which process ended, and how.
+
+        Some end the other ranks so quickly that they are gone at the same moment for us. Among those, but not among
+        all, that somebody is believed: MPICH's may name one that it ended itself.
+        """
         culprit = next((report for report in self.reports() if report.pid == pid), None)
-        if culprit is not None and culprit.rank != self.loss.report.rank and not self.loss.reason:
+        if self.loss is None or culprit is None or culprit.rank not in self._suspects:
+            return
+        if culprit.rank != self.loss.report.rank:
             self.loss = Loss(culprit)
-        if culprit is not None and culprit.rank == self.loss.report.rank:
-            self.loss = self.loss.ended_by(status)
+        self.loss = self.loss.ended_by(status)
 
     def lose(self, rank: int, status: int | None, reason: str = "") -> None:
         """Somebody who saw it says that a rank has ended, which may never have joined."""
-        self._do(lambda: self._lose(self._loss(rank, reason).ended_by(status)))
+        self.do(lambda: self._lose(self._loss(rank, reason).ended_by(status)))
 
-    # --- the thread -----------------------------------------------------------------------------------------------
-
-    def _do(self, task: Callable[[], None]) -> None:
-        self._tasks.append(task)
-        with suppress(OSError):
-            self._wake.send(b"x")
-
-    def _serve(self) -> None:
-        while self._is_open:
-            for key, mask in self._selector.select(1.0):
-                if key.fileobj is self._listener:
-                    self._accept()
-                elif key.fileobj is self._woken:
-                    self._woken.recv(4096)
-                elif isinstance(key.data, _Peer):
-                    self._attend(key.data, mask)
-            while self._tasks:
-                self._tasks.popleft()()
-            self._show_strangers_out()
-        self.let_go()
-
-    def let_go(self) -> None:
-        """Let go of all sockets: at the end, and in a forked child, which would keep connections open otherwise."""
-        for holder in (*list(self._peers), self._listener, self._wake, self._woken):
-            holder.close()
-        self._selector.close()
+    # --- connections ------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
         self._tell({"end": self._role})
-        self._is_open = False
-
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return
-        connection.setblocking(False)
-        watch_closely(connection)
-        peer = self._peers[connection] = _Peer(connection)
-        self._selector.register(connection, selectors.EVENT_READ, peer)
-        self._send(peer, {"challenge": peer.challenge})
-
-    def _show_strangers_out(self) -> None:
-        now = time.monotonic()
-        for peer in [p for p in self._peers.values() if p.rank < 0 and now - p.heard_at > _STRANGER]:
-            self._drop(peer)
-
-    def _attend(self, peer: _Peer, mask: int) -> None:
-        if mask & selectors.EVENT_WRITE:
-            self._flush(peer)
-        if not mask & selectors.EVENT_READ:
-            return
-        try:
-            data = peer.socket.recv(1 << 16)
-            messages = peer.lines.feed(data) if data else None
-        except BlockingIOError:
-            return
-        except (OSError, ValueError):  # reset, or not our language
-            messages = None
-        if messages is None:
-            self._drop(peer)
-            return
-        for message in messages:
-            self._hear(peer, message)
-
-    def _send(self, peer: _Peer, message: Message) -> None:
-        peer.outgoing += encode(message)
-        self._flush(peer)
-
-    def _flush(self, peer: _Peer) -> None:
-        with suppress(BlockingIOError, OSError):  # a broken connection is seen when it is read
-            sent = peer.socket.send(peer.outgoing)
-            del peer.outgoing[:sent]
-        if peer.socket in self._peers:
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.outgoing else 0)
-            self._selector.modify(peer.socket, wanted, peer)
+        self.is_open = False
 
     def _tell(self, message: Message) -> None:
         for peer in list(self._ranks.values()):
             if not peer.is_done:
-                self._send(peer, message)
+                self.send(peer, message)
 
-    def _drop(self, peer: _Peer) -> None:
-        """A connection is closed."""
-        if self._peers.pop(peer.socket, None) is None:
-            return
-        self._selector.unregister(peer.socket)
-        peer.socket.close()
+    def closed(self, peer: Peer) -> None:
+        """A connection is closed: a rank died, unless it said something before."""
         if self._ranks.get(peer.rank) is peer and not peer.is_done:
             peer.is_done = True
+            self._suspect(peer.rank)
             self._lose(self._loss(peer.rank).ended_by(self._exit_status(peer.rank)))
+        self._let_leave()
+
+    def _suspect(self, rank: int) -> None:
+        if not self.over.is_set() or self.moment == self._over_in:
+            self._suspects.add(rank)
+            self._over_in = self.moment
 
     # --- what ranks say -------------------------------------------------------------------------------------------
 
-    def _hear(self, peer: _Peer, message: Message) -> None:
+    def hear(self, peer: Peer, message: Message) -> None:
+        """A message came."""
         if peer.rank < 0:
             self._welcome(peer, message)
             return
@@ -244,26 +135,27 @@ class Server:
             ("fetch", self._hear_fetch),
             ("late", self._hear_late),
             ("failed", self._hear_failed),
+            ("leaving", self._hear_leaving),
             ("bye", self._hear_bye),
         ):
             if kind in message:
                 hear(peer, message[kind])
 
-    def _welcome(self, peer: _Peer, message: Message) -> None:
+    def _welcome(self, peer: Peer, message: Message) -> None:
         refusal = self._refusal(peer, message)
         if refusal:
-            self._send(peer, {"refused": refusal})
-            self._drop(peer)
+            self.send(peer, {"refused": refusal})
+            self.drop(peer)
             return
         peer.rank = int(message["rank"])
         peer.report = Report(peer.rank, str(message["host"]), int(message["pid"]))
         peer.lines.longest = LONGEST
         self._ranks[peer.rank] = peer
-        self._send(peer, {"welcome": {"role": self._role, "host": socket.gethostname(), "pid": os.getpid()}})
+        self.send(peer, {"welcome": {"role": self._role, "host": socket.gethostname(), "pid": os.getpid()}})
         if self.over.is_set():
-            self._send(peer, self._ending)
+            self.send(peer, self._ending)
 
-    def _refusal(self, peer: _Peer, message: Message) -> str:
+    def _refusal(self, peer: Peer, message: Message) -> str:
         if not is_proof(message.get("hello"), self.nonce, peer.challenge):
             return "its nonce (WENGERT_NONCE) is that of another job"
         rank, size = message.get("rank"), message.get("size")
@@ -276,7 +168,7 @@ class Server:
             return f"there is a rank {rank} already: host {there.host}, pid {there.pid}"
         return ""
 
-    def _answer(self, peer: _Peer) -> None:
+    def _answer(self, peer: Peer) -> None:
         """Tell a rank that waits in a collective who came to it and who did not."""
         call = peer.report.call
         if peer.report.state != "waiting" or call is None or self.over.is_set():
@@ -295,9 +187,9 @@ class Server:
                 absent.append(other.seen())
         if not self._differs(peer, call, came):
             table = {"call": call.number, "series": call.series, "came": came, "absent": [r.wire() for r in absent]}
-            self._send(peer, {"table": table})
+            self.send(peer, {"table": table})
 
-    def _differs(self, peer: _Peer, call: Call, came: Iterable[int]) -> bool:
+    def _differs(self, peer: Peer, call: Call, came: Iterable[int]) -> bool:
         """Whether another rank came to the same collective for another one; then all are told."""
         for rank in came:
             other = self._ranks[rank].report.call
@@ -311,40 +203,51 @@ class Server:
                 return True
         return False
 
-    def _hear_agree(self, peer: _Peer, said: Message) -> None:
+    def _hear_agree(self, peer: Peer, said: Message) -> None:
         verdict = self._agreements.add(peer.rank, said["number"], said["key"], said["digest"])
         if verdict is None:
             return
         if verdict.same:
             self._tell({"agreed": said["number"]})
         for rank in verdict.ask:
-            self._send(self._ranks[rank], {"describe": said["number"]})
+            self.send(self._ranks[rank], {"describe": said["number"]})
 
-    def _hear_described(self, peer: _Peer, said: Message) -> None:
+    def _hear_described(self, peer: Peer, said: Message) -> None:
         found = self._agreements.described(peer.rank, said["number"], said["lines"])
         if found is not None:
             self._end({"mismatch": {"text": found[0], "ranks": found[1]}})
 
-    def _hear_publish(self, peer: _Peer, said: Message) -> None:
+    def _hear_publish(self, peer: Peer, said: Message) -> None:
         self._values.update(said)
         for key in said:
             for waiting in self._asked.pop(key, []):
                 self._hear_fetch(waiting, key)
 
-    def _hear_fetch(self, peer: _Peer, key: str) -> None:
+    def _hear_fetch(self, peer: Peer, key: str) -> None:
         if key in self._values:
-            self._send(peer, {"value": {key: self._values[key]}})
+            self.send(peer, {"value": {key: self._values[key]}})
         else:
             self._asked.setdefault(key, []).append(peer)
 
-    def _hear_late(self, peer: _Peer, said: Message) -> None:
+    def _hear_late(self, peer: Peer, said: Message) -> None:
         self._end({"late": said})
 
-    def _hear_failed(self, peer: _Peer, reason: str) -> None:
+    def _hear_failed(self, peer: Peer, reason: str) -> None:
         peer.is_done = True
         self._lose(self._loss(peer.rank, reason))
 
-    def _hear_bye(self, peer: _Peer, _: Any) -> None:
+    def _hear_leaving(self, peer: Peer, _: Any) -> None:
+        peer.is_leaving = True
+        self._let_leave()
+
+    def _let_leave(self) -> None:
+        """Let ranks end when all have told their errors: an mpiexec may end, and with it their output, at the first."""
+        there = [peer for peer in self.peers.values() if peer.rank >= 0]
+        if all(peer.is_leaving for peer in there):
+            for peer in there:
+                self.send(peer, {"leave": True})
+
+    def _hear_bye(self, peer: Peer, _: Any) -> None:
         peer.is_done = True
 
     # --- what goes wrong ------------------------------------------------------------------------------------------
@@ -362,16 +265,6 @@ class Server:
         """The first thing that goes wrong ends the job."""
         if self.over.is_set():
             return
-        self._ending = message
+        self._ending, self._over_at = message, time.monotonic()
         self.over.set()
         self._tell(message)
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), backlog=1024)
-    except OSError as error:
-        raise DistributedError(
-            f"control plane: port {port} of {host or 'this machine'} cannot be listened on ({error.strerror}). Another "
-            "program may have it: set MASTER_PORT to another one"
-        ) from None

@@ -55,7 +55,6 @@ def on_exception(told: Told) -> None:
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         before(kind, error, trace)
         if told(kind, error) and not hasattr(sys, "ps1"):  # at a prompt the process goes on
-            sys.last_value = error
             leave(1)
 
     sys.excepthook = hook

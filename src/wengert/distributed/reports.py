@@ -112,7 +112,7 @@ def lost(loss: Loss, waiting: Call | None = None) -> str:
     step = f" in step {report.step}" if report.step is not None else ""
     lines = [f"{who} (host {report.host}, pid {report.pid}) {_how(loss)}{step}, {loss.seconds:.1f} s ago."]
     if not loss.role:
-        lines.append(f"It was {_doing(report)}")
+        lines.append(f"When it was last heard of, {report.heard:.1f} s before, it was {_doing(report)}")
     if waiting is not None:
         lines.append(f"You were waiting in {waiting}")
     if report.checkpoint:
@@ -141,7 +141,7 @@ def _doing(report: Report) -> str:
     """What a rank was doing when it was last heard of."""
     call = report.call
     if call is None:
-        return f"{report.state}, and had not come to a collective"
+        return f"{report.state}, and had come to no collective"
     if report.state == "waiting":
         return f"waiting in {call}"
     return f"{report.state}; the last it came to was {call}"
