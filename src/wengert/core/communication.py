@@ -32,6 +32,10 @@ class Communicator(Protocol):
         """The sum over the ranks, on each of them."""
         ...
 
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The sums over the ranks of several arrays of one dtype."""
+        ...
+
     def all_reduce_max(self, x: Array) -> Array:
         """The largest over the ranks, on each of them; NaN where one has NaN."""
         ...
@@ -85,6 +89,10 @@ class Alone:
 
     all_reduce_max = all_reduce
 
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The values."""
+        return list(xs)
+
     def all_gather(self, x: Array, axis: int) -> Array:
         """The value."""
         return x
@@ -110,6 +118,7 @@ class Current:
         self.rank = 0
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
+        self.agree: Callable[[str, str, Callable[[], Any]], None] | None = None  # raises where ranks differ in a digest
         self.collectives = 0  # how many this process has entered
         self.location: Location = None  # of the collective that is computed, the user's line
 

@@ -15,7 +15,7 @@ rest goes on.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from wengert.core.errors import (
 from wengert.core.evaluation import watch
 from wengert.core.forking import new_rlock
 from wengert.core.graph import RELEASED, Node, Trace, recording
+from wengert.core.placement import ShardedArray
 from wengert.ops.core import PLACEHOLDER, VARIABLE
 from wengert.runtime.config import config
 from wengert.runtime.dynamic.parts import Part, parts
@@ -75,7 +76,7 @@ def value(node: Node) -> Any:
         flush([node])
     if type(node.buffer) is Failure:
         raise_failure(node.buffer)
-    return node.buffer
+    return node.buffer.whole(devices.on_host) if type(node.buffer) is ShardedArray else node.buffer
 
 
 def raise_failure(failure: Failure) -> None:
@@ -122,6 +123,25 @@ def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[
         order = _unrealized(targets)
     if not order:
         return
+    with gathered(order) if ShardedArray.made else nullcontext():
+        _compute(order, targets, released)
+
+
+@contextmanager
+def gathered(order: Sequence[Node]) -> Iterator[None]:
+    """Inside, what these nodes read of sharded values is whole."""
+    sources = {source for node in order for source in node.sources if type(source.buffer) is ShardedArray}
+    held = [(source, source.buffer) for source in sorted(sources, key=lambda source: source.serial)]
+    try:
+        for source, array in held:
+            source.buffer = array.whole(devices.on_host)
+        yield
+    finally:
+        for source, array in held:
+            source.buffer = array
+
+
+def _compute(order: list[Node], targets: Sequence[Node], released: Container[Node] | None) -> None:
     keep = set(targets)
     keep.update(node for node in _wanted_by_backward(order) if released is None or node not in released)
     keep.update(_behind_variables(order))
