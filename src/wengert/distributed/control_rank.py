@@ -334,7 +334,7 @@ class Control:
                 action()
         until = self._news_at + GRACE
         while not self._raised and self.is_open and time.monotonic() < until:
-            if self._state != "saving":
+            if self._state != "saving" or self._call is not None:
                 endings.interrupt(self._interrupts)
             time.sleep(0.1)
         if not self._raised and self.is_open and self._news is not None:

@@ -145,20 +145,29 @@ def _connected(place: Launched) -> World:
     cores = sorted(os.sched_getaffinity(0))
     machines = engine.gather((socket.gethostname(), cores))
     here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]
+    share = _share(cores, [machines[k][1] for k in here])
+    if share < 1:
+        engine.share_cores()
     if chosen_threads() is None:
-        _share_threads(cores, [machines[k][1] for k in here])
+        _set_threads(max(1, int(share)))
     local = here.index(place.rank) if place.local_rank is None else place.local_rank
     return World(place.rank, place.size, local, engine)
 
 
-def _share_threads(mine: Sequence[int], all_ranks: Sequence[Sequence[int]]) -> None:
-    """Set this rank's threads to its share of the cores that it may run on, whether or not they were dealt out."""
-    share = sum(1 / sum(core in cores for cores in all_ranks) for core in mine)
-    threads = max(1, int(share + 1e-9))
-    use_threads(threads)
+def _share(mine: Sequence[int], all_ranks: Sequence[Sequence[int]]) -> float:
+    """How many cores a rank has, of those that it may run on, whether or not a launcher dealt them out.
+
+    >>> _share([0, 1], [[0, 1], [0, 1]]), _share([0], [[0], [1]]), _share([0, 1], [[0, 1]] * 4)
+    (1.0, 1.0, 0.5)
+    """
+    return round(sum(1 / sum(core in cores for cores in all_ranks) for core in mine), 9)
+
+
+def _set_threads(count: int) -> None:
+    use_threads(count)
     found = blas()
     if found is not None:
-        found.set_threads(threads)
+        found.set_threads(count)
 
 
 def _filled(sizes: dict[str, int], ranks: int) -> dict[str, int]:
