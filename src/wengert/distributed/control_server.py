@@ -17,7 +17,7 @@ from typing import Any
 
 from wengert.distributed.agreement import Agreements
 from wengert.distributed.listener import Listener, Peer
-from wengert.distributed.reports import Call, Loss, Report, lost
+from wengert.distributed.reports import AGREEMENT, Call, Loss, Report, lost
 from wengert.distributed.wire import LONGEST, Message, is_proof
 
 
@@ -191,7 +191,7 @@ class Server(Listener):
 
     def _differs(self, peer: Peer, call: Call, came: Iterable[int]) -> bool:
         """Whether another rank came to the same collective for another one; then all are told."""
-        for rank in came:
+        for rank in came if call.series != AGREEMENT else ():  # which are compared by what they are about
             other = self._ranks[rank].report.call
             if other is None or (other.series, other.number) != (call.series, call.number):
                 continue
