@@ -121,7 +121,7 @@ replay: $(TEST_STAMP)  ## compare generated kernels with those of BASE=<commit>
 	PYTHONPATH=src $(BIN)/python -m tests.replay $(BASE) --cases '$(CASES)'
 
 clean:  ## remove the environments and everything built
-	rm -rf $(VENV) .venv-3.* build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* .venv-mpi-* build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # The environment, in the smallest steps that serve.
 

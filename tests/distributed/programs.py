@@ -99,8 +99,12 @@ def training(world: World) -> Any:
     return {
         "digest": [cases.digest(w.numpy()) for w in weights],
         "place": (world.rank, world.size, world.local_rank, world.engine),
-        "threads": thread_count(),
     }
+
+
+def threads(world: World) -> int:
+    """How many threads kernels run on."""
+    return thread_count()
 
 
 # --- mistakes -------------------------------------------------------------------------------------------------------

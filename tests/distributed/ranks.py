@@ -96,16 +96,26 @@ def launch(
     return Finished(process.returncode, output, {int(p.stem): pickle.loads(p.read_bytes()) for p in found})
 
 
-def command(function: str, folder: str = "") -> list[str]:
+MODULE = ("-m", "tests.distributed.ranks")
+
+
+def command(function: str, folder: str = "", program: Sequence[str] = MODULE) -> list[str]:
     """What each rank runs."""
-    return [sys.executable, "-m", "tests.distributed.ranks", function, folder]
+    return [sys.executable, *program, function, folder]
 
 
-def on_ranks(ranks: int, function: str, *arguments: Any, timeout: float = TIMEOUT, env: Any = None) -> list[Any]:
+def on_ranks(
+    ranks: int,
+    function: str,
+    *arguments: Any,
+    timeout: float = TIMEOUT,
+    env: Mapping[str, str] | None = None,
+    program: Sequence[str] = MODULE,
+) -> list[Any]:
     """What `module:function` gives on each rank; an error on any of them fails the test, with its output."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "arguments").write_bytes(pickle.dumps(arguments))
-        done = launch(ranks, command(function, folder), timeout, env, folder)
+        done = launch(ranks, command(function, folder, program), timeout, env, folder)
     if done.status or len(done.results) != ranks:
         raise AssertionError(f"{function} on {ranks} ranks ended with status {done.status}:\n{done.output}")
     return [done.results[rank] for rank in range(ranks)]
