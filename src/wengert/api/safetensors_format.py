@@ -172,9 +172,10 @@ def _described(path: Path, file: BinaryIO) -> tuple[list[TensorEntry], dict[str,
 
 def _header_text(path: Path, file: BinaryIO, size: int) -> bytes:
     start = file.read(8)
-    _refuse_other_formats(path, start)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
     header = file.read(min(length, LONGEST_HEADER, size))
+    if not header.startswith(b"{") or length > LONGEST_HEADER:  # a length may begin with the bytes of another format
+        _refuse_other_formats(path, start)
     if not header.startswith(b"{"):
         what = "empty" if not size else "not a safetensors file" if size > 8 else "truncated"
         raise FileError(f"load: {str(path)!r} is {what}")
