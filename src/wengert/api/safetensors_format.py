@@ -77,8 +77,7 @@ def write(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
             os.replace(temporary, path)
     except OSError as error:
         raise OSError(error.errno, f"save: {str(path)!r} could not be written: {error.strerror or error}") from error
-    if os.name == "posix":
-        _flush_to_disk(path.parent)  # the move itself
+    flush_to_disk(path.parent)  # the move itself
 
 
 def _header(arrays: Arrays, metadata: dict[str, str]) -> bytes:
@@ -93,7 +92,10 @@ def _header(arrays: Arrays, metadata: dict[str, str]) -> bytes:
     return struct.pack("<Q", len(text)) + text
 
 
-def _flush_to_disk(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
+    """Make sure that what was moved into a folder, or made in it, is on the disk."""
+    if os.name != "posix":
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -140,6 +142,14 @@ def read(path: Path) -> tuple[Arrays, dict[str, str]]:
             size = sum(entry.end - entry.start for entry in entries)
             raise OutOfMemoryError(f"load: there is no memory for the {size:,} bytes of {str(path)!r}") from None
     return {entry.name: arrays[entry.name] for entry in entries}, metadata
+
+
+def read_header(path: Path) -> tuple[list[TensorEntry], dict[str, str], int]:
+    """What the header of a file says of its arrays, the metadata, and where the arrays' bytes begin."""
+    _require_regular(path)
+    with path.open("rb") as file:
+        entries, metadata = _described(path, file)
+        return entries, metadata, file.tell()
 
 
 def _require_regular(path: Path) -> None:
@@ -250,12 +260,12 @@ def _read_array(file: BinaryIO, entry: TensorEntry) -> np.ndarray[Any, Any]:
         raise EOFError
     dtype = DTYPES.get(entry.dtype)
     try:
-        return (_widened(raw, entry.dtype) if dtype is None else _as(raw, dtype)).reshape(entry.shape)
+        return (_widened(raw, entry.dtype) if dtype is None else elements(raw, dtype)).reshape(entry.shape)
     except ValueError:  # an empty array whose other sizes are beyond NumPy's
         raise _HeaderError(f"the tensor {entry.name!r} has the shape {list(entry.shape)}") from None
 
 
-def _as(raw: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def elements(raw: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Bytes as elements of a dtype. A bool is 0 or 1, whatever other byte a file has."""
     return raw != 0 if dtype is bool_ else raw.view(dtype)
 

@@ -2,6 +2,7 @@
 
 from wengert.api.lift import lift
 from wengert.core.mesh import Group, Mesh
+from wengert.distributed.checkpoint import load_checkpoint, save_checkpoint, wait_for_checkpoint
 from wengert.distributed.simulate import simulate
 from wengert.ops import collective as _collective
 
@@ -21,9 +22,12 @@ __all__ = [
     "all_reduce",
     "all_to_all",
     "block",
+    "load_checkpoint",
     "ppermute",
     "rank",
     "reduce_scatter",
     "replicate",
+    "save_checkpoint",
     "simulate",
+    "wait_for_checkpoint",
 ]
