@@ -12,6 +12,7 @@ import json
 import math
 import os
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -228,7 +229,7 @@ def _restored(path: Path, metadata: dict[str, str], arrays: Arrays) -> Any:
     return value
 
 
-def rebuilt(structure: Any, arrays: Arrays, path: Path, made: dict[str, Tensor] | None = None) -> Any:
+def rebuilt(structure: Any, arrays: Mapping[str, Any], path: Path, made: dict[str, Tensor] | None = None) -> Any:
     """The container that a description of a checkpoint stands for; `made` are the tensors there are already."""
     try:
         return _rebuilt(structure, arrays, {} if made is None else made)
@@ -237,7 +238,7 @@ def rebuilt(structure: Any, arrays: Arrays, path: Path, made: dict[str, Tensor] 
         raise FileError(f"load: {str(path)!r} was altered: its description does not fit its tensors: {what}") from None
 
 
-def _rebuilt(part: Any, arrays: Arrays, made: dict[str, Tensor]) -> Any:
+def _rebuilt(part: Any, arrays: Mapping[str, Any], made: dict[str, Tensor]) -> Any:
     """The value that a description stands for; `made` are the tensors there are already, by name."""
     if part is None or isinstance(part, (bool, int, float, str)):
         return part

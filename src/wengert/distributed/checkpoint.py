@@ -19,6 +19,7 @@ import numpy as np
 from wengert.api.files import described, path_of, rebuilt
 from wengert.api.manifest import StoredTensor
 from wengert.api.sharded_files import ShardReader, is_checkpoint, read_manifest, whole
+from wengert.core import devices
 from wengert.core.communication import Communicator, communicator, current
 from wengert.core.dtypes import complex128
 from wengert.core.errors import FileError, ShapeError, WengertError
@@ -190,7 +191,7 @@ def _read_block(reader: ShardReader, name: str, stored: StoredTensor, like: Shar
     part = like.placement.slices(shape, rank)
     found = reader.read(name, (*part, slice(0, 2)) if is_pairs else part)
     found = found.view(complex128)[..., 0] if is_pairs else found
-    return sharded_tensor(found, shape, like.placement, like.device)
+    return sharded_tensor(devices.of(like.device).upload(found), shape, like.placement)
 
 
 def _tell_at_exit() -> None:

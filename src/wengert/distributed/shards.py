@@ -251,6 +251,11 @@ def prepare(folder: Path) -> None:
     with suppress(ManifestError):  # of a damaged checkpoint nothing is removed; the new manifest takes its place
         text = (folder / manifests.NAME).read_bytes() if is_complete(folder) else None
         clear(folder, set() if text is None else {file.name for file in manifests.parsed(text).files})
+    clear_beside(folder)
+
+
+def clear_beside(folder: Path) -> None:
+    """Remove the folders beside this one that interrupted saves left."""
     for beside in folder.parent.iterdir():
         if beside != folder and is_abandoned(beside):
             remove(beside)
