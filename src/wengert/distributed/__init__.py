@@ -3,7 +3,9 @@
 from wengert.api.lift import lift
 from wengert.core.mesh import Group, Mesh
 from wengert.distributed.checkpoint import load_checkpoint, save_checkpoint, wait_for_checkpoint
+from wengert.distributed.sharding import Split, place, shard
 from wengert.distributed.simulate import simulate
+from wengert.distributed.world import World, start
 from wengert.ops import collective as _collective
 
 all_gather = lift(_collective.all_gather)
@@ -18,16 +20,21 @@ replicate = lift(_collective.replicate)
 __all__ = [
     "Group",
     "Mesh",
+    "Split",
+    "World",
     "all_gather",
     "all_reduce",
     "all_to_all",
     "block",
     "load_checkpoint",
+    "place",
     "ppermute",
     "rank",
     "reduce_scatter",
     "replicate",
     "save_checkpoint",
+    "shard",
     "simulate",
+    "start",
     "wait_for_checkpoint",
 ]

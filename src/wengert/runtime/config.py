@@ -46,6 +46,11 @@ class Config:
     dynamic execution and compiled functions then agree to the bit, too. It needs a C compiler.
     """
 
+    parts: int | None = None
+    """Into how many parts the batch of a compiled function is cut, whatever the number of ranks, which share them: the
+    same bits on 1, 2, 4, ... ranks. The parts' gradients are added in a fixed tree, and programs are `invariant`.
+    """
+
     check: bool = False
     """Whether every kernel of a compiled program is replayed against its reference; the first that differs raises."""
 
