@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.distributed.ranks import in_threads, placed, same, save_by, state_of
+from tests.distributed.rank_states import in_threads, placed, same, save_by, state_of
 from wengert.api import manifest as manifests
 from wengert.api.sharded_files import ShardReader, read_manifest, whole
 from wengert.core.errors import ArgumentError, FileError, ShapeError

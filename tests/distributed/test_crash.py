@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.distributed.ranks import placed, save_by
+from tests.distributed.rank_states import placed, save_by
 from wengert.api import safetensors_format
 from wengert.api.sharded_files import is_complete
 from wengert.core.mesh import Mesh

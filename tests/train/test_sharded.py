@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 from tests.distributed.processes import in_processes
-from tests.distributed.ranks import placed, save_by
+from tests.distributed.rank_states import placed, save_by
 from wengert.api.sharded_files import is_complete
 from wengert.cli import main
 from wengert.core.communication import current
