@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.memory import storage, stored_values
+from wengert.compiler.memory import compared_with_extremes, storage, stored_values
 from wengert.compiler.rewrite import spend
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.loops import IndexMap, broadcast_place, everywhere, loops_of, moved_place
@@ -46,6 +46,7 @@ class _Fusion:
         self.outside = set(graph.inputs)
         self.refusals: dict[str, None] = {}
         self.roots = stored_values(graph, self.inlined, operands, large)
+        self.compared = compared_with_extremes(graph)
         self.awaited = {storage(s) for node in graph.nodes if self._is_opaque(node) for s in operands(node)}
         self.home: dict[Node, Group] = {}
         self.groups: dict[int, Group] = {}
@@ -123,6 +124,8 @@ class _Fusion:
                 if not fits(root, space, axes):
                     return f"{root.op.name} does not fit the space {space} reducing {axes}"
             for read in self._reads_in(group, space, axes):
+                if not self.compared.isdisjoint((read.leaf, storage(read.leaf))) and self._makes(other, read.leaf):
+                    return f"{read.leaf.op.name} is compared with its maximum or minimum: both read it from memory"
                 home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
                 if home is other and not self._reads_own_element(read, space, axes):
                     return f"{group.roots[0].op.name} reads {read.leaf.op.name} at another element than it works on"
@@ -134,6 +137,9 @@ class _Fusion:
         if (group.space, group.axes) == (space, axes):
             return group.reads
         return [read for root in group.roots for read in self.reads_of(root, space, axes)]
+
+    def _makes(self, group: Group, leaf: Node) -> bool:
+        return leaf in group.roots or storage(leaf) in group.roots
 
     def _reads_own_element(self, read: Read, space: Shape, axes: tuple[int, ...]) -> bool:
         leaf = read.leaf
