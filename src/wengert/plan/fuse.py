@@ -124,9 +124,9 @@ class _Fusion:
                 if not fits(root, space, axes):
                     return f"{root.op.name} does not fit the space {space} reducing {axes}"
             for read in self._reads_in(group, space, axes):
-                if not self.compared.isdisjoint((read.leaf, storage(read.leaf))) and self._makes(other, read.leaf):
-                    return f"{read.leaf.op.name} is compared with its maximum or minimum: both read it from memory"
                 home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
+                if home is other and storage(read.leaf) in self.compared:
+                    return f"{read.leaf.op.name} is compared with its maximum or minimum: both read it from memory"
                 if home is other and not self._reads_own_element(read, space, axes):
                     return f"{group.roots[0].op.name} reads {read.leaf.op.name} at another element than it works on"
         if self._way_around(first, second):
@@ -137,9 +137,6 @@ class _Fusion:
         if (group.space, group.axes) == (space, axes):
             return group.reads
         return [read for root in group.roots for read in self.reads_of(root, space, axes)]
-
-    def _makes(self, group: Group, leaf: Node) -> bool:
-        return leaf in group.roots or storage(leaf) in group.roots
 
     def _reads_own_element(self, read: Read, space: Shape, axes: tuple[int, ...]) -> bool:
         leaf = read.leaf
