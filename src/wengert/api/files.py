@@ -21,6 +21,7 @@ import numpy as np
 from wengert.api import safetensors_format, sharded_files
 from wengert.api.creation import tensor
 from wengert.api.safetensors_format import Arrays, bytes_of
+from wengert.core import communication
 from wengert.core.dtypes import complex128
 from wengert.core.errors import ArgumentError, DTypeError, FileError
 from wengert.tensor import Tensor
@@ -96,7 +97,8 @@ def write_described(path: Path, arrays: Arrays, described: str) -> None:
         "checksums": checksums,
         "checksum": _checksum_of_description(described, checksums),
     }
-    safetensors_format.write(path, arrays, metadata)
+    with communication.during("saving"):
+        safetensors_format.write(path, arrays, metadata)
 
 
 class _Writer:

@@ -114,3 +114,8 @@ class ShardedArray:
 def block_of(array: Any, placement: Placement, rank: int | None = None) -> Any:
     """The block of a rank (this one, unless told) of a whole array: a view of it."""
     return array[placement.slices(tuple(array.shape), current.rank if rank is None else rank)]
+
+
+def block_axis(shape: Shape, count: int) -> int | None:
+    """The axis along which a value is kept in so many blocks: the first that divides."""
+    return next((i for i, n in enumerate(shape) if n and n % count == 0), None)

@@ -20,6 +20,7 @@ from weakref import WeakSet
 import numpy as np
 
 import wengert as wg
+from wengert.core import communication
 from wengert.core.devices import HOST, is_host
 from wengert.core.errors import ArgumentError, DTypeError
 from wengert.core.forking import in_child
@@ -136,7 +137,7 @@ class DataLoader:
             for number, (indices, size) in enumerate(zip(plan, self._full_sizes(plan)))
         ]
         epoch = self.epoch
-        for batch in self._placed(self._prepared(tasks[self.next_batch :])):
+        for batch in _loading(self._placed(self._prepared(tasks[self.next_batch :]))):
             self.next_batch += 1
             if self.next_batch == len(plan):
                 self.epoch, self.next_batch = epoch + 1, 0
@@ -268,6 +269,16 @@ def _begin_anew() -> None:
 
 
 in_child(_begin_anew)
+
+
+def _loading(batches: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The same batches; other ranks are told that this one waits for them."""
+    while True:
+        with communication.during("loading data"):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
 
 
 def fetch(dataset: Dataset, task: LoadTask) -> Batch:

@@ -32,7 +32,6 @@ from wengert.core.errors import (
     NaNError,
     OutOfMemoryError,
 )
-from wengert.core.evaluation import watch
 from wengert.core.forking import new_rlock
 from wengert.core.graph import RELEASED, Node, Trace, recording
 from wengert.core.placement import ShardedArray
@@ -182,7 +181,7 @@ def _run_part(part: Part, is_step: bool) -> None:
         _move(part.order[0])
         return
     order = [node for node in part.order if node.buffer is None]
-    if watch.checks_nans or not run_compiled(order, part.keep, is_step):
+    if mode().checks_nans or not run_compiled(order, part.keep, is_step):
         device = devices.of(part.device)
         device.interpret(order, part.keep, Failure, tf32=config.tf32, check=config.check)
 
