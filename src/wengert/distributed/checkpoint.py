@@ -20,7 +20,7 @@ from wengert.api.files import described, path_of, rebuilt
 from wengert.api.manifest import StoredTensor
 from wengert.api.sharded_files import ShardReader, is_checkpoint, read_manifest, whole
 from wengert.core import devices
-from wengert.core.communication import Communicator, communicator, current
+from wengert.core.communication import Communicator, communicator, current, during
 from wengert.core.dtypes import complex128
 from wengert.core.errors import FileError, ShapeError, WengertError
 from wengert.core.forking import in_child
@@ -47,7 +47,8 @@ class Saver:
     ) -> None:
         """Copy what this rank writes of a state, and begin to write it; the save before it is waited for."""
         self.wait(group)
-        snapshot = shards.snapshot(state, group.rank, group.size)
+        with during("saving"):
+            snapshot = shards.snapshot(state, group.rank, group.size)
         nonce = _agreed_nonce(folder, snapshot.digest(step), group)
         self.saving = Saving(SaveOrder(folder, step, group.rank, group.size, nonce, then), snapshot)
         self.saving.start()
@@ -57,13 +58,15 @@ class Saver:
         saving, self.saving = self.saving, None
         if saving is None:
             return
-        own = saving.written()
+        with during("saving"):
+            own = saving.written()
         failed = np.flatnonzero(_gathered(int(own is not None), group))
         if failed.size:
             saving.abandon()
             saving.finished()
             _raise_unsaved(saving, own, f"rank {failed[0]} could not write its part")
-        own = saving.finished()
+        with during("saving"):
+            own = saving.finished()
         if _gathered(int(own is not None), group).any():
             _raise_unsaved(saving, own, "rank 0 could not complete it")
 
