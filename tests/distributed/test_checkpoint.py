@@ -370,6 +370,21 @@ def test_ranks_that_save_other_things_are_named(tmp_path):
     assert all("rank 2 saves other tensors" in str(error) for error in errors)
 
 
+def test_a_rank_that_cannot_begin_is_named_on_all(tmp_path):
+    def one(group):
+        Saver().save(tmp_path / "c", {"x": object() if group.rank == 1 else 3}, None, group)
+
+    errors = in_threads(3, one)
+    assert "the value at 'x' is a object" in str(errors[1])
+    assert all("rank 1 could not begin to save" in str(errors[rank]) for rank in (0, 2))
+
+
+def test_a_folder_below_a_file_is_told_on_all(tmp_path):
+    (tmp_path / "file").write_text("")
+    errors = save_in_threads(tmp_path / "file" / "c", 2)
+    assert "cannot be written" in str(errors[0]) and "rank 0 could not begin" in str(errors[1])
+
+
 def test_a_file_in_the_way_is_told(tmp_path):
     (tmp_path / "c").write_text("")
     with pytest.raises(FileError, match="is a file; a checkpoint is a folder"):
