@@ -34,7 +34,7 @@ class Patience:
 
     A chunk takes less than `LONGEST`, and where every rank has a core, spinning sees it come at once: 16 MB over two
     ranks took 2 ms, and 13 ms with pauses. Where cores are busy it is the reverse: who spins holds up the rank that it
-    waits for (4 bytes took 0.6 ms, and 0.1 ms with pauses). After some waits that outlast the spin it rests for a while.
+    waits for (4 bytes took 0.6 ms, and 0.1 ms with pauses). After some waits that outlast it, spinning rests.
     """
 
     LONGEST = 3e-4
