@@ -11,6 +11,7 @@ While a world runs, `watcher` may look on: engines tell it when this rank enters
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +31,10 @@ class Communicator(Protocol):
 
     def all_reduce(self, x: Array) -> Array:
         """The sum over the ranks, on each of them."""
+        ...
+
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The sums over the ranks of several arrays of one dtype."""
         ...
 
     def all_reduce_max(self, x: Array) -> Array:
@@ -85,6 +90,10 @@ class Alone:
 
     all_reduce_max = all_reduce
 
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The values."""
+        return list(xs)
+
     def all_gather(self, x: Array, axis: int) -> Array:
         """The value."""
         return x
@@ -110,6 +119,7 @@ class Current:
         self.rank = 0
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
+        self.agree: Callable[[str, str, Callable[[], Any]], None] | None = None  # raises where ranks differ in a digest
         self.collectives = 0  # how many this process has entered
         self.location: Location = None  # of the collective that is computed, the user's line
 
@@ -132,9 +142,18 @@ class Watcher(Protocol):
         """The collective is done."""
         ...
 
+    def during(self, state: str) -> AbstractContextManager[None]:
+        """Inside, this rank does something that takes as long as it takes: "compiling", "loading data", "saving"."""
+        ...
+
 
 watcher: Watcher | None = None
 """Set by `wg.distributed.start` where there is a control plane."""
+
+
+def during(state: str) -> AbstractContextManager[None]:
+    """Say what this rank does inside, if anybody listens: others wait for it without counting the seconds."""
+    return nullcontext() if watcher is None else watcher.during(state)
 
 
 def communicator(group: Group) -> Communicator:

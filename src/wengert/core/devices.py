@@ -16,6 +16,8 @@ import numpy as np
 
 from wengert.core.errors import DeviceError
 from wengert.core.forking import new_rlock
+from wengert.core.ownership import ownership
+from wengert.core.placement import ShardedArray
 
 if TYPE_CHECKING:
     from wengert.backends.protocol import Program
@@ -266,8 +268,10 @@ def accelerator_of(graph: Graph) -> str | None:
 
 
 def on_host(array: Any) -> HostArray:
-    """An array on the host: itself, or a copy of what is on a device."""
-    return array if isinstance(array, np.ndarray) else of(array.device).download(array)
+    """An array on the host: itself, a copy of what is on a device, or the whole of what ranks have blocks of."""
+    if isinstance(array, np.ndarray):
+        return array
+    return array.whole(on_host) if type(array) is ShardedArray else of(array.device).download(array)
 
 
 def moved(array: Any, device: str) -> Any:
@@ -277,11 +281,15 @@ def moved(array: Any, device: str) -> Any:
 
 def is_sole(array: Any) -> bool:
     """Whether everything that reads an array's memory refers to this very array, on whatever device it is."""
+    if type(array) is ShardedArray:
+        return ownership.others([array.block]) == [1] and is_sole(array.block)
     return of(array.device).is_sole(array)
 
 
 def owns_memory(array: Any) -> bool:
     """Whether an array is no view of another, and `is_sole`."""
+    if type(array) is ShardedArray:
+        return ownership.others([array.block]) == [1] and owns_memory(array.block)
     return of(array.device).owns_memory(array)
 
 

@@ -9,7 +9,7 @@ that `partition` made for a mesh take and give blocks; everyone else gets the wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,13 @@ class Placement:
     ((4, 3), (slice(0, 4, None), slice(3, 6, None)))
     """
 
-    def __init__(self, mesh: Mesh, splits: Mapping[str, int]) -> None:
+    def __init__(self, mesh: Mesh, splits: Mapping[str, int], stored: Iterable[str] = ()) -> None:
         for name in splits:
             if name not in mesh.sizes:
                 raise ArgumentError(f"{mesh} has no axis {name!r}; it has {', '.join(mesh.sizes)}")
         self.mesh = mesh
         self.splits = {name: int(splits[name]) for name in mesh.sizes if name in splits}
+        self.stored = frozenset(stored)  # axes of the mesh along which blocks are kept, and gathered to work with them
 
     @property
     def is_replicated(self) -> bool:
@@ -66,18 +67,24 @@ class Placement:
         return tuple(slice(start, start + size) for start, size in zip(starts, sizes))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Placement) and (other.mesh, other.splits) == (self.mesh, self.splits)
+        return isinstance(other, Placement) and other._key == self._key
 
     def __hash__(self) -> int:
-        return hash((self.mesh, tuple(self.splits.items())))
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.mesh, tuple(self.splits.items()), self.stored
 
     def __repr__(self) -> str:
-        return f"Placement({self.mesh}, {self.splits})"
+        stored = f", stored={sorted(self.stored)}" if self.stored else ""
+        return f"Placement({self.mesh}, {self.splits}{stored})"
 
 
 class ShardedArray:
     """The array of a value of which this rank holds a block."""
 
+    made = False  # whether there ever was one: until then nobody looks for them
     __slots__ = ("__weakref__", "block", "dtype", "placement", "shape")
 
     def __init__(self, block: Any, shape: Shape, placement: Placement) -> None:
@@ -85,6 +92,7 @@ class ShardedArray:
             raise ShapeError(
                 f"a block of shape {tuple(block.shape)} is none of a value of shape {shape} at {placement}"
             )
+        ShardedArray.made = True
         self.block = block
         self.shape = shape
         self.dtype = block.dtype
@@ -106,3 +114,8 @@ class ShardedArray:
 def block_of(array: Any, placement: Placement, rank: int | None = None) -> Any:
     """The block of a rank (this one, unless told) of a whole array: a view of it."""
     return array[placement.slices(tuple(array.shape), current.rank if rank is None else rank)]
+
+
+def block_axis(shape: Shape, count: int) -> int | None:
+    """The axis along which a value is kept in so many blocks: the first that divides."""
+    return next((i for i, n in enumerate(shape) if n and n % count == 0), None)

@@ -2,6 +2,8 @@
 
 from wengert.api.lift import lift
 from wengert.core.mesh import Group, Mesh
+from wengert.distributed.checkpoint import load_checkpoint, save_checkpoint, wait_for_checkpoint
+from wengert.distributed.sharding import Split, place, shard
 from wengert.distributed.simulate import simulate
 from wengert.distributed.world import World, start
 from wengert.ops import collective as _collective
@@ -18,15 +20,21 @@ replicate = lift(_collective.replicate)
 __all__ = [
     "Group",
     "Mesh",
+    "Split",
     "World",
     "all_gather",
     "all_reduce",
     "all_to_all",
     "block",
+    "load_checkpoint",
+    "place",
     "ppermute",
     "rank",
     "reduce_scatter",
     "replicate",
+    "save_checkpoint",
+    "shard",
     "simulate",
     "start",
+    "wait_for_checkpoint",
 ]

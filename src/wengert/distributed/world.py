@@ -21,6 +21,7 @@ from wengert.core.communication import Communicator, current
 from wengert.core.errors import ArgumentError, DistributedError
 from wengert.core.forking import in_child
 from wengert.core.mesh import Group, Mesh
+from wengert.distributed import control
 from wengert.distributed.environment import Launched, launched
 from wengert.kernels.threads import chosen_threads, use_threads
 
@@ -87,9 +88,9 @@ class World:
         if _world is self:
             _world = None
             current.rank, current.size, current.find = 0, 1, None
-            control, communication.watcher = communication.watcher, None
-            if control is not None and hasattr(control, "close"):
-                control.close()
+            communication.watcher = None
+            if control.current is not None:
+                control.current.close()
         if self._engine is not None:
             self._engine.end(why)
 
@@ -135,6 +136,8 @@ def _connected(place: Launched) -> World:
             f"start: {place.launcher} started {place.size} ranks, and mpi4py is not installed in {sys.prefix}: "
             "pip install 'wengert[mpi]'"
         )
+    if place.control is not None:
+        control.join(place.rank, place.size, place.control, place.nonce)  # before MPI, whose own start may hang
     engine = MpiEngine()
     if (engine.rank, engine.size) != (place.rank, place.size):
         raise ArgumentError(
@@ -143,6 +146,7 @@ def _connected(place: Launched) -> World:
             f"a batch job without srun. Use the mpiexec in {os.path.join(sys.prefix, 'bin')}, or srun"
         )
     engine.connect()
+    communication.watcher = control.join(place.rank, place.size, share=lambda text: str(engine.gather(text)[0]))
     cores = sorted(os.sched_getaffinity(0))
     machines = engine.gather((socket.gethostname(), cores))
     here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]

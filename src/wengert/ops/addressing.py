@@ -20,9 +20,9 @@ import numpy as np
 from wengert.core.dtypes import INTEGER, int64
 from wengert.core.errors import DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape
-from wengert.ops.checked import CHECKED_INDEX as CHECKED_INDEX
 from wengert.ops.core import as_node, cast, data, literal, operand
 from wengert.ops.elementwise import equal, where
+from wengert.ops.factors import Factors, Labels, aligned, is_zero, putting, without
 from wengert.ops.facts import Check
 from wengert.ops.movement import broadcast_to, moveaxis, take_slice
 from wengert.ops.op import Op, behind_lanes, count_lanes, each_batched
@@ -44,6 +44,7 @@ class Addressing:
 
     shape(x, *indices, axis) -> the shape of what is named      key(rank, *arrays, axis) -> the same as a NumPy key
     batch_take, batch_write: the rules for a leading axis
+    labels(x, *indices, axis) -> the factors of x, of what is named, and of each index; those of places x has not
     adds_in_place: whether adding may leave its result in its first operand's memory
     """
 
@@ -54,10 +55,12 @@ class Addressing:
         key: Callable[..., Any],
         batch_take: Callable[..., Node],
         batch_write: Callable[..., Node],
+        labels: Callable[..., tuple[Labels, Labels, Sequence[Labels]]],
         adds_in_place: bool,
     ) -> None:
         self.shape = shape
         self.key = key
+        self.labels = labels
         self.take: Op = Op(
             names[0],
             infer=lambda x, *indices, axis: (shape(x, *indices, axis=axis), x.dtype),
@@ -69,6 +72,7 @@ class Addressing:
             moves=True,
             can_fail=False,
             checks=_checks_after(1),
+            factors=self._take_factors,
         )
         self.put: Op = Op(
             names[1],
@@ -84,6 +88,7 @@ class Addressing:
             moves=True,
             can_fail=False,
             checks=_checks_after(2),
+            factors=self._put_factors,
             overwrites=True,
         )
         self.add: Op = Op(
@@ -100,6 +105,7 @@ class Addressing:
             expensive=True,
             can_fail=False,
             checks=_checks_after(2),
+            factors=self._add_factors,
             overwrites=adds_in_place,
         )
 
@@ -125,6 +131,25 @@ class Addressing:
         numbers = data(np.arange(values.size).reshape(values.shape), y.device)
         writers = self.put(broadcast_to(literal(0, int64, y.device), x.shape), numbers, *indices, **y.attrs)
         return equal(self.take(writers, *indices, **y.attrs), numbers)
+
+    def _take_factors(self, y: Node) -> Factors:
+        """Also the places: each is read from the whole of `x`."""
+        x, named, indices = self.labels(*y.sources, **y.attrs)
+        return Factors((x, *indices), (named,))
+
+    def _put_factors(self, y: Node) -> Factors:
+        """Not the places: of two values for one place it counts which is the last."""
+        x, _, *indices = y.sources
+        of_x, named, of_indices = self.labels(x, *indices, **y.attrs)
+        return Factors((of_x, *[without(labels, {*named} - {*of_x}) for labels in (named, *of_indices)]), (of_x,))
+
+    def _add_factors(self, y: Node) -> Factors:
+        """The places too where values are added to zeros, as of an embedding's derivative: other values count once."""
+        x, _, *indices = y.sources
+        if not is_zero(x):
+            return self._put_factors(y)
+        of_x, named, of_indices = self.labels(x, *indices, **y.attrs)
+        return Factors((of_x, named, *of_indices), (of_x,), {label: "sum" for label in named if label not in of_x})
 
 
 # --- an array for each of some neighbouring axes --------------------------------------------------------------------
@@ -191,8 +216,22 @@ def _scatter_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) ->
     return _back_from_lanes(written, axis, len(indices))
 
 
+def _gather_labels(x: Node, *indices: Node, axis: int) -> tuple[Labels, Labels, Sequence[Labels]]:
+    shape = np.broadcast_shapes(*[index.shape for index in indices])
+    places = tuple(("place", i) for i in range(len(shape)))
+    front, back = range(axis), range(axis + len(indices), x.ndim)
+    of_x, named = (*front, *(None,) * len(indices), *back), (*front, *places, *back)
+    return of_x, named, [aligned(index.shape, shape, places) for index in indices]
+
+
 ARRAYS = Addressing(
-    ("gather", "scatter", "scatter_add"), gather_shape, _gather_key, _gather_batch, _scatter_batch, adds_in_place=True
+    ("gather", "scatter", "scatter_add"),
+    gather_shape,
+    _gather_key,
+    _gather_batch,
+    _scatter_batch,
+    _gather_labels,
+    adds_in_place=True,
 )
 GATHER, SCATTER, SCATTER_ADD = ARRAYS.take, ARRAYS.put, ARRAYS.add
 
@@ -210,12 +249,19 @@ def _along_take_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool])
     return behind_lanes(y, each_batched(sources, batched), batched)
 
 
+def _along_labels(x: Node, index: Node, axis: int) -> tuple[Labels, Labels, Sequence[Labels]]:
+    others = without(aligned(index.shape, x.shape, tuple(range(x.ndim))), (axis,))
+    named = (*others[:axis], "place", *others[axis + 1 :])
+    return others, named, [named]
+
+
 ALONG = Addressing(
     ("take_along", "put_along", "add_along"),
     lambda x, index, axis: index.shape,
     _along_key,
     _along_take_batch,
     _along_take_batch,
+    _along_labels,
     adds_in_place=False,
 )
 TAKE_ALONG, PUT_ALONG, ADD_ALONG = ALONG.take, ALONG.put, ALONG.add
@@ -249,6 +295,7 @@ PUT_SLICE: Op = Op(
     moves=True,
     can_fail=False,
     overwrites=True,
+    factors=putting,
 )
 
 

@@ -25,6 +25,7 @@ from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, Shap
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, data, operands, require_floating, stop_gradient, widened
 from wengert.ops.elementwise import equal, exp, greater_equal, isfinite, where
+from wengert.ops.factors import Factors, Labels, aligned, whole
 from wengert.ops.gather import take
 from wengert.ops.linalg import matmul, over_lanes
 from wengert.ops.movement import matrix_transpose, reshape
@@ -138,6 +139,33 @@ def _backward_composed(
     return _composed(g, query, key, value, mask[0] if mask else None, causal, scale)[:3]
 
 
+def _factors(node: Node) -> Factors:
+    """The axes in front; the queries, unless they count which key they are beside; the features of the values."""
+    if node.attrs.get("joined"):
+        return whole(node)
+    query, key, value, *masks = node.sources
+    row = None if node.attrs["causal"] else "row"
+    sources: list[Labels] = [_laid(query, node.shape, (row, None)), _laid(key, node.shape, (None, None))]
+    sources.append(_laid(value, node.shape, (None, "feature")))
+    sources += [_laid(mask, node.shape, (row if mask.shape[-2] == query.shape[-2] else None, None)) for mask in masks]
+    return Factors(tuple(sources), ((*range(node.ndim - 2), row, "feature"),))
+
+
+def _backward_factors(node: Node) -> Factors:
+    """The axes in front. A cut of the queries would give blocks of one result and parts of the others."""
+    if node.attrs.get("joined"):
+        return whole(node)
+    g, last = node.sources[0], (None, None)
+    results = tuple((*range(g.ndim - 2), *last) for _ in node.shape)
+    return Factors(tuple(_laid(source, g.shape, last) for source in node.sources), results)
+
+
+def _laid(x: Node, full: Shape, last: Labels) -> Labels:
+    """The labels of an operand: of its axes in front, and these for the last two."""
+    lead = full[:-2]
+    return (*aligned(x.shape[:-2], lead, tuple(range(len(lead)))), *last)
+
+
 def _product_flops(node: Node, query: Node, key: Node) -> int:
     """Of one product of queries by keys; forward has two (scores and their use), backward those and three gradients."""
     product = 2 * query.size * key.shape[-2]
@@ -152,6 +180,7 @@ ATTENTION_BACKWARD = Op(
     batch=over_lanes,
     expensive=True,
     can_fail=False,
+    factors=_backward_factors,
     flops=lambda node: 5 * _product_flops(node, *node.sources[1:3]),
 )
 ATTENTION = Op(
@@ -163,6 +192,7 @@ ATTENTION = Op(
     expensive=True,
     precision="low",
     can_fail=False,
+    factors=_factors,
     flops=lambda node: 2 * _product_flops(node, *node.sources[:2]),
 )
 

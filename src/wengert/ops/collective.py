@@ -27,6 +27,7 @@ from wengert.core.graph import Node, recording
 from wengert.core.mesh import Group
 from wengert.ops.core import as_node, cast, data
 from wengert.ops.elementwise import add, bitwise_invert, equal, negative
+from wengert.ops.factors import broadcasting, other_axes
 from wengert.ops.movement import (
     broadcast_to,
     concat,
@@ -36,7 +37,7 @@ from wengert.ops.movement import (
     reshape,
     slice_axis,
 )
-from wengert.ops.op import Op
+from wengert.ops.op import PACK, Op, each_batched
 from wengert.ops.rearrange import roll
 from wengert.ops.reduce import MAX
 
@@ -84,6 +85,20 @@ def _is_simulated(group: Group) -> bool:
     return recording.ranks is not None and recording.ranks == group.mesh
 
 
+def _collective(name: str, infer: Any, numpy: Any, **rules: Any) -> Op:
+    """A collective. Compilers number them (`number`), so that all ranks carry them out in one order."""
+    return Op(
+        name,
+        infer=lambda *sources, number=None, **attrs: infer(*sources, **attrs),
+        numpy=lambda *arrays, number=None, **attrs: numpy(*arrays, **attrs),
+        expensive=True,
+        moves=True,
+        can_fail=False,
+        collective=True,
+        **rules,
+    )
+
+
 # --- sums -----------------------------------------------------------------------------------------------------------
 
 
@@ -94,7 +109,7 @@ def _all_reduce_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool])
     return _to_all(_summed(sources[0], group), group)
 
 
-ALL_REDUCE: Op = Op(
+ALL_REDUCE: Op = _collective(
     "all_reduce",
     infer=lambda x, group: (x.shape, x.dtype),
     numpy=lambda x, group: communicator(group).all_reduce(x),
@@ -102,10 +117,7 @@ ALL_REDUCE: Op = Op(
     linear=(0,),
     complex=True,
     batch=_all_reduce_batch,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
+    factors=broadcasting,
 )
 
 
@@ -140,17 +152,32 @@ def _max_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Nod
     return _to_all(MAX(_by_group(sources[0], group), axes=(1,), keepdims=False), group)
 
 
-ALL_REDUCE_MAX: Op = Op(
+ALL_REDUCE_MAX: Op = _collective(
     "all_reduce_max",
     infer=lambda x, group: (x.shape, x.dtype),
     numpy=lambda x, group: communicator(group).all_reduce_max(x),
     vjp=(_max_vjp,),
     batch=_max_batch,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
+    factors=broadcasting,
 )
+
+
+def _many_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    group = y.attrs["group"]
+    each = each_batched(sources, batched)
+    if not _is_simulated(group):
+        return ALL_REDUCE_MANY(*each, group=group)
+    return PACK(*[_to_all(_summed(source, group), group) for source in each])
+
+
+ALL_REDUCE_MANY: Op = _collective(
+    "all_reduce_many",
+    infer=lambda *xs, group: (tuple(x.shape for x in xs), tuple(x.dtype for x in xs)),
+    numpy=lambda *xs, group: tuple(communicator(group).all_reduce_many(xs)),
+    differentiable=False,
+    batch=_many_batch,
+)
+"""Several sums in one collective; the compiler makes it of `all_reduce`."""
 
 # --- blocks ---------------------------------------------------------------------------------------------------------
 
@@ -173,7 +200,7 @@ def _gather_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> 
     return _to_all(reshape(members, (members.shape[0], *y.shape)), group)
 
 
-ALL_GATHER: Op = Op(
+ALL_GATHER: Op = _collective(
     "all_gather",
     infer=lambda x, axis, group: (_resized(x, axis, x.shape[axis] * group.size), x.dtype),
     numpy=lambda x, axis, group: communicator(group).all_gather(x, axis),
@@ -181,10 +208,7 @@ ALL_GATHER: Op = Op(
     linear=(0,),
     complex=True,
     batch=_gather_batch,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
+    factors=other_axes,
 )
 
 
@@ -202,7 +226,7 @@ def _scatter_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) ->
     return _own_blocks(_summed(sources[0], group), axis, group)
 
 
-REDUCE_SCATTER: Op = Op(
+REDUCE_SCATTER: Op = _collective(
     "reduce_scatter",
     infer=lambda x, axis, group: (_resized(x, axis, _blocks("reduce_scatter", x, axis, group)), x.dtype),
     numpy=lambda x, axis, group: communicator(group).reduce_scatter(x, axis),
@@ -210,10 +234,7 @@ REDUCE_SCATTER: Op = Op(
     linear=(0,),
     complex=True,
     batch=_scatter_batch,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
+    factors=other_axes,
 )
 
 
@@ -248,6 +269,7 @@ BLOCK: Op = Op(
     vjp=(lambda g, y, x: ALL_GATHER(g, **y.attrs),),
     linear=(0,),
     batch=_block_batch,
+    factors=other_axes,
     moves=True,
     can_fail=False,
 )
@@ -262,7 +284,7 @@ def _permute_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) ->
     return _by_rank(roll(_by_group(sources[0], group), shift, axis=1), group)
 
 
-PPERMUTE: Op = Op(
+PPERMUTE: Op = _collective(
     "ppermute",
     infer=lambda x, shift, group: (x.shape, x.dtype),
     numpy=lambda x, shift, group: communicator(group).ppermute(x, shift),
@@ -270,10 +292,7 @@ PPERMUTE: Op = Op(
     linear=(0,),
     complex=True,
     batch=_permute_batch,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
+    factors=broadcasting,
 )
 
 
@@ -297,7 +316,7 @@ def _exchange_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -
     return _by_rank(reshape(joined, (*joined.shape[:2], *y.shape)), group)
 
 
-ALL_TO_ALL: Op = Op(
+ALL_TO_ALL: Op = _collective(
     "all_to_all",
     infer=_exchanged,
     numpy=lambda x, split, join, group: communicator(group).all_to_all(x, split, join),
@@ -305,10 +324,7 @@ ALL_TO_ALL: Op = Op(
     linear=(0,),
     complex=True,
     batch=_exchange_batch,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
+    factors=other_axes,
 )
 
 

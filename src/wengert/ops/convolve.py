@@ -12,13 +12,14 @@ derivatives. `x` is padded by (low, high) zeros along each axis, where a negativ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from wengert.core.graph import Node, Shape
+from wengert.ops.factors import Factors, Labels, Rule
 from wengert.ops.facts import product_flops
 from wengert.ops.movement import moveaxis, reshape
 from wengert.ops.op import Op
@@ -194,6 +195,40 @@ def _batch(first: tuple[_Lanes, _Lanes], second: tuple[_Lanes, _Lanes], both: tu
     return batch
 
 
+# --- cuts -----------------------------------------------------------------------------------------------------------
+
+
+def _labels(node: Node) -> dict[str, Labels]:
+    """The factors of the three values of the form. Groups are cut as such: their channels belong together."""
+    if node.attrs["groups"] == 1:
+        first: dict[str, Labels] = {"x": ("batch", "in"), "weight": ("out", "in"), "y": ("batch", "out")}
+    else:
+        first = {"x": ("batch", "group"), "weight": ("group", None), "y": ("batch", "group")}
+    spatial = (None,) * len(node.attrs["stride"])
+    return {name: (*labels, *spatial) for name, labels in first.items()}
+
+
+def _localized(node: Node, factor: Hashable, n: int) -> dict[str, Any]:
+    groups = node.attrs["groups"]
+    return {**node.attrs, "groups": groups // n if factor == "group" else groups}
+
+
+def _factors(*values: str) -> Rule:
+    """The rule of a primitive: which two of the values it takes, and which it gives. What both have is summed over."""
+
+    def rule(node: Node) -> Factors:
+        first, second, result = (_labels(node)[name] for name in values)
+        return Factors(
+            (first, second),
+            (result,),
+            {label: "sum" for label in first if label is not None and label not in result},
+            _localized,
+            {"group": node.attrs["groups"]},
+        )
+
+    return rule
+
+
 # --- the primitives -------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +262,7 @@ CONVOLVE: Op = Op(
     expensive=True,
     precision="low",
     can_fail=False,
+    factors=_factors("x", "weight", "y"),
     flops=lambda node: product_flops(node.size, node.sources[1].shape[1:]),
 )
 CONVOLVE_INPUT: Op = Op(
@@ -241,6 +277,7 @@ CONVOLVE_INPUT: Op = Op(
     batch=_batch((_IMAGES, _IMAGES), (_INS, _CHANNELS), (1, 0, 1)),
     expensive=True,
     can_fail=False,
+    factors=_factors("y", "weight", "x"),
     flops=lambda node: product_flops(node.sources[0].size, node.sources[1].shape[1:]),
 )
 CONVOLVE_WEIGHT: Op = Op(
@@ -255,5 +292,6 @@ CONVOLVE_WEIGHT: Op = Op(
     batch=_batch((_CHANNELS, _INS), (_CHANNELS, _OUTS), (1, 1, 0)),
     expensive=True,
     can_fail=False,
+    factors=_factors("x", "y", "weight"),
     flops=lambda node: product_flops(node.sources[1].size, node.shape[1:]),
 )

@@ -21,6 +21,7 @@ from wengert.ops.contract import diagonal
 from wengert.ops.core import as_node, cast, operand, stop_gradient
 from wengert.ops.creation import eye, tril
 from wengert.ops.elementwise import absolute, equal, greater, imag, real, reciprocal, weigh, where
+from wengert.ops.factors import batch_axes
 from wengert.ops.linalg import TRIANGULAR_SOLVE, adjoint, as_matrices, over_lanes
 from wengert.ops.movement import concat, expand_dims, place, reshape, slice_axis
 from wengert.ops.op import Op, picks
@@ -74,6 +75,7 @@ CHOLESKY = Op(
     jvp=_cholesky_jvp,
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -142,6 +144,7 @@ FACTOR_QR = Op(
     jvp=_qr_jvp,
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -216,6 +219,7 @@ FACTOR_SVD = Op(
     jvp=_svd_jvp,
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -262,6 +266,7 @@ FACTOR_EIGH = Op(
     jvp=_eigh_jvp,
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -323,6 +328,7 @@ PINV = Op(
     jvp=_pinv_jvp,
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -388,8 +394,5 @@ def _matrix_norm(x: Node, ord: Any) -> Node:
         return sum_along(svdvals(x), axis=-1)
     if ord not in (1, -1, 2, -2, float("inf"), -float("inf")):
         raise ArgumentError(f'matrix_norm: ord is "fro", "nuc", 1, -1, 2, -2, inf or -inf, not {ord!r}')
-    if abs(ord) == 2:
-        sizes = svdvals(x)
-    else:
-        sizes = sum_along(absolute(x), axis=-2 if abs(ord) == 1 else -1)
+    sizes = svdvals(x) if abs(ord) == 2 else sum_along(absolute(x), axis=-2 if abs(ord) == 1 else -1)
     return (max_along if ord > 0 else min_along)(sizes, axis=-1)

@@ -13,6 +13,8 @@
     overwrites  whether the result is the first operand but for some elements, so that it may take that one's memory
     aliases     whether the result lies in the memory of its only operand
     free        whether it takes no kernel, even where every op has one of its own
+    factors     factors(node) -> the Factors of a node: along which axes it may be cut over ranks; see `factors`. Ops
+                element by element, identities and reductions say it by their kind
     collective  whether all ranks of a group carry it out together: it is never repeated, dropped on some, or reordered
     complex     whether its derivative rules hold for complex values: the cotangent rule is the adjoint of the tangent
                 rule under the real part of `conj(g) * t`. Ops that only move elements, and those that run functions
@@ -35,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from wengert.core.graph import Node
+    from wengert.ops.factors import Factors
 
 Kind = Literal["source", "identity", "elementwise", "movement", "reduction", "tuple", "function", "opaque"]
 """source: a value from nowhere. identity: its operand's value. elementwise: an element from one of each operand.
@@ -62,6 +65,7 @@ class Facts(TypedDict, total=False):
     overwrites: bool
     aliases: bool
     free: bool
+    factors: Callable[[Node], Factors]
     collective: bool
     complex: bool
     symbolic: Callable[..., Any] | str

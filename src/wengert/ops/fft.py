@@ -28,6 +28,7 @@ from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, data
 from wengert.ops.creation import check_device
 from wengert.ops.elementwise import conj, conjugate
+from wengert.ops.factors import other_axes
 from wengert.ops.movement import normalize_axes, normalize_axis, place, take_slice
 from wengert.ops.op import Op, behind_lanes
 from wengert.ops.rearrange import roll
@@ -89,7 +90,17 @@ def _transform(name: str, infer: Callable[..., Any], reference: Callable[..., An
             return np.zeros(infer(x, sizes, axes, norm)[0])
         return reference(x, sizes, axes, norm)
 
-    return Op(name, infer=infer, numpy=numpy, vjp=(vjp,), linear=(0,), complex=True, batch=behind_lanes, expensive=True)
+    return Op(
+        name,
+        infer=infer,
+        numpy=numpy,
+        vjp=(vjp,),
+        linear=(0,),
+        complex=True,
+        batch=behind_lanes,
+        factors=other_axes,
+        expensive=True,
+    )
 
 
 FFT: Op = _transform("fft", _full_infer, np.fft.fftn, _full_vjp(lambda: IFFT))

@@ -18,6 +18,7 @@ from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.creation import eye, tril, triu
 from wengert.ops.elementwise import add, conjugate, imag, weigh
+from wengert.ops.factors import Factors, batch_axes
 from wengert.ops.facts import product_flops
 from wengert.ops.movement import broadcast_to, expand_dims, matrix_transpose, reshape
 from wengert.ops.op import Op, pick, picks
@@ -80,6 +81,12 @@ def _matmul_by_second(g: Node, a: Node, b: Node) -> Node:
     return MATMUL(adjoint(a), g)
 
 
+def _matmul_factors(node: Node) -> Factors:
+    (a, b), (y,), *_ = batch_axes(node)
+    sources = (*a[:-2], "row", "depth"), (*b[:-2], "depth", "column")
+    return Factors(sources, ((*y[:-2], "row", "column"),), {"depth": "sum"})
+
+
 MATMUL: Op = Op(
     "matmul",
     infer=_matmul_infer,
@@ -91,6 +98,7 @@ MATMUL: Op = Op(
     expensive=True,
     precision="low",
     can_fail=False,
+    factors=_matmul_factors,
     flops=lambda node: product_flops(node.size, node.sources[0].shape[-1:]),
 )
 
@@ -117,6 +125,23 @@ def matmul(x1: Any, x2: Any, /) -> Node:
     return reshape(y, shape)
 
 
+def linear(x: Any, weight: Any, bias: Any = None) -> Node:
+    """`x @ weight.T + bias` along the last axis of `x`; the weight is (out_features, in_features).
+
+    >>> import wengert as wg
+    >>> wg.linear(wg.tensor([1.0, 2.0]), wg.tensor([[3.0, 4.0]]), wg.tensor([0.5])).tolist()
+    [11.5]
+    """
+    x, weight = operands(x, weight)
+    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+        raise ShapeError(
+            f"linear: a weight of shape {weight.shape}, (out_features, in_features), does not go with an input of "
+            f"shape {x.shape}, whose last axis is in_features"
+        )
+    y = matmul(x, matrix_transpose(weight))
+    return y if bias is None else y + as_node(bias)
+
+
 # --- systems of equations -------------------------------------------------------------------------------------------
 
 
@@ -129,6 +154,12 @@ def _solve_vjp(g: Node, y: Node) -> list[Node]:
     return [-(by_b @ adjoint(y)), by_b]
 
 
+def _solve_factors(node: Node) -> Factors:
+    """The batch, and the columns of `b`: each is solved for alone."""
+    (a, b), (y,), *_ = batch_axes(node)
+    return Factors((a, (*b[:-1], "column")), ((*y[:-1], "column"),))
+
+
 SOLVE = Op(
     "solve",
     infer=_solve_infer,
@@ -136,6 +167,7 @@ SOLVE = Op(
     vjp=_solve_vjp,
     complex=True,
     batch=over_lanes,
+    factors=_solve_factors,
     expensive=True,
     precision="full",
 )
@@ -198,6 +230,7 @@ TRIANGULAR_SOLVE = Op(
     vjp=_triangular_vjp,
     complex=True,
     batch=over_lanes,
+    factors=_solve_factors,
     expensive=True,
     precision="full",
 )
@@ -225,6 +258,7 @@ INV = Op(
     vjp=(_inv_vjp,),
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -296,6 +330,7 @@ COFACTOR = Op(
     vjp=(_cofactor_vjp,),
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -306,6 +341,7 @@ DET = Op(
     vjp=(lambda g, y, x: over_matrix(g) * conjugate(COFACTOR(x)),),
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )
@@ -347,6 +383,7 @@ SLOGDET = Op(
     vjp=(_slogdet_vjp,),
     complex=True,
     batch=over_lanes,
+    factors=batch_axes,
     expensive=True,
     precision="full",
 )

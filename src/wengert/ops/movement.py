@@ -16,6 +16,7 @@ from wengert.core.dtypes import result_dtype
 from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
+from wengert.ops.factors import other_axes, permuting, placing, repeating, reshaping, slicing
 from wengert.ops.facts import Facts, itself
 from wengert.ops.op import Op, behind_lanes, each_batched
 
@@ -77,6 +78,7 @@ RESHAPE = _linear_move(
     aliases=True,
     free=True,
     symbolic=itself,
+    factors=reshaping,
 )
 
 
@@ -141,6 +143,7 @@ PERMUTE = _linear_move(
     lambda g, y, x: permute_dims(g, tuple(int(a) for a in np.argsort(y.attrs["axes"]))),
     lambda y, sources, batched: permute_dims(sources[0], (0, *(a + 1 for a in y.attrs["axes"]))),
     symbolic=itself,
+    factors=permuting,
 )
 
 
@@ -204,6 +207,7 @@ BROADCAST = _linear_move(
     lambda g, y, x: g,  # the walk sums it to the shape of x
     _broadcast_batch,
     symbolic=itself,
+    factors=repeating,
 )
 
 
@@ -240,6 +244,7 @@ SLICE = _linear_move(
     lambda y, sources, batched: take_slice(
         sources[0], (0, *y.attrs["starts"]), (1, *y.attrs["steps"]), (sources[0].shape[0], *y.shape)
     ),
+    factors=slicing,
 )
 PLACE = _linear_move(
     "place",
@@ -249,6 +254,7 @@ PLACE = _linear_move(
     lambda y, sources, batched: place(
         sources[0], (sources[0].shape[0], *y.shape), (0, *y.attrs["starts"]), (1, *y.attrs["steps"])
     ),
+    factors=placing,
 )
 
 
@@ -280,6 +286,7 @@ FLIP: Op = _linear_move(
     lambda g, y, x: FLIP(g, **y.attrs),
     behind_lanes,
     symbolic=itself,
+    factors=other_axes,
 )
 
 
@@ -322,6 +329,7 @@ CONCAT = Op(
     batch=_concat_batch,
     moves=True,
     can_fail=False,
+    factors=other_axes,
 )
 
 

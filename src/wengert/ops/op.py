@@ -33,6 +33,7 @@ from wengert.core.devices import HOST
 from wengert.core.dtypes import COMPLEX, HALF, INEXACT, float32, float64
 from wengert.core.errors import ComputationError, DeviceError, ShapeError
 from wengert.core.graph import Node, recording
+from wengert.ops.factors import packing, picking
 from wengert.ops.facts import FUNCTION, Facts, Kind, Template, cost_of, flops_of, no_checks
 
 registry: dict[str, Op] = {}
@@ -92,6 +93,7 @@ class Op:
         self.overwrites = facts.get("overwrites", False)
         self.aliases = facts.get("aliases", False)
         self.free = facts.get("free", False)
+        self.factors = facts.get("factors")
         self.collective = facts.get("collective", False)
         self.complex = facts.get("complex", self.moves or self.kind == "function")
         self.symbolic = facts.get("symbolic")
@@ -229,6 +231,7 @@ PICK: Op = Op(
     batch=lambda y, sources, batched: pick(sources[0], **y.attrs),
     moves=True,
     kind="tuple",
+    factors=picking,
     free=True,
 )
 PACK: Op = Op(
@@ -240,6 +243,7 @@ PACK: Op = Op(
     batch=lambda y, sources, batched: PACK(*each_batched(sources, batched)),
     moves=True,
     kind="tuple",
+    factors=packing,
     free=True,
 )
 

@@ -21,7 +21,9 @@ from wengert.core.dtypes import float32, float64, int64, uint32, uint64
 from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops import elementwise as e
+from wengert.ops.addressing import GATHER
 from wengert.ops.core import cast, literal, operand
+from wengert.ops.factors import Factors, aligned
 from wengert.ops.facts import FUNCTION
 from wengert.ops.movement import reshape, slice_axis, stack
 from wengert.ops.op import Op
@@ -116,12 +118,21 @@ def _bits_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> No
     return RANDOM_BITS(key, counter, **y.attrs)
 
 
+def _bits_factors(node: Node) -> Factors:
+    """The lanes. Of the other axes each element is drawn by its number in the whole: see `random_block`."""
+    lanes = node.shape[: node.ndim - len(node.attrs["shape"])]
+    labels = tuple(range(len(lanes)))
+    key, counter = (aligned(shape, lanes, labels) for shape in (node.sources[0].shape[:-1], node.sources[1].shape))
+    return Factors(((*key, None), counter), ((*labels, *(None,) * len(node.attrs["shape"])),))
+
+
 RANDOM_BITS = Op(
     "random_bits",
     infer=_bits_infer,
     numpy=_bits_numpy,
     differentiable=False,
     batch=_bits_batch,
+    factors=_bits_factors,
     cost=FUNCTION,
 )
 
@@ -133,6 +144,31 @@ def random_bits(key: Node, counter: Node, shape: Shape, stream: int = DRAW, widt
     words = RANDOM_BITS(key, counter, shape=(*shape, 2), stream=stream)
     low, high = (cast(_at(words, i), uint64) for i in (0, 1))
     return e.bitwise_or(low, e.bitwise_left_shift(high, 32))
+
+
+def random_block(node: Node, axis: int, n: int, index: int | Node) -> Node:
+    """One of the n equal blocks of a draw along an axis, to the bit; `index` may be known only when the program runs.
+
+    Where the axis is the first, and a block of it is whole blocks of Philox, nothing else is drawn: the counter moves
+    on to where the block begins. Otherwise all is drawn and cut.
+    """
+    shape, before = node.attrs["shape"], node.ndim - len(node.attrs["shape"])
+    words = math.prod(shape) // n
+    if axis >= before and math.prod(shape[: axis - before]) == 1 and words % WORDS == 0:
+        local = tuple(size // n if i == axis - before else size for i, size in enumerate(shape))
+        key, counter = node.sources
+        return RANDOM_BITS(key, counter + _offset(index, words // WORDS), shape=local, stream=node.attrs["stream"])
+    size = node.shape[axis] // n
+    if isinstance(index, int):
+        return slice_axis(node, axis, index * size, (index + 1) * size)
+    blocks = reshape(node, (*node.shape[:axis], n, size, *node.shape[axis + 1 :]))
+    return GATHER(blocks, index, axis=axis)
+
+
+def _offset(index: int | Node, blocks: int) -> Node:
+    if isinstance(index, int):
+        return literal(index * blocks, uint64)
+    return cast(index, uint64) * literal(blocks, uint64)
 
 
 def fold_in(key: Node, index: Node) -> Node:

@@ -19,6 +19,7 @@ from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, stop_gradient
 from wengert.ops.elementwise import absolute, add, equal, exp, imag, isfinite, log, not_equal, real, sqrt, square, where
+from wengert.ops.factors import Combination, reducing
 from wengert.ops.facts import itself, no_flops
 from wengert.ops.movement import broadcast_to, concat, normalize_axes, normalize_axis, reshape, slice_axis
 from wengert.ops.op import Op, behind_lanes
@@ -62,6 +63,7 @@ SUM = Op(
     expensive=True,
     precision="full",
     kind="reduction",
+    factors=reducing("sum"),
     symbolic=itself,
     samples=lambda: _samples().of_axes(empty=True),
 )
@@ -102,7 +104,7 @@ def _extreme_vjp(g: Node, y: Node, x: Node) -> Node:
     return restore(g, x, axes) * ties / count
 
 
-def _extreme(name: str, reference: Callable[..., Any]) -> Op:
+def _extreme(name: Combination, reference: Callable[..., Any]) -> Op:
     return Op(
         name,
         infer=_infer,
@@ -111,6 +113,7 @@ def _extreme(name: str, reference: Callable[..., Any]) -> Op:
         batch=behind_lanes,
         expensive=True,
         kind="reduction",
+        factors=reducing(name),
         symbolic=itself,
         samples=lambda: _samples().of_axes(),
     )
@@ -180,6 +183,7 @@ PROD = Op(
     expensive=True,
     precision="full",
     kind="reduction",
+    factors=reducing("prod"),
     symbolic=itself,
     samples=lambda: _samples().of_axes(empty=True),
 )
@@ -188,7 +192,7 @@ PROD = Op(
 # --- truth ----------------------------------------------------------------------------------------------------------
 
 
-def _truth(name: str, reference: Callable[..., Any]) -> Op:
+def _truth(name: Combination, reference: Callable[..., Any]) -> Op:
     return Op(
         name,
         infer=_infer_bool,
@@ -196,6 +200,7 @@ def _truth(name: str, reference: Callable[..., Any]) -> Op:
         differentiable=False,
         batch=behind_lanes,
         kind="reduction",
+        factors=reducing(name),
         flops=no_flops,
         samples=lambda: _samples().of_truths(),
     )

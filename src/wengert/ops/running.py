@@ -18,6 +18,7 @@ from wengert.core.graph import Node
 from wengert.ops.addressing import TAKE_ALONG
 from wengert.ops.core import as_node, cast, literal, operand
 from wengert.ops.elementwise import logaddexp, multiply, not_equal
+from wengert.ops.factors import other_axes
 from wengert.ops.movement import broadcast_to, concat, normalize_axis, reshape, slice_axis
 from wengert.ops.op import Op, Precision, behind_lanes
 from wengert.ops.reduce import dtype_of_sum
@@ -32,6 +33,7 @@ def _running(name: str, reference: Callable[..., Any], precision: Precision = No
         numpy=reference,
         differentiable=False,
         batch=behind_lanes,
+        factors=other_axes,
         expensive=True,
         precision=precision,
     )
@@ -64,6 +66,7 @@ CUMSUM: Op = Op(
     linear=(0,),
     complex=True,
     batch=behind_lanes,
+    factors=other_axes,
     expensive=True,
     precision="full",
     can_fail=False,
@@ -157,6 +160,7 @@ def _extreme(name: str, accumulate: Callable[..., Any]) -> Op:
         numpy=reference,
         differentiable=False,
         batch=behind_lanes,
+        factors=other_axes,
         expensive=True,
     )
 

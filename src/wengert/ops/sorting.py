@@ -15,9 +15,10 @@ from wengert.core.dtypes import COMPLEX, INEXACT, default_float, float64, int64,
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
 from wengert.ops.addressing import GATHER, TAKE_ALONG, as_index
-from wengert.ops.checked import zero_where
+from wengert.ops.comparison import zero_where
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.elementwise import floor, greater_equal, isnan, less_equal, logical_and, minimum, where
+from wengert.ops.factors import Factors, other_axes
 from wengert.ops.gather import take
 from wengert.ops.movement import broadcast_to, moveaxis, normalize_axes, normalize_axis, reshape, slice_axis
 from wengert.ops.op import Op, behind_lanes
@@ -53,6 +54,7 @@ ARGSORT: Op = Op(
     numpy=_argsort,
     differentiable=False,
     batch=behind_lanes,
+    factors=other_axes,
     expensive=True,
 )
 
@@ -184,12 +186,19 @@ def _searchsorted_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool
     return SEARCHSORTED(*full, **y.attrs)
 
 
+def _searchsorted_factors(node: Node) -> Factors:
+    """Every axis of the values; rows have the axes before their last, or are one row for all values."""
+    labels = tuple(range(len(node.shape)))
+    return Factors(((*labels[: node.sources[0].ndim - 1], None), labels), (labels,))
+
+
 SEARCHSORTED = Op(
     "searchsorted",
     infer=lambda rows, values, side: (values.shape, int64),
     numpy=_searchsorted,
     differentiable=False,
     batch=_searchsorted_batch,
+    factors=_searchsorted_factors,
 )
 
 

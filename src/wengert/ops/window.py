@@ -17,12 +17,17 @@ from wengert.core.dtypes import int64
 from wengert.core.graph import Node, Shape
 from wengert.ops.addressing import ADD_ALONG, TAKE_ALONG, zeros
 from wengert.ops.convolve import Pairs, extent, windows_of
+from wengert.ops.factors import first_axes
 from wengert.ops.movement import place, reshape
 from wengert.ops.op import Op, pick
 
 
 def _on_last_axes(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
     return y.op(sources[0], **y.attrs)
+
+
+def _window_axes(node: Node) -> int:
+    return len(node.attrs["kernel"])
 
 
 def window_counts(sizes: Shape, kernel: Shape, stride: Shape, dilation: Shape) -> Shape:
@@ -114,6 +119,7 @@ MAX_POOL = Op(
     vjp=(_max_pool_vjp,),
     jvp=_max_pool_jvp,
     batch=_on_last_axes,
+    factors=first_axes(_window_axes),
     expensive=True,
     can_fail=False,
 )
@@ -152,6 +158,7 @@ SUM_POOL = Op(
     vjp=(_sum_pool_vjp,),
     linear=(0,),
     batch=_on_last_axes,
+    factors=first_axes(_window_axes),
     expensive=True,
     can_fail=False,
 )
@@ -187,6 +194,7 @@ UNFOLD = Op(
     vjp=(lambda g, y, x: FOLD(g, sizes=x.shape[x.ndim - len(y.attrs["kernel"]) :], **y.attrs),),
     linear=(0,),
     batch=_on_last_axes,
+    factors=first_axes(_window_axes),
     moves=True,
 )
 FOLD: Op = Op(
@@ -197,4 +205,5 @@ FOLD: Op = Op(
     linear=(0,),
     complex=True,
     batch=_on_last_axes,
+    factors=first_axes(lambda node: 2 * _window_axes(node)),
 )

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import wengert as wg
 from wengert import Tensor
 from wengert.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from wengert.distributed.sharding import lay_like
 from wengert.optim.groups import NOTES, ParameterGroup, StepCounts, unknown_option
 
 _FLOATING = (wg.float16, wg.bfloat16, wg.float32, wg.float64)
@@ -113,7 +114,9 @@ class Optimizer:
         """Make the state that the group's options ask for and that is not there yet."""
         for parameter in group["params"]:
             state = self.state[parameter]
-            state.update({name: t for name, t in self.initial(parameter, group).items() if name not in state})
+            made = {name: t for name, t in self.initial(parameter, group).items() if name not in state}
+            state.update(made)
+            lay_like(parameter, made.values())
         wg.config.changed()
 
     def _check_new(self, params: Sequence[Tensor]) -> None:

@@ -77,15 +77,16 @@ def compiled_plan(
     fuel: int | None = None,
     check: bool = True,
     passes: Sequence[Pass] = PASSES,
+    before: Sequence[PassReport] = (),
 ) -> Plan:
     """The plan of a recorded graph: through all passes and stages, with one supply of fuel.
 
     `pairs` are inputs and the outputs that take their place, by number. `off` names passes and stages to leave out;
-    `check` verifies the graph and the plan.
+    `check` verifies the graph and the plan. `before` are the reports of passes that the graph went through already.
     """
     with limited(fuel):
         optimized, reports = optimize(graph, passes, off, check=check, target=target)
-        return planned(optimized, target, codegen, pairs, off, check, reports)
+        return planned(optimized, target, codegen, pairs, off, check, [*before, *reports])
 
 
 def planned(

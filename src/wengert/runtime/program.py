@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from wengert.backends.protocol import NOTHING, Runnable
-from wengert.core import cache, devices
+from wengert.compiler.passes import PassReport
+from wengert.core import cache, communication, devices
 from wengert.core.devices import HOST, accelerator_of, moved, on_host
 from wengert.core.errors import ArgumentError, CacheError, CompilerError
 from wengert.core.evaluation import apply_here, watch
@@ -33,16 +34,21 @@ Array = np.ndarray[Any, Any]
 
 
 def build(
-    graph: Graph, pairs: Sequence[tuple[int, int]] = (), tuning: float = 0.0, promise: Promise | None = None
+    graph: Graph,
+    pairs: Sequence[tuple[int, int]] = (),
+    tuning: float = 0.0,
+    promise: Promise | None = None,
+    before: Sequence[PassReport] = (),
 ) -> Runnable:
     """The program of a closed graph: optimised and compiled, or interpreted where there is no C compiler.
 
     `pairs` are inputs and the outputs that take their place, by number: they may share memory. On a GPU kernels are
     chosen by timing them, for up to `tuning` seconds. `promise` is what it may take at most: it raises otherwise.
+    `before` are the reports of passes that the graph went through already.
     """
     start = perf_counter()
-    with _uncollected():
-        program = _built(graph, pairs, tuning, promise)
+    with _uncollected(), communication.during("compiling"):
+        program = _built(graph, pairs, tuning, promise, before)
     if watch.observer is not None:
         watch.observer.built(start, perf_counter())
     return program
@@ -62,13 +68,19 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float, promise: Promise | None) -> Runnable:
+def _built(
+    graph: Graph,
+    pairs: Sequence[tuple[int, int]],
+    tuning: float,
+    promise: Promise | None,
+    before: Sequence[PassReport],
+) -> Runnable:
     if is_interpreted(graph):
         if promise is not None:
             raise ArgumentError("compile: memory_budget is a promise of compiled programs, and this one is interpreted")
         return Interpreter(graph)
     try:
-        return _compiled(graph, pairs, tuning, promise)
+        return _compiled(graph, pairs, tuning, promise, before)
     except CacheError as error:  # there is not even a temporary folder for a library
         if config.invariant:
             raise
@@ -76,12 +88,18 @@ def _built(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float, promis
         return Interpreter(graph)
 
 
-def _compiled(graph: Graph, pairs: Sequence[tuple[int, int]], tuning: float, promise: Promise | None) -> Runnable:
+def _compiled(
+    graph: Graph,
+    pairs: Sequence[tuple[int, int]],
+    tuning: float,
+    promise: Promise | None,
+    before: Sequence[PassReport],
+) -> Runnable:
     if not config.check:
-        return program_of(plan_of(graph, pairs, tuning, config.fuel, promise=promise))
+        return program_of(plan_of(graph, pairs, tuning, config.fuel, promise=promise, before=before))
     from wengert.runtime.debug.checking import checked_program  # which needs what records, and so this
 
-    plan = plan_of(graph, pairs, fuel=config.fuel, off={"parallel_regions"}, promise=promise)
+    plan = plan_of(graph, pairs, fuel=config.fuel, off={"parallel_regions"}, promise=promise, before=before)
     return checked_program(graph, plan)
 
 
@@ -110,6 +128,7 @@ def plan_of(
     off: Collection[str] = (),
     budget: int | None = None,
     promise: Promise | None = None,
+    before: Sequence[PassReport] = (),
 ) -> Plan:
     """The plan of a recorded graph, for the device that it is on and by the settings of now.
 
@@ -118,12 +137,13 @@ def plan_of(
     if promise is not None:
         from wengert.runtime.memory.budget import plan_within  # which needs what explains plans
 
-        again = partial(plan_of, graph, pairs, tuning, fuel, check, off)
+        again = partial(plan_of, graph, pairs, tuning, fuel, check, off, before=before)
         return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
     target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
-    target = target.with_invariance(config.invariant)
-    return compiled_plan(graph, target, device.codegen(tuning), pairs, {*config.passes_off, *off}, fuel, check)
+    target = target.with_invariance(config.invariant or config.parts is not None)
+    off = {*config.passes_off, *off}
+    return compiled_plan(graph, target, device.codegen(tuning), pairs, off, fuel, check, before=before)
 
 
 def program_of(plan: Plan) -> Runnable:

@@ -58,6 +58,13 @@ class OrderedCommunicator:
         """The sum over the ranks, on each of them."""
         return self._watched("all_reduce", x, self._all_reduce)
 
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The sums over the ranks of several arrays of one dtype."""
+        flat = np.concatenate([x.reshape(-1) for x in xs])
+        total = self._watched("all_reduce", flat, self._all_reduce)
+        parts = np.split(total, np.cumsum([x.size for x in xs])[:-1])
+        return [part.reshape(x.shape) for part, x in zip(parts, xs)]
+
     def all_reduce_max(self, x: Array) -> Array:
         """The largest over the ranks, on each of them; NaN where one has NaN."""
         return self._watched("all_reduce_max", x, lambda x, tag: self._all_reduce(x, tag, _largest))

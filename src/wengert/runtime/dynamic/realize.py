@@ -15,7 +15,7 @@ rest goes on.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,9 @@ from wengert.core.errors import (
     NaNError,
     OutOfMemoryError,
 )
-from wengert.core.evaluation import watch
 from wengert.core.forking import new_rlock
 from wengert.core.graph import RELEASED, Node, Trace, recording
+from wengert.core.placement import ShardedArray
 from wengert.ops.core import PLACEHOLDER, VARIABLE
 from wengert.runtime.config import config
 from wengert.runtime.dynamic.parts import Part, parts
@@ -75,7 +75,7 @@ def value(node: Node) -> Any:
         flush([node])
     if type(node.buffer) is Failure:
         raise_failure(node.buffer)
-    return node.buffer
+    return node.buffer.whole(devices.on_host) if type(node.buffer) is ShardedArray else node.buffer
 
 
 def raise_failure(failure: Failure) -> None:
@@ -120,8 +120,43 @@ def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[
                 _raise_abstract(node)
         targets = [node for node in targets if node not in abstract]
         order = _unrealized(targets)
+    if ShardedArray.made:
+        order = _not_named_anew(order)
     if not order:
         return
+    with gathered(order) if ShardedArray.made else nullcontext():
+        _compute(order, targets, released)
+
+
+def _not_named_anew(order: Sequence[Node]) -> list[Node]:
+    """The nodes that are more than sharded values under other names; those get the values as they lie, not gathered."""
+    rest = []
+    for node in order:
+        held = node.sources[0].buffer if node.op.kind == "identity" else None
+        if type(held) is not ShardedArray or node.device != node.sources[0].device:
+            rest.append(node)
+            continue
+        node.buffer = held
+        if not (node.tracked and node.sources[0].tracked):
+            node.sources = ()
+    return rest
+
+
+@contextmanager
+def gathered(order: Sequence[Node]) -> Iterator[None]:
+    """Inside, what these nodes read of sharded values is whole."""
+    sources = {source for node in order for source in node.sources if type(source.buffer) is ShardedArray}
+    held = [(source, source.buffer) for source in sorted(sources, key=lambda source: source.serial)]
+    try:
+        for source, array in held:
+            source.buffer = array.whole(devices.on_host)
+        yield
+    finally:
+        for source, array in held:
+            source.buffer = array
+
+
+def _compute(order: list[Node], targets: Sequence[Node], released: Container[Node] | None) -> None:
     keep = set(targets)
     keep.update(node for node in _wanted_by_backward(order) if released is None or node not in released)
     keep.update(_behind_variables(order))
@@ -146,7 +181,7 @@ def _run_part(part: Part, is_step: bool) -> None:
         _move(part.order[0])
         return
     order = [node for node in part.order if node.buffer is None]
-    if watch.checks_nans or not run_compiled(order, part.keep, is_step):
+    if mode().checks_nans or not run_compiled(order, part.keep, is_step):
         device = devices.of(part.device)
         device.interpret(order, part.keep, Failure, tf32=config.tf32, check=config.check)
 

@@ -14,19 +14,22 @@ from collections.abc import Callable
 from typing import Any
 
 from wengert.backends.protocol import Runnable
+from wengert.compiler.distribute import Distribution, distribution
 from wengert.core.errors import ArgumentError
 from wengert.core.forking import new_rlock
 from wengert.core.graph import recording
+from wengert.core.mesh import Mesh
 from wengert.core.sizes import budget_of
+from wengert.runtime.arguments import CallArguments, take_apart
 from wengert.runtime.capture import capture
 from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import RecordingLog, change
 from wengert.runtime.debug.shown import Shown, ShownMethod
 from wengert.runtime.memory.budget import Promise
+from wengert.runtime.partitioned import build_partitioned, placements
 from wengert.runtime.pickling import ByFunction, ByObject
 from wengert.runtime.program import Interpreter, build
 from wengert.runtime.reads.log import ReadLog, ReadState
-from wengert.runtime.static.arguments import CallArguments, take_apart
 from wengert.runtime.static.fast_path import MOVED
 from wengert.runtime.static.specialization import Specialization
 
@@ -41,6 +44,8 @@ def compile(
     cache: int = 32,
     tune: bool | float = False,
     memory_budget: int | str | None = None,
+    mesh: Mesh | None = None,
+    microbatches: int | None = None,
 ) -> Compiled | Callable[[Callable[..., Any]], Compiled]:
     """The function as one program: recorded at the first call, replayed at the next ones.
 
@@ -51,6 +56,10 @@ def compile(
     are given instead; what wins is kept on disk, and used by every later program. `memory_budget`, in bytes or as
     "8GiB", is what a program may take at most: where it would take more, calls raise before anything runs.
 
+    With a `mesh` each of its ranks computes its share of what the function means on one: arguments that every rank has
+    whole are cut along their first axis, `wg.distributed` tells how else values may lie. `microbatches` is into how
+    many parts the batch is cut, which each rank computes one after the other.
+
     >>> import wengert as wg
     >>> total = wg.tensor(0.0)
     >>> @wg.compile
@@ -60,9 +69,11 @@ def compile(
     >>> [add(wg.tensor([1.0, 2.0])).tolist() for _ in range(3)][-1], total.item()
     ([2.0, 4.0], 9.0)
     """
+    options: dict[str, Any] = {"check": check, "cache": cache, "tune": tune, "memory_budget": memory_budget}
+    options |= {"mesh": mesh, "microbatches": microbatches}
     if function is None:
-        return functools.partial(Compiled, check=check, cache=cache, tune=tune, memory_budget=memory_budget)
-    return Compiled(function, check, cache, tune, memory_budget)
+        return functools.partial(compile, **options)  # type: ignore[return-value]
+    return Compiled(function, **options)
 
 
 class Compiled(ByFunction, Shown):
@@ -79,6 +90,8 @@ class Compiled(ByFunction, Shown):
         cache: int = 32,
         tune: bool | float = False,
         memory_budget: int | str | None = None,
+        mesh: Mesh | None = None,
+        microbatches: int | None = None,
     ) -> None:
         if not callable(function):
             raise ArgumentError(f"compile takes a function, not {function!r}")
@@ -90,6 +103,8 @@ class Compiled(ByFunction, Shown):
         self._check = check
         self._limit = cache
         self._budget = budget_of(memory_budget)
+        self._mesh, self._microbatches = mesh, microbatches
+        self._spread()  # raises where ranks cannot share the parts
         self._tuning = _TUNING_SECONDS if tune is True else float(tune)
         self._specializations: dict[tuple[Any, ...], list[Specialization]] = {}
         self._latest: tuple[tuple[Any, ...], Specialization] | None = None
@@ -172,7 +187,7 @@ class Compiled(ByFunction, Shown):
             if made.changes >= 2:
                 self._log.raise_unsteady(standing.transcript, made.transcript)
             known.remove(standing)
-        made = self._adopt(made, same, known)
+        made = self._adopt(made, same, known, arguments)
         self._specializations[arguments.key] = [made, *[one for one in known if one is not made]]
         if standing is not made:
             self._log.note(reason, arguments, len(self._specializations[arguments.key]) == 1, self._clock)
@@ -181,22 +196,38 @@ class Compiled(ByFunction, Shown):
         self._evict()
         return made
 
-    def _adopt(self, made: Specialization, same: Specialization | None, known: list[Specialization]) -> Specialization:
+    def _adopt(
+        self, made: Specialization, same: Specialization | None, known: list[Specialization], arguments: CallArguments
+    ) -> Specialization:
         """The known recording that a new one is the same as, brought up to date; or the new one, with its program."""
         if same is None:
             many = len(known) >= _MANY_PROGRAMS and self.budget is None and not config.invariant
-            made.program = Interpreter(made.graph) if many else self._built(made)
+            many = many and self._spread() is None
+            made.program = Interpreter(made.graph) if many else self._built(made, arguments)
             return made
         same.guards, same.version = made.guards, made.version
         same.confirm(is_other=made.changes > 0)
         same.changes = made.changes
         if type(same.program) is Interpreter and len(known) > _MANY_PROGRAMS:
-            same.program = self._built(same)
+            same.program = self._built(same, arguments)
         return same
 
-    def _built(self, specialization: Specialization) -> Runnable:
+    def _built(self, specialization: Specialization, arguments: CallArguments) -> Runnable:
         promise = None if self.budget is None else Promise(self.budget, specialization.captured)
-        return build(specialization.graph, specialization.binding.pairs, self._tuning, promise)
+        graph, binding, spread = specialization.graph, specialization.binding, self._spread()
+        if spread is None:
+            return build(graph, binding.pairs, self._tuning, promise)
+        binding.takes_blocks = True
+        inputs = placements(graph, spread, binding.arrays(arguments.leaves), binding.count)
+        made = functools.partial(build, pairs=binding.pairs, tuning=self._tuning, promise=promise)
+        return build_partitioned(graph, spread, inputs, binding.pairs, made)
+
+    def _spread(self) -> Distribution | None:
+        """How the function is spread over a mesh, if it is."""
+        parts = self._microbatches or config.parts
+        if self._mesh is None and parts is None:
+            return None
+        return distribution(self._mesh, parts, exact=config.parts is not None)
 
     @property
     def budget(self) -> int | None:

@@ -18,19 +18,21 @@ from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.backends.protocol import Runnable
 from wengert.core import tree
 from wengert.core.canonical import ACROSS_RECORDINGS, frozen
-from wengert.core.devices import is_sole
+from wengert.core.context import mode
+from wengert.core.devices import is_sole, on_host
 from wengert.core.dtypes import as_dtype, native
-from wengert.core.evaluation import watch
 from wengert.core.graph import NO_ATTRS, RELEASED, Graph, Node, now, recording
 from wengert.core.ownership import ownership
+from wengert.core.placement import ShardedArray
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import pick
+from wengert.runtime.arguments import ARRAY, OBJECT, TENSOR, CallArguments, Specification
 from wengert.runtime.capture import CONSTANT, NEW, NONE, SAME_GRAD, VALUE, Captured, recording_lock
 from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import Transcript
 from wengert.runtime.dynamic.realize import value
+from wengert.runtime.partitioned import PartitionedProgram
 from wengert.runtime.program import Array, Interpreter
-from wengert.runtime.static.arguments import ARRAY, OBJECT, TENSOR, CallArguments, Specification
 from wengert.runtime.static.fast_path import MOVED, FastPath, given, tensors_like
 from wengert.tensor import Tensor
 
@@ -163,7 +165,7 @@ class Specialization:
     def run(self, arguments: CallArguments) -> Any:
         """Run the program on a call's arguments, give the slots their new values, return the result."""
         self.fast_path = None
-        if watch.checks_nans:
+        if mode().checks_nans:
             return self.binding.run(Interpreter(self.graph), arguments.leaves)
         fast_path = FastPath.before(self) if self._tries else None
         result = self.binding.run(self.program, arguments.leaves)  # type: ignore[arg-type]
@@ -197,6 +199,7 @@ class Binding:
 
     def __init__(self, captured: Captured, specifications: Sequence[Specification]) -> None:
         c = self.captured = captured
+        self.takes_blocks = False  # whether its program takes the blocks of values that are sharded
         self._arrays = [k for k, i in enumerate(c.arguments) if specifications[i][0] == ARRAY]
         self._borrowing = _outputs_sharing(c.graph, [c.graph.inputs[k] for k in self._arrays])
         self._arguments = [(i, specifications[i][0] == TENSOR) for i in c.arguments]
@@ -223,6 +226,7 @@ class Binding:
     def run(self, program: Runnable, leaves: Sequence[Any]) -> Any:
         """Run the program on a call's leaves, give the slots their new values, return the result."""
         structure = self.captured.structure
+        self.takes_blocks = isinstance(program, PartitionedProgram)
         sources, arrays = self._computed(self._sources, leaves)
         results = program(arrays, self._owned(sources, arrays), self._spare())
         for k in self._borrowing:  # a result shares no memory with the caller's arrays
@@ -240,6 +244,10 @@ class Binding:
         """The arrays of the arguments."""
         return self._computed(self._given, leaves)[1]
 
+    def arrays(self, leaves: Sequence[Any]) -> list[Array]:
+        """The arrays of all inputs."""
+        return self._computed(self._sources, leaves)[1]
+
     def _computed(self, sources_of: Callable[..., list[Any]], leaves: Sequence[Any]) -> tuple[list[Any], list[Array]]:
         """Sources, and their arrays."""
         sources = sources_of(leaves)
@@ -248,6 +256,8 @@ class Binding:
             with recording_lock:
                 sources = sources_of(leaves)
                 arrays = [value(source) if type(source) is Node else self._array(source) for source in sources]
+        if ShardedArray.made and not self.takes_blocks:
+            arrays = [on_host(array) if type(array) is ShardedArray else array for array in arrays]
         return sources, arrays
 
     def _given(self, leaves: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,163 @@
+"""Partitioned programs: the program of one rank, called with the values of the whole and giving those.
+
+In: a recorded graph with global shapes, how it is spread over a mesh, and the arrays of its inputs. Out: a program like
+any other. Of its inputs it takes the blocks of this rank; outputs of which a rank has a block are `ShardedArray`s.
+Before it first runs, all ranks compare what they are about to run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
+
+from wengert.backends.protocol import NOTHING, Replay, Runnable
+from wengert.compiler.distribute import DATA_AXIS, Distributed, Distribution, distribute, localize
+from wengert.core.code import describe
+from wengert.core.communication import current
+from wengert.core.devices import on_host
+from wengert.core.errors import ArgumentError
+from wengert.core.graph import Graph, Node, describe_type
+from wengert.core.mesh import Group
+from wengert.core.placement import Placement, ShardedArray, block_of
+
+
+def placements(graph: Graph, spread: Distribution, arrays: Sequence[Any], arguments: int) -> list[Placement | None]:
+    """Where the inputs lie, the first so many being arguments: those that are whole are cut along their first axis.
+
+    Cutting an argument changes no result: `partition` keeps what the program means.
+    """
+    return [
+        array.placement if isinstance(array, ShardedArray) else _cut(node.shape, spread) if k < arguments else None
+        for k, (node, array) in enumerate(zip(graph.inputs, arrays))
+    ]
+
+
+def _cut(shape: tuple[int, ...], spread: Distribution) -> Placement | None:
+    if not shape or spread.count == 1 or shape[0] % spread.count:
+        return None
+    return Placement(spread.mesh, {DATA_AXIS: 0})
+
+
+class PartitionedProgram:
+    """The program of this rank, over blocks. It shows what the rank's own program shows."""
+
+    def __init__(self, program: Runnable, spread: Distributed, pairs: Sequence[tuple[int, int]]) -> None:
+        self.program = program
+        self.distributed = spread
+        self._inputs = [None if p.is_replicated and not p.splits else p for p in spread.inputs]
+        self._outputs = [None if p.is_replicated and not p.splits else p for p in spread.outputs]
+        self._pairs = {k: i for i, k in pairs}
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "program":
+            raise AttributeError(name)
+        return getattr(self.program, name)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the rank's program is compiled."""
+        return self.program.is_compiled
+
+    def __call__(
+        self, arrays: Sequence[Any], owned: Container[int] = (), spare: Mapping[int, Any] = NOTHING
+    ) -> list[Any]:
+        """The arrays of the outputs: whole, or blocks of this rank."""
+        blocks = [_block(array, placement) for array, placement in zip(arrays, self._inputs)]
+        free = {k: _block(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
+        results = self.program(blocks, owned, free)
+        return [self._wrapped(k, result, arrays, spare) for k, result in enumerate(results)]
+
+    def _fits(self, k: int, array: Any) -> bool:
+        """Whether an array lies as an output does."""
+        return (array.placement if isinstance(array, ShardedArray) else None) == self._outputs[k]
+
+    def _wrapped(self, k: int, block: Any, arrays: Sequence[Any], spare: Mapping[int, Any]) -> Any:
+        placement = self._outputs[k]
+        if placement is None:
+            return block
+        for held in (arrays[self._pairs[k]] if k in self._pairs else None, spare.get(k)):
+            if isinstance(held, ShardedArray) and held.block is block:
+                return held  # written over where it lies
+        return ShardedArray(block, self._shape(k, block), placement)
+
+    def _shape(self, k: int, block: Any) -> tuple[int, ...]:
+        placement = self._outputs[k]
+        shape = list(block.shape)
+        for name, axis in placement.splits.items():  # type: ignore[union-attr]
+            shape[axis] *= placement.mesh.sizes[name]  # type: ignore[union-attr]
+        return tuple(shape)
+
+    def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> Replay | None:
+        """The rank's program on the memory of its last call, where no block of a result has to be made."""
+        if any(self._outputs[k] is not None for k in outputs):
+            return None
+        found = self.program.replay(inputs, outputs)
+        return None if found is None else _Replay(found, [self._inputs[k] for k in inputs])
+
+
+class _Replay:
+    """A replay that takes the blocks of its inputs."""
+
+    def __init__(self, replay: Replay, placements: Sequence[Placement | None]) -> None:
+        self._replay, self._placements = replay, placements
+
+    @property
+    def makers(self) -> Sequence[Callable[[], Any]]:
+        """What makes arrays for the outputs."""
+        return self._replay.makers
+
+    def refresh(self) -> None:
+        """Look again at what others may have overwritten where it lies."""
+        self._replay.refresh()
+
+    def run(self, arrays: Sequence[Any], made: Sequence[Any]) -> bool:
+        """Compute the outputs from the blocks of these arrays."""
+        blocks = [_block(array, placement) for array, placement in zip(arrays, self._placements)]
+        return self._replay.run(blocks, made)
+
+
+def _block(array: Any, placement: Placement | None) -> Any:
+    """What a rank takes of an array: its block, however it lies."""
+    if isinstance(array, ShardedArray):
+        if array.placement == placement:
+            return array.block
+        array = array.whole(on_host)
+    return array if placement is None else block_of(array, placement)
+
+
+def build_partitioned(
+    graph: Graph,
+    spread: Distribution,
+    inputs: Sequence[Placement | None],
+    pairs: Sequence[tuple[int, int]],
+    build: Callable[..., Runnable],
+) -> PartitionedProgram:
+    """The program of this rank of a recorded graph; `build` makes programs of graphs."""
+    if spread.mesh.size != current.size:
+        raise ArgumentError(
+            f"compile: {spread.mesh} has {spread.mesh.size} ranks, and the world {current.size}. "
+            "Make the mesh with wg.distributed.start().mesh(...)"
+        )
+    found = distribute(graph, spread, inputs, {k: i for i, k in pairs})
+    if current.agree is not None:
+        lines = described(found.graph)
+        current.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
+    local = localize(found.graph, current.rank)
+    return PartitionedProgram(build(local, before=found.reports), found, pairs)
+
+
+def described(graph: Graph) -> list[str]:
+    """A graph in lines that are the same on every rank that runs the same program, each with the user's line."""
+    names = {node: f"input {i}" for i, node in enumerate(graph.inputs)}
+    lines = [f"{names[node]}: {describe_type(node)}" for node in dict.fromkeys(graph.inputs)]
+    for number, node in enumerate(graph.nodes):
+        names[node] = f"value {number}"
+        read = ", ".join(names.get(source, "a constant") for source in node.sources)
+        lines.append(f"{node.op.name}({read}){_attributes(node)}: {describe_type(node)}  at {describe(node.location)}")
+    return [*lines, *(f"output {names.get(node, 'a constant')}" for node in graph.outputs)]
+
+
+def _attributes(node: Node) -> str:
+    plain = {key: value for key, value in node.attrs.items() if isinstance(value, (int, float, str, tuple, Group))}
+    return f" {plain}" if plain else ""
