@@ -149,7 +149,8 @@ class _Notes:
         self.entered: list[Any] = []
         self.done = 0
 
-    def entering(self, number: int, name: str, bytes: int, location: Any) -> None:
+    def entering(self, number: int, name: str, bytes: int, location: Any, ranks: Any) -> None:
+        assert not ranks  # all of them
         self.entered.append((number, name, bytes, describe(location)))
 
     def left(self) -> None:

@@ -158,8 +158,8 @@ class _Notes:
     def __init__(self) -> None:
         self.lines: list[Any] = []
 
-    def entering(self, number: int, name: str, bytes: int, location: Any) -> None:
-        self.lines.append((name, bytes))
+    def entering(self, number: int, name: str, bytes: int, location: Any, ranks: Any) -> None:
+        self.lines.append((name, bytes, *ranks))
 
     def left(self) -> None:
         self.lines.append("left")

@@ -150,9 +150,8 @@ class MpiCommunicator(OrderedCommunicator):
     """One rank's end of a group, over MPI."""
 
     def __init__(self, engine: MpiEngine, name: str, members: Sequence[int]) -> None:
-        super().__init__(name, members.index(engine.rank), len(members))
+        super().__init__(name, members.index(engine.rank), members)
         self.engine = engine
-        self.members = members
 
     def transfer(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
         """Send and receive messages."""
