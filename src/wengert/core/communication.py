@@ -133,8 +133,8 @@ current = Current()
 class Watcher(Protocol):
     """Who is told where this rank is, so that others need not guess why they wait."""
 
-    def entering(self, number: int, name: str, bytes: int, location: Location) -> None:
-        """This rank enters a collective: its number in this process, its name, the bytes that it gives, its line."""
+    def entering(self, number: int, name: str, bytes: int, location: Location, ranks: Sequence[int]) -> None:
+        """This rank enters a collective: its number in this process, name, bytes given, line, ranks (none for all)."""
         ...
 
     def left(self) -> None:

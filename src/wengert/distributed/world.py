@@ -43,6 +43,11 @@ class World:
         """What carries bytes between the ranks: "mpi", or "alone" in a world of one."""
         return "alone" if self._engine is None else self._engine.name
 
+    @property
+    def library(self) -> str:
+        """The engine's name and version, as it tells them itself."""
+        return "" if self._engine is None else self._engine.library
+
     def mesh(self, **sizes: int) -> Mesh:
         """The ranks arranged along named axes; one size may be -1, for whatever is left.
 
@@ -149,8 +154,7 @@ def _connected(place: Launched) -> World:
     machines = engine.gather((socket.gethostname(), cores))
     here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]
     share = _share(cores, [machines[k][1] for k in here])
-    if share < 1:
-        engine.share_cores()
+    engine.patience.has_core = share >= 1
     if chosen_threads() is None:
         _set_threads(max(1, int(share)))
     local = here.index(place.rank) if place.local_rank is None else place.local_rank
