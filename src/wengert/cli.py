@@ -143,6 +143,12 @@ def _info(options: argparse.Namespace) -> None:
     print(installation.text())
 
 
+def _checkpoint(options: argparse.Namespace) -> int:
+    from wengert.train import checkpoint_commands
+
+    return checkpoint_commands.merge(options) if options.action == "merge" else checkpoint_commands.show(options)
+
+
 def _cache(options: argparse.Namespace) -> None:
     from wengert.inspect import stored
 
@@ -176,6 +182,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_profile(added("profile", "run a script and tell where its time and memory go", _profile))
     _add_tune(added("tune", "choose the kernels of a GPU by timing them", _tune))
     _add_bench(added("bench", "measure ops and models on the CPU and the GPU, as a page of plots", _bench))
+    _add_checkpoint(
+        added("checkpoint", "what a checkpoint of several ranks holds; merge it into one file", _checkpoint)
+    )
     _add_cache(added("cache", "what the cache of built programs holds; clear it", _cache))
     added("info", "what is installed, what is missing and how to get it", _info)
     added("doctor", "whether all of it works, a line each with what to do", _doctor)
@@ -202,6 +211,16 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("inputs", nargs="*", help="example inputs: expressions, with the script's names known")
     parser.add_argument("--out", metavar="FILE", help="the page's file; FUNCTION.html if not given")
     parser.add_argument("--no-open", dest="open", action="store_false", help="write the page and do not open it")
+
+
+def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    shown = actions.add_parser("show", help="who saved it, and its tensors")
+    merged = actions.add_parser("merge", help="its whole tensors in one file, which other programs read")
+    for action in (shown, merged):
+        action.add_argument("folder", help="a checkpoint of several ranks, or a run's folder")
+    merged.add_argument("file", help="the file to write: model.safetensors")
+    merged.add_argument("--part", metavar="KEY", help="only this part of the state: model")
 
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:

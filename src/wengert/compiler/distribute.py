@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import NamedTuple
 
 from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.collectives import algebra, bucket, numbered
@@ -35,7 +34,8 @@ DATA_AXIS = "data"
 """The axis of a mesh along which batches are cut."""
 
 
-class Distribution(NamedTuple):
+@dataclass(frozen=True)
+class Distribution:
     """The mesh that a function is spread over, and into how many parts its batch is cut; None: one a rank.
 
     If `exact`, the bits of all results are the same for any number of ranks.

@@ -372,8 +372,14 @@ def _is_linear(node: Node, summed: Sequence[int]) -> bool:
     return len(summed) == 1 and summed[0] in (_EACH.get(node.op) or node.op.multilinear)
 
 
-_JOINTLY = {e.add: (0, 1), e.subtract: (0, 1), e.negative: (0,), e.positive: (0,), e.where: (1, 2)}
-_EACH = {e.multiply: (0, 1), e.divide: (0,)}
+_JOINTLY: dict[Op, tuple[int, ...]] = {
+    e.add: (0, 1),
+    e.subtract: (0, 1),
+    e.negative: (0,),
+    e.positive: (0,),
+    e.where: (1, 2),
+}
+_EACH: dict[Op, tuple[int, ...]] = {e.multiply: (0, 1), e.divide: (0,)}
 """Elementwise ops that are linear in some sources together, or in each alone."""
 
 

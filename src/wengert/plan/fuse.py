@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.memory import storage, stored_values
+from wengert.compiler.memory import compared_with_extremes, storage, stored_values
 from wengert.compiler.rewrite import spend
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.loops import IndexMap, broadcast_place, everywhere, loops_of, moved_place
@@ -46,6 +46,7 @@ class _Fusion:
         self.outside = set(graph.inputs)
         self.refusals: dict[str, None] = {}
         self.roots = stored_values(graph, self.inlined, operands, large)
+        self.compared = compared_with_extremes(graph)
         self.awaited = {storage(s) for node in graph.nodes if self._is_opaque(node) for s in operands(node)}
         self.home: dict[Node, FusionGroup] = {}
         self.groups: dict[int, FusionGroup] = {}
@@ -124,6 +125,8 @@ class _Fusion:
                     return f"{root.op.name} does not fit the space {space} reducing {axes}"
             for read in self._reads_in(group, space, axes):
                 home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
+                if home is other and storage(read.leaf) in self.compared:
+                    return f"{read.leaf.op.name} is compared with its maximum or minimum: both read it from memory"
                 if home is other and not self._reads_own_element(read, space, axes):
                     return f"{group.roots[0].op.name} reads {read.leaf.op.name} at another element than it works on"
         if self._way_around(first, second):

@@ -120,10 +120,26 @@ def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[
                 _raise_abstract(node)
         targets = [node for node in targets if node not in abstract]
         order = _unrealized(targets)
+    if ShardedArray.made:
+        order = _not_named_anew(order)
     if not order:
         return
     with gathered(order) if ShardedArray.made else nullcontext():
         _compute(order, targets, released)
+
+
+def _not_named_anew(order: Sequence[Node]) -> list[Node]:
+    """The nodes that are more than sharded values under other names; those get the values as they lie, not gathered."""
+    rest = []
+    for node in order:
+        held = node.sources[0].buffer if node.op.kind == "identity" else None
+        if type(held) is not ShardedArray or node.device != node.sources[0].device:
+            rest.append(node)
+            continue
+        node.buffer = held
+        if not (node.tracked and node.sources[0].tracked):
+            node.sources = ()
+    return rest
 
 
 @contextmanager
