@@ -29,7 +29,7 @@ from wengert.core.code import Location, describe, here, is_library, source_line
 from wengert.core.errors import CollectiveTimeout, DistributedError, ProgramMismatch, RankLost
 from wengert.distributed import endings
 from wengert.distributed.reports import AGREEMENT, Call, Loss, Report, late, lost
-from wengert.distributed.wire import Lines, Message, encode, let_go_in_children
+from wengert.distributed.wire import LineReader, Message, encode, let_go_in_children
 from wengert.runtime.config import config
 
 GRACE = 5.0
@@ -277,7 +277,7 @@ class Control:
     # --- the thread that listens ------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        lines = Lines()
+        lines = LineReader()
         while self.is_open:
             try:
                 data = self._socket.recv(1 << 16)
