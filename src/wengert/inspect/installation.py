@@ -1,7 +1,7 @@
 """What is installed, which devices and which compiler there are, what is missing and how to get it.
 
-A `Diagnosis` is about one of these things. `wengert info` prints what was found; `wengert doctor` (in `doctor`) also tries what
-can be tried, and gives a verdict.
+A `Diagnosis` is about one of these things. `wengert info` prints what was found; `wengert doctor` (in `doctor`) also
+tries what can be tried, and gives a verdict.
 """
 
 from __future__ import annotations
