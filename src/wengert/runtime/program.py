@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -47,7 +47,8 @@ def build(
     `before` are the reports of passes that the graph went through already.
     """
     start = perf_counter()
-    with _uncollected(), communication.during("compiling"):
+    watcher = communication.watcher
+    with _uncollected(), nullcontext() if watcher is None else watcher.during("compiling"):
         program = _built(graph, pairs, tuning, promise, before)
     if watch.observer is not None:
         watch.observer.built(start, perf_counter())
