@@ -38,6 +38,7 @@ WORK = 300_000  # multiplications of a product
 LIMITS = {2: 0.05, 4: 1e-3, 8: 1e-8}  # what a value may be off, relative to its largest element or 1
 ATTEMPTS = 6  # at a program that has gradients
 FORWARD_EVERY = 3  # programs of which tangents are computed too
+SECOND_EVERY = 12  # and the tangents of gradients: products with the Hessian
 
 _EXACT = frozenset(("negative", "abs", "maximum", "minimum", "where", "max", "min", "max_pool", "positive", "conj"))
 _EXACT_KINDS = frozenset(("source", "identity", "movement", "tuple"))
@@ -78,6 +79,7 @@ class Program(NamedTuple):
     sample: Sample
     nodes: int
     forward: bool  # whether the tangents of the targets are outputs too
+    second: bool  # and those of the gradients
     problem: str | None  # how forward mode differs from reverse mode
 
     @property
@@ -129,7 +131,7 @@ class ProgramBuilder(WideBuilder):
         self.targets: list[Node] = []
         self.cotangents: list[np.ndarray] = []
         self.sources: list[int] = []
-        self.forward = False
+        self.forward = self.second = False
         self.problem: str | None = None
 
     def _shapes(self) -> list[tuple[int, ...]]:
@@ -165,7 +167,7 @@ class ProgramBuilder(WideBuilder):
         names = [self.names[node] for node in self.chosen]
         targets = [self.names[node] for node in self.targets]
         nodes = len(graph.nodes)
-        rest = (self.cotangents, self.sources, sample, nodes, self.forward, self.problem)
+        rest = (self.cotangents, self.sources, sample, nodes, self.forward, self.second, self.problem)
         return Program(self.seed, self.lines, arrays, self.constants, names, targets, *rest)
 
     def grow(self) -> None:
@@ -261,7 +263,15 @@ class ProgramBuilder(WideBuilder):
         allowed = max(loose, 1e-9) * max(size, 1)
         if not abs(one - other) <= allowed:
             self.problem = f"forward mode gives {one:.9g}, reverse mode {other:.9g}; allowed is {allowed:.3g}"
-        return tangents
+        return [*tangents, *self._second(inputs, gradients, given)]
+
+    def _second(self, inputs: list[Node], gradients: dict[int, Node], given: list[Node]) -> list[Node]:
+        """The tangents of the gradients."""
+        if self.seed % SECOND_EVERY:
+            return []
+        found = [t for t in forward(list(gradients.values()), [inputs[k] for k in gradients], given) if t is not None]
+        self.second = bool(found) and self._computed(found)
+        return found if self.second else []
 
     # --- operands, as they are written ------------------------------------------------------------------------------
 
@@ -420,6 +430,8 @@ class ProgramBuilder(WideBuilder):
     def _moved(self, node: Node) -> tuple[Any, Any]:
         if node not in self.moved:
             one, two = self.draws[node]
+            if node in self.exact and not node.shape:  # a number that was written, such as an exponent
+                return one, two
             self.moved[node] = (
                 (one, two)
                 if isinstance(node.dtype, tuple)
@@ -450,7 +462,7 @@ class ProgramBuilder(WideBuilder):
         large = float(np.abs(wide).max(initial=0))
         if not np.isfinite(wide).all() or large > (100 if real.itemsize == 2 else 1000):
             raise Untame
-        apart = max(float(np.abs(other - shadow).max(initial=0)) for other in (wide, one, two))
+        apart = float(np.max([np.abs(other - shadow).max(initial=0) for other in (wide, one, two)]))  # NaN if one is
         if not SAFETY * apart <= LIMITS[real.itemsize] * SAFETY * max(large, 1):
             raise Untame
         return (SAFETY * apart + 8 * ROUNDOFF[real] * large) / max(large, 1)
