@@ -24,11 +24,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wengert.compiler.rewrite import spend
+from wengert.core.dtypes import INEXACT
 from wengert.core.graph import Graph, Node, recorded_as, recording
 from wengert.core.mesh import Group
 from wengert.ops import elementwise as e
 from wengert.ops.collective import ALL_GATHER, ALL_REDUCE, ALL_REDUCE_MAX, ALL_TO_ALL, BLOCK, REDUCE_SCATTER
-from wengert.ops.core import placeholder
+from wengert.ops.core import CAST, placeholder
 from wengert.ops.factors import Factors, divisor, factors, local_attributes
 from wengert.ops.movement import BROADCAST, broadcast_to, reshape
 from wengert.ops.op import PACK, PICK, Op
@@ -362,6 +363,8 @@ def _is_repeated(node: Node, axis: int) -> bool:
 
 def _is_linear(node: Node, summed: Sequence[int]) -> bool:
     """Whether a node is linear in these sources together, the others being fixed."""
+    if node.op is CAST:
+        return False  # to integers it truncates, to fewer bits it rounds, and what it widens is cheaper to sum before
     jointly = _JOINTLY.get(node.op) or node.op.linear or ((0,) if node.op.kind == "identity" else ())
     if jointly and all(i in jointly for i in summed):
         return all(i in summed or i not in jointly for i in range(len(node.sources)))
@@ -377,7 +380,9 @@ _EACH = {e.multiply: (0, 1), e.divide: (0,)}
 
 
 def _least(x: Node, group: Group) -> Node:
-    return -ALL_REDUCE_MAX(-x, group=group)
+    """By what turns the order around: for integers their complement, since the negative of the least may wrap."""
+    turned = e.negative if x.dtype in INEXACT else e.bitwise_invert
+    return turned(ALL_REDUCE_MAX(turned(x), group=group))
 
 
 def _over_gathered(op: Op) -> Callable[[Node, Group], Node]:

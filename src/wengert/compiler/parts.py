@@ -59,7 +59,9 @@ class _Walk:
     def given(self, node: Node, state: State) -> Node:
         """An output of a rank."""
         found = self.lanes.get(node, node)
-        return concat(found, axis=state.axis) if isinstance(found, list) else found
+        if isinstance(state, Sharded):  # a block that is the same for all parts (a broadcast value) is one of each
+            return concat(found if isinstance(found, list) else [found] * self.count, axis=state.axis)
+        return found[0] if isinstance(found, list) else found
 
     def _cut(self, x: Node, axis: int) -> list[Node]:
         size = x.shape[axis] // self.count
