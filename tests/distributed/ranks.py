@@ -23,14 +23,16 @@ def values_of_ranks(found: Distributed, arrays: Sequence[np.ndarray]) -> list[Va
     ranks = range(mesh.size)
     values: dict[Node, Values] = {}
     for node, placement, array in zip(found.graph.inputs, found.inputs, arrays):
-        values[node] = [array[placement.slices(array.shape, rank)] for rank in ranks]
+        values[node] = [placement.block(array, rank) for rank in ranks]
         assert {value.shape for value in values[node]} == {node.shape}
     for node in found.graph.captured():
         values[node] = [node.buffer for _ in ranks]
     with np.errstate(all="ignore"):
         for node in found.graph.nodes:
             sources = [values[source] for source in node.sources]
-            if node.op in _COLLECTIVES:
+            if node.op is c.RANK:
+                values[node] = [np.asarray(node.attrs["group"].rank_of(rank), node.dtype) for rank in ranks]
+            elif node.op in _COLLECTIVES:
                 values[node] = _COLLECTIVES[node.op](node, *sources)
             else:
                 values[node] = [node.op.run([source[rank] for source in sources], node) for rank in ranks]

@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.collectives import algebra, bucket, numbered
-from wengert.compiler.partition import WHOLE, Sharded, State, Stored, partition
+from wengert.compiler.partition import partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
 from wengert.compiler.rewrite import begin, rewrite
 from wengert.compiler.rewrite import fuel as tank
+from wengert.compiler.states import WHOLE, Sharded, State, Stored
 from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
@@ -120,13 +121,15 @@ def _parts_group(mesh: Mesh, axis: str, count: int) -> Group:
 def _state(placement: Placement | None, axis: str) -> State:
     if placement is None or axis not in placement.splits:
         return WHOLE
-    return (Stored if axis in placement.stored else Sharded)(placement.splits[axis])
+    kind = Stored if axis in placement.stored else Sharded
+    return kind(placement.splits[axis], placement.runs.get(axis, 1))
 
 
 def _placement(mesh: Mesh, states: Mapping[str, State]) -> Placement:
     cut = {name: state for name, state in states.items() if state is not WHOLE}
     stored = [name for name, state in cut.items() if isinstance(state, Stored)]
-    return Placement(mesh, {name: state.axis for name, state in cut.items()}, stored)
+    runs = {name: state.runs for name, state in cut.items()}
+    return Placement(mesh, {name: state.axis for name, state in cut.items()}, stored, runs)
 
 
 def localize(graph: Graph, rank: int) -> Graph:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.core.devices import moved, on_host
 from wengert.core.errors import ArgumentError
 from wengert.core.mesh import Group, Mesh
 from wengert.core.placement import Placement, ShardedArray, block_of
@@ -21,17 +22,22 @@ from wengert.tensor import Tensor
 
 
 class Split(NamedTuple):
-    """A tensor's axis is cut along an axis of the mesh."""
+    """A tensor's axis is cut along an axis of the mesh: as a whole, or each of some runs of equal length.
+
+    The weight of q, k and v together is three runs, `Split(1, "tensor", runs=3)`: a rank has its heads of each.
+    """
 
     axis: int
     along: str
+    runs: int = 1
 
 
 def shard(what: Any, group: Group) -> None:
     """Have each rank of a group keep a block of the tensors of a model, an optimizer or its state (ZeRO).
 
     Of an optimizer's state: stages 1 and 2. Of a model, before its optimizer is made: stage 3, parameters, gradients
-    and state. A tensor is cut along its first axis that divides; one that has none stays whole.
+    and state. A tensor is cut along its first axis that divides, and that is not cut along another axis of the mesh if
+    there is one: blocks of blocks are gathered along both. One that has none stays whole.
 
     >>> import wengert as wg
     >>> model = wg.nn.Linear(4, 2)
@@ -41,11 +47,12 @@ def shard(what: Any, group: Group) -> None:
         raise ArgumentError(f'shard takes one axis of a mesh, as mesh["data"], not {group!r}')
     (name,) = group.axes
     for tensor in tensors_of(what):
-        splits, stored = placement_of(tensor, group.mesh)
-        shape = Placement(group.mesh, splits).block_shape(tensor.shape)
-        axis = next((i for i, n in enumerate(shape) if n and n % group.size == 0), None)
-        if axis is not None and name not in splits:
-            put(tensor, Placement(group.mesh, {**splits, name: axis}, {*stored, name}))
+        held = placement_of(tensor, group.mesh)
+        shape = held.block_shape(tensor.shape)
+        axes = [i for i, n in enumerate(shape) if n and n % group.size == 0]
+        axes.sort(key=lambda i: i in held.splits.values())  # stable: those that are not cut come first
+        if axes and name not in held.splits:
+            put(tensor, with_split(held, Split(axes[0], name), stored=True))
     config.changed()
 
 
@@ -59,8 +66,7 @@ def place(model: Any, table: Mapping[str, Split | None], mesh: Mesh) -> None:
         used.add(pattern)
         split = table[pattern] if pattern is not None else None
         if split is not None:
-            splits, stored = placement_of(parameter, mesh)
-            put(parameter, Placement(mesh, {**splits, split.along: split.axis % parameter.ndim}, stored))
+            put(parameter, with_split(placement_of(parameter, mesh), split._replace(axis=split.axis % parameter.ndim)))
     unused = [pattern for pattern in table if pattern not in used]
     if unused:
         raise ArgumentError(f"place: no parameter is named like {', '.join(map(repr, unused))}")
@@ -84,14 +90,20 @@ def tensors_of(what: Any) -> Iterator[Tensor]:
         raise ArgumentError(f"shard takes a model, an optimizer or its state, or tensors, not {type(what).__name__}")
 
 
-def placement_of(tensor: Tensor, mesh: Mesh) -> tuple[dict[str, int], frozenset[str]]:
-    """Along which axes of a mesh a tensor is cut already."""
+def placement_of(tensor: Tensor, mesh: Mesh) -> Placement:
+    """How a tensor lies over a mesh already."""
     held = tensor.node.buffer
     if not isinstance(held, ShardedArray):
-        return {}, frozenset()
+        return Placement(mesh, {})
     if held.placement.mesh != mesh:
         raise ArgumentError(f"a tensor that lies over {held.placement.mesh} cannot be placed on {mesh}")
-    return dict(held.placement.splits), held.placement.stored
+    return held.placement
+
+
+def with_split(held: Placement, split: Split, stored: bool = False) -> Placement:
+    """A placement that cuts along one more axis of the mesh."""
+    splits, runs = {**held.splits, split.along: split.axis}, {**held.runs, split.along: split.runs}
+    return Placement(held.mesh, splits, {*held.stored, split.along} if stored else held.stored, runs)
 
 
 def put(tensor: Tensor, placement: Placement) -> None:
@@ -99,7 +111,12 @@ def put(tensor: Tensor, placement: Placement) -> None:
     array = value(tensor.node)
     if placement.is_replicated:
         return
-    block = np.array(block_of(array, placement)) if isinstance(array, np.ndarray) else block_of(array, placement)
+    if isinstance(array, np.ndarray):
+        block = np.array(block_of(array, placement))
+    elif placement.runs:  # no slice of what is on the device
+        block = moved(block_of(on_host(array), placement), tensor.node.device)
+    else:
+        block = block_of(array, placement)
     tensor.node.buffer = ShardedArray(block, tensor.shape, placement)
 
 
