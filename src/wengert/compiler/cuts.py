@@ -162,7 +162,7 @@ _MOVES: dict[Op, Callable[[Node, Sharded, int], Cut | None]] = {
 
 def lookup_cuts(node: Node, held: Sequence[Sequence[Sharded]], group: Group) -> Iterator[Cut]:
     """An index into an axis that is cut: the rank that has the element gives it, the others 0."""
-    axis = node.attrs.get("axis")
+    axis: int = node.attrs.get("axis", 0)
     if node.op not in (GATHER, TAKE_ALONG) or len(node.sources) != 2 or Sharded(axis) not in held[0]:
         return
     size = node.sources[0].shape[axis]
@@ -177,7 +177,8 @@ def lookup_cuts(node: Node, held: Sequence[Sequence[Sharded]], group: Group) -> 
 
 def written_block(node: Node, state: State, sources: Sequence[Node], group: Group) -> Node | None:
     """A rank's block of zeros with values added at an index along the axis that is cut; None for any other node."""
-    if node.op not in (SCATTER_ADD, ADD_ALONG) or len(sources) != 3 or state != Sharded(node.attrs["axis"]):
+    axis: int = node.attrs.get("axis", 0)
+    if node.op not in (SCATTER_ADD, ADD_ALONG) or len(sources) != 3 or state != Sharded(axis):
         return None
     x, values, index = sources
     if not is_zero(node.sources[0]):

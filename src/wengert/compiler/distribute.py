@@ -32,7 +32,9 @@ from wengert.ops.core import literal
 from wengert.ops.movement import slice_axis
 
 DATA_AXIS = "data"
-"""The axis of a mesh along which batches are cut."""
+"""The axis of a mesh along which batches are cut: the first axis of arguments."""
+SEQUENCE_AXIS = "sequence"
+"""The axis of a mesh along which sequences are cut: the second axis of arguments."""
 
 
 class Distribution(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from wengert.core.dtypes import INEXACT
 from wengert.core.graph import Node
@@ -25,8 +26,14 @@ def is_linear(node: Node, summed: Sequence[int]) -> bool:
     return len(summed) == 1 and summed[0] in (_EACH.get(node.op) or node.op.multilinear)
 
 
-_JOINTLY = {e.add: (0, 1), e.subtract: (0, 1), e.negative: (0,), e.positive: (0,), e.where: (1, 2)}
-_EACH = {e.multiply: (0, 1), e.divide: (0,)}
+_JOINTLY: dict[Any, tuple[int, ...]] = {
+    e.add: (0, 1),
+    e.subtract: (0, 1),
+    e.negative: (0,),
+    e.positive: (0,),
+    e.where: (1, 2),
+}
+_EACH: dict[Any, tuple[int, ...]] = {e.multiply: (0, 1), e.divide: (0,)}
 """Elementwise ops that are linear in some sources together, or in each alone."""
 
 

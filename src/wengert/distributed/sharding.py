@@ -6,7 +6,7 @@ gets the whole. `compile(mesh=...)` makes programs that work on the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -56,21 +56,51 @@ def shard(what: Any, group: Group) -> None:
     config.changed()
 
 
-def place(model: Any, table: Mapping[str, Split | None], mesh: Mesh) -> None:
+Plan = Mapping[str, "Split | None | Sequence[Split | None]"]
+"""By name or pattern of a parameter: how it is cut, None for whole, or several of which the first that fits is taken."""
+
+
+def place(model: Any, plan: Plan, mesh: Mesh) -> None:
     """Cut parameters along axes of a mesh to work on their blocks: by name or pattern, the first that fits (tensor
-    parallelism). `model.tensor_plan` is the table of a model that brings one.
+    parallelism). `model.tensor_plan` is the plan of a model that brings one.
+
+    >>> import wengert as wg
+    >>> from wengert.distributed import Mesh, Split, place
+    >>> model = wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.ReLU(), wg.nn.Linear(8, 2))
+    >>> plan = {"0.*": Split(0, "tensor"), "2.weight": Split(1, "tensor")}  # the first by columns, the second by rows
+    >>> place(model, plan, Mesh(tensor=1))
     """
-    used = set()
+    parameters = dict(model.named_parameters())
+    for name, placement in planned(model, plan, mesh).items():
+        put(parameters[name], placement)
+    config.changed()
+
+
+def planned(model: Any, plan: Plan, mesh: Mesh) -> dict[str, Placement]:
+    """Where a plan has each of a model's parameters that it cuts lie."""
+    used, found = set(), {}
     for name, parameter in model.named_parameters():
-        pattern = next((pattern for pattern in table if fnmatchcase(name, pattern)), None)
+        pattern = next((pattern for pattern in plan if fnmatchcase(name, pattern)), None)
         used.add(pattern)
-        split = table[pattern] if pattern is not None else None
+        split = None if pattern is None else _fitting(plan[pattern], parameter.shape, mesh)
         if split is not None:
-            put(parameter, with_split(placement_of(parameter, mesh), split._replace(axis=split.axis % parameter.ndim)))
-    unused = [pattern for pattern in table if pattern not in used]
+            at = split._replace(axis=split.axis % parameter.ndim)
+            found[name] = with_split(placement_of(parameter, mesh), at)
+            found[name].block_shape(parameter.shape)  # raises where it does not divide
+    unused = [pattern for pattern in plan if pattern not in used]
     if unused:
         raise ArgumentError(f"place: no parameter is named like {', '.join(map(repr, unused))}")
-    config.changed()
+    return found
+
+
+def _fitting(choice: Any, shape: tuple[int, ...], mesh: Mesh) -> Split | None:
+    """The first of several splits that gives equal blocks; the only one, whatever it gives."""
+    if choice is None or isinstance(choice, Split):
+        return choice
+    for split in choice:
+        if split is None or shape[split.axis] % (mesh[split.along].size * split.runs) == 0:
+            return split  # type: ignore[no-any-return]
+    raise ArgumentError(f"place: none of {list(choice)} divides a parameter of shape {shape} over {mesh}")
 
 
 def tensors_of(what: Any) -> Iterator[Tensor]:
