@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import combinations, permutations
 from time import perf_counter
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ def distribute(
     mesh = spread.mesh
     found = Distributed(inline(graph, HOST_TARGET), [placement or Placement(mesh, {}) for placement in inputs], [])
     splits: list[dict[str, State]] = [{} for _ in graph.outputs]
-    for axis in mesh.sizes:
+    for axis in _order(mesh, inputs):
         ranks = mesh[axis]
         parts = _parts_group(mesh, axis, spread.count) if axis == DATA_AXIS else ranks
         if parts.size == 1:
@@ -113,6 +114,27 @@ def _reported(name: str, found: Distributed) -> Iterator[None]:
     yield
     counts = before, len(found.graph.nodes), tank.spent - spent
     found.reports.append(PassReport(name, *counts, perf_counter() - start, found.graph))
+
+
+def _order(mesh: Mesh, inputs: Sequence[Placement | None]) -> Sequence[str]:
+    """The order in which axes of a mesh are gone through: what is cut along two of them is cut in that order.
+
+    Sequences come last, if inputs allow it: attention exchanges them for heads, of which tensor parallelism has left
+    each rank some.
+    """
+    needed = {pair for placement in inputs if placement is not None for pair in _cut_twice(placement)}
+    wanted = sorted(mesh.sizes, key=lambda name: name == SEQUENCE_AXIS)
+    for order in (wanted, *permutations(mesh.sizes)):
+        if all(order.index(first) < order.index(then) for first, then in needed):
+            return order
+    raise ArgumentError("one input is cut along two axes of the mesh in one order, and another in the other order")
+
+
+def _cut_twice(placement: Placement) -> Iterator[tuple[str, str]]:
+    """The pairs of axes of the mesh that cut one axis of a value, in order."""
+    for (first, axis), (then, other) in combinations(placement.splits.items(), 2):
+        if axis == other:
+            yield first, then
 
 
 def _parts_group(mesh: Mesh, axis: str, count: int) -> Group:

@@ -32,6 +32,7 @@ from wengert.compiler.states import (
     gathered,
     scattered,
 )
+from wengert.compiler.wishes import wishes
 from wengert.core.graph import Graph, Node, recorded_as, recording
 from wengert.core.mesh import Group
 from wengert.ops.collective import ALL_REDUCE
@@ -45,6 +46,8 @@ class Option(NamedTuple):
 
     moved: float
     cut: Cut
+    home: Sharded | None = None  # how the sources lay, where blocks are exchanged for this node only
+    place: int = 0  # of equal ones the option is taken whose sources are held so first
 
 
 @dataclass
@@ -93,6 +96,7 @@ class _Walk:
         self.gathered: list[tuple[Node, int]] = []
         self.wishes: dict[Node, Stored] = {}
         self.readers = _readers(graph)
+        self.homes: dict[Node, Sharded] = {}  # how the results lay that `exchanged` would give back
 
     # --- inputs and outputs -------------------------------------------------------------------------------------
 
@@ -110,7 +114,7 @@ class _Walk:
             placed.append(local)
         for node in self.graph.captured():
             self.states.setdefault(node, {WHOLE: node})
-        self.wishes = _wishes(self.graph, self.states)
+        self.wishes = wishes(self.graph, self.states)
         return placed
 
     def resting(self, node: Node) -> State:
@@ -194,9 +198,13 @@ class _Walk:
             held = [self._any(source) for source in sources]
             self.states[node] = {tuple(s for s, _ in held): PACK(*[local for _, local in held])}
         elif all(WHOLE in self.states[source] for source in sources) and not self._is_worked_on(sources):
-            self._put(node, self._option_whole(node).cut)
+            self.states[node] = self._made(node, self._option_whole(node))
         else:
-            self._put(node, self._best(node).cut)
+            states: dict[State, Node] = {}
+            for option in self._options(node):
+                for state, made in self._made(node, option).items():
+                    states.setdefault(state, made)
+            self.states[node] = states
 
     def _is_worked_on(self, sources: Iterable[Node]) -> bool:
         return any(isinstance(s, (Sharded, Stored)) for source in sources for s in self.states[source])
@@ -209,14 +217,23 @@ class _Walk:
         index = node.attrs["index"]
         ((states, local),) = self.states[node.sources[0]].items()
         self.states[node] = {states[index]: PICK(local, index=index)}
+        home = self.homes.get(node.sources[0])
+        if home is not None:
+            self.states[node] = self._with_home(self.states[node], home)
 
-    def _best(self, node: Node) -> Option:
-        options = [*self._cuts(node), *self._partial(node), self._option_whole(node)]
-        best = min(options, key=lambda option: option.moved)  # the first of the cheapest
+    def _options(self, node: Node) -> list[Option]:
+        """The best way to compute a node; for movement, which costs nothing, also the others that move nothing."""
+        found = [*self._cuts(node), *self._partial(node), self._option_whole(node)]
+        best = min(found, key=lambda option: (option.moved, option.place))  # the first of the cheapest
         whole = [s for s, w in zip(node.sources, best.cut.wanted) if w is WHOLE and self._is_cut(s)]
         if whole:
             self.gathered.append((node, int(sum(self._cost(source, WHOLE) for source in whole))))
-        return best
+        if node.op.kind not in ("movement", "identity") or best.moved:
+            return [best]
+        return [best, *[one for one in found if self._is_held(node, one.cut) and one is not best]]
+
+    def _is_held(self, node: Node, cut: Cut) -> bool:
+        return all(isinstance(w, Sharded) and w in self.states[s] for s, w in zip(node.sources, cut.wanted))
 
     def _is_cut(self, node: Node) -> bool:
         return WHOLE not in self.states[node] and any(isinstance(state, Sharded) for state in self.states[node])
@@ -263,9 +280,15 @@ class _Walk:
         if self.store == self.group:
             found += lookup_cuts(node, held, self.group)
         if any(self._is_cut(source) for source in node.sources):
-            found += [one for one in along if not self._is_native(node, one) and not one.reduction]
+            # The last axis first: attention exchanges sequence for heads, not for the batch, which is data's to cut.
+            found += [one for one in reversed(along) if not self._is_native(node, one) and not one.reduction]
+        home = self._home(node)
         for one in found:
-            yield Option(self._moved(node, one), one)
+            moved, place = self._moved(node, one), self._place(node, one)
+            if home is None or not _is_away(one, home):
+                yield Option(moved, one, None, place)
+            else:
+                yield Option(moved + bytes_of(node) * (self.n - 1) / self.n**2, one, home, place)
         for one in factor_cuts(node, Stored, self.store.size, lambda source, axis: {1}):
             if self._may_store(node, one):
                 yield Option(self._moved(node, one), one)
@@ -273,6 +296,26 @@ class _Walk:
     def _is_native(self, node: Node, cut: Cut) -> bool:
         """Whether a source is held as a cut wants it."""
         return any(w is not WHOLE and w in self.states[s] for s, w in zip(node.sources, cut.wanted))
+
+    def _place(self, node: Node, cut: Cut) -> int:
+        """How many states its sources were held in before those that a cut wants."""
+        return sum(list(self.states[s]).index(w) for s, w in zip(node.sources, cut.wanted) if w in self.states[s])
+
+    def _home(self, node: Node) -> Sharded | None:
+        """How the sources of a node lay at first that are cut, if they are alike, and its results could lie so too."""
+        cut = [list(self.states[x]) for x in node.sources if self._is_cut(x)]
+        held = {next(state for state in states if isinstance(state, Sharded)) for states in cut}
+        if len(held) != 1:
+            return None
+        (home,) = held
+        sizes = {x.shape[home.axis] for x in node.sources if home in self.states[x]}
+        shapes = node.shape if isinstance(node.dtype, tuple) else (node.shape,)
+        return home if all(len(s) > home.axis and {s[home.axis]} == sizes for s in shapes) else None
+
+    def _with_home(self, states: dict[State, Node], home: Sharded) -> dict[State, Node]:
+        """A value that was made from exchanged blocks, also as its sources lay, which is how others will want it."""
+        ((held, made),) = states.items()
+        return {home: exchanged(made, held, home, self.group), **states}
 
     def _moved(self, node: Node, cut: Cut) -> float:
         """The bytes that a rank sends for a cut."""
@@ -297,7 +340,9 @@ class _Walk:
     def _is_stored(self, source: Node, state: State) -> bool:
         return state in self.states[source] or (self._is_partial(source) and self.wishes.get(source) == state)
 
-    def _put(self, node: Node, cut: Cut) -> None:
+    def _made(self, node: Node, option: Option) -> dict[State, Node]:
+        """What an option makes: a node, and the state that it is in."""
+        cut = option.cut
         locals_ = [self.in_state(source, wanted) for source, wanted in zip(node.sources, cut.wanted)]
         is_stored = any(isinstance(wanted, Stored) for wanted in cut.wanted)
         group = self.store if is_stored else self.group
@@ -305,14 +350,20 @@ class _Walk:
         if not locals_:
             made.device = node.device
         if isinstance(node.dtype, tuple):
-            self.states[node] = {cut.results: made}
-            return
+            if option.home is not None:
+                self.homes[node] = option.home
+            return {cut.results: made}
         (state,) = cut.results
         if cut.reduction is not None and cut.reduction != "sum":
             made = COMBINED[cut.reduction](made, group)
         elif cut.reduction is not None and is_stored and group != self.group:
             made, state = ALL_REDUCE(made, group=group), WHOLE  # not a sum over the parts
-        self.states[node] = {state: made}
+        return {state: made} if option.home is None else self._with_home({state: made}, option.home)
+
+
+def _is_away(cut: Cut, home: Sharded) -> bool:
+    """Whether blocks are exchanged for a cut, and its results can be exchanged back."""
+    return home not in cut.wanted and all(isinstance(s, Sharded) and s.axis != home.axis for s in cut.results)
 
 
 def _readers(graph: Graph) -> dict[Node, list[Node | None]]:
@@ -335,27 +386,3 @@ def _is_repeated(node: Node, axis: int) -> bool:
     source = node.sources[0]
     at = axis - (node.ndim - source.ndim)
     return at < 0 or source.shape[at] == 1
-
-
-# --- wishes ---------------------------------------------------------------------------------------------------------
-
-
-def _wishes(graph: Graph, states: Mapping[Node, Mapping[State, Node]]) -> dict[Node, Stored]:
-    """Values that will meet stored ones element by element: if they are sums over the ranks, blocks of them will do.
-
-    Such are the gradients of ZeRO's updates, wherever else (in a norm, say) they are read first.
-    """
-    stored = {node: state for node, held in states.items() for state in held if isinstance(state, Stored)}
-    for node in graph.nodes:  # forwards: what is computed from stored values one by one lies as they do
-        if node.op.kind == "elementwise" and node not in stored:
-            found = {stored[s] for s in node.sources if s in stored and s.shape == node.shape}
-            if len(found) == 1:
-                stored[node] = found.pop()
-    wishes: dict[Node, Stored] = {}
-    for node in reversed(graph.nodes):
-        wish = wishes.get(node) or stored.get(node)
-        if wish is not None and node.op.kind == "elementwise":
-            for source in node.sources:
-                if source not in stored and source.shape == node.shape:
-                    wishes.setdefault(source, wish)
-    return wishes

@@ -1,7 +1,8 @@
 """Placements: which part of a value each rank holds, and arrays of which a rank holds a part.
 
 A placement says, for some axes of a mesh, along which axis of a value the ranks have blocks of it; along the others the
-ranks have the same. Where one axis of a value is cut along two axes of the mesh, the first of these cuts it first.
+ranks have the same. Where one axis of a value is cut along two axes of the mesh, the one that is named first cuts it
+first.
 An axis may be some runs of equal length side by side, each of which is cut: q, k and v in one weight, each by heads.
 
 A `ShardedArray` is the array of a value that is held so: the block of this rank, and the shape of the whole. Programs
@@ -44,7 +45,8 @@ class Placement:
             if name not in mesh.sizes:
                 raise ArgumentError(f"{mesh} has no axis {name!r}; it has {', '.join(mesh.sizes)}")
         self.mesh = mesh
-        self.splits = {name: int(splits[name]) for name in mesh.sizes if name in splits}
+        is_cut_twice = len(set(splits.values())) < len(splits)  # then the order counts
+        self.splits = {name: int(splits[name]) for name in (splits if is_cut_twice else mesh.sizes) if name in splits}
         self.stored = frozenset(stored)  # axes of the mesh along which blocks are kept, and gathered to work with them
         self.runs = {name: runs[name] for name in self.splits if runs.get(name, 1) > 1}
 

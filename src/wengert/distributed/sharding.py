@@ -56,8 +56,8 @@ def shard(what: Any, group: Group) -> None:
     config.changed()
 
 
-Plan = Mapping[str, "Split | None | Sequence[Split | None]"]
-"""By name or pattern of a parameter: how it is cut, None for whole, or several of which the first that fits is taken."""
+Plan = Mapping[str, "Split | Sequence[Split | None] | None"]
+"""By name or pattern of a parameter: how it is cut, None for whole; of several the first is taken that divides it."""
 
 
 def place(model: Any, plan: Plan, mesh: Mesh) -> None:
