@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.distributed.fuzz import difference, sample
-from tests.distributed.ranks import values_of_ranks
+from tests.distributed.references import values_of_ranks
 from wengert.compiler.distribute import distribute, distribution
 from wengert.core.dtypes import as_dtype
 from wengert.core.graph import Graph, recorded_as

@@ -17,8 +17,8 @@ from wengert.core.graph import Node
 from wengert.core.mesh import Group
 from wengert.ops import elementwise as e
 from wengert.ops.addressing import ADD_ALONG, GATHER, SCATTER_ADD, TAKE_ALONG, zeros
-from wengert.ops.checked import CHECKED_INDEX
 from wengert.ops.collective import RANK
+from wengert.ops.comparison import CHECKED_INDEX
 from wengert.ops.core import cast
 from wengert.ops.factors import Factors, divisor, factors, is_zero, local_attributes
 from wengert.ops.movement import CONCAT, PLACE, RESHAPE, SLICE, reshape

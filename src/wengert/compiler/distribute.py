@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from time import perf_counter
-from typing import NamedTuple
 
 from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.collectives import algebra, bucket, numbered
@@ -27,10 +26,11 @@ from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
 from wengert.core.mesh import Group, Mesh
-from wengert.core.placement import Placement
+from wengert.core.placement import Placement, block_axis
 from wengert.ops.collective import BLOCK, RANK
 from wengert.ops.core import literal
-from wengert.ops.movement import slice_axis
+from wengert.ops.movement import reshape, slice_axis
+from wengert.ops.reduce import SUM
 
 DATA_AXIS = "data"
 """The axis of a mesh along which batches are cut: the first axis of arguments."""
@@ -38,11 +38,16 @@ SEQUENCE_AXIS = "sequence"
 """The axis of a mesh along which sequences are cut: the second axis of arguments."""
 
 
-class Distribution(NamedTuple):
-    """The mesh that a function is spread over, and into how many parts its batch is cut; None: one a rank."""
+@dataclass(frozen=True)
+class Distribution:
+    """The mesh that a function is spread over, and into how many parts its batch is cut; None: one a rank.
+
+    If `exact`, the bits of all results are the same for any number of ranks.
+    """
 
     mesh: Mesh
     parts: int | None = None
+    exact: bool = False
 
     @property
     def count(self) -> int:
@@ -55,7 +60,7 @@ class Distribution(NamedTuple):
         return self.mesh.size == 1 and self.count == 1
 
 
-def distribution(mesh: Mesh | None, parts: int | None) -> Distribution | None:
+def distribution(mesh: Mesh | None, parts: int | None, exact: bool = False) -> Distribution | None:
     """The distribution that is asked for, if any; raises where the ranks cannot share the parts."""
     if mesh is None and parts is None:
         return None
@@ -63,7 +68,7 @@ def distribution(mesh: Mesh | None, parts: int | None) -> Distribution | None:
     ranks = mesh.sizes.get(DATA_AXIS, 1)
     if parts is not None and (parts < 1 or parts % ranks):
         raise ArgumentError(f"{ranks} ranks of the axis {DATA_AXIS!r} cannot share {parts} parts equally")
-    found = Distribution(mesh, parts)
+    found = Distribution(mesh, parts, exact)
     return None if found.is_trivial else found
 
 
@@ -83,7 +88,9 @@ def distribute(
 ) -> Distributed:
     """The graph of a rank, given where its inputs lie; `outputs` are those that lie where an input does, by number."""
     mesh = spread.mesh
-    found = Distributed(inline(graph, HOST_TARGET), [placement or Placement(mesh, {}) for placement in inputs], [])
+    graph = inline(graph, HOST_TARGET)
+    graph = _summed_by_rows(graph, spread.count) if spread.exact else graph
+    found = Distributed(graph, [placement or Placement(mesh, {}) for placement in inputs], [])
     splits: list[dict[str, State]] = [{} for _ in graph.outputs]
     for axis in _order(mesh, inputs):
         ranks = mesh[axis]
@@ -91,8 +98,9 @@ def distribute(
         if parts.size == 1:
             continue
         states = [_state(placement, axis) for placement in inputs]
+        asked = {k: states[i] for k, i in outputs.items()}
         with _reported(f"partition {axis}" if len(mesh.sizes) > 1 else "partition", found):
-            cut = partition(found.graph, parts, states, {k: states[i] for k, i in outputs.items()}, ranks)
+            cut = partition(found.graph, parts, states, asked, ranks, spread.exact)
             local = cut.graph if parts == ranks else unroll(cut.graph, parts, ranks, states, cut.outputs)
             found.graph = dce(local, HOST_TARGET)
         found.gathered += cut.gathered
@@ -135,6 +143,25 @@ def _cut_twice(placement: Placement) -> Iterator[tuple[str, str]]:
     for (first, axis), (then, other) in combinations(placement.splits.items(), 2):
         if axis == other:
             yield first, then
+
+
+def _summed_by_rows(graph: Graph, parts: int) -> Graph:
+    """The graph with sums over several axes done in two: first all but the axis that ranks may have blocks along.
+
+    So the norm of a gradient is added in one order, whether a rank has all of it or some rows.
+    """
+
+    def rule(node: Node) -> Node | None:
+        if node.op is not SUM or len(node.attrs["axes"]) < 2:
+            return None
+        x, axes = node.sources[0], node.attrs["axes"]
+        axis = block_axis(x.shape, parts)
+        if axis not in axes:
+            return None
+        rows = SUM(x, axes=tuple(a for a in axes if a != axis), keepdims=True)
+        return reshape(SUM(rows, axes=(axis,), keepdims=True), node.shape)
+
+    return rewrite(graph, rule)
 
 
 def _parts_group(mesh: Mesh, axis: str, count: int) -> Group:

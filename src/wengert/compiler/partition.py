@@ -65,13 +65,15 @@ def partition(
     inputs: Sequence[State],
     outputs: Mapping[int, State],
     store: Group | None = None,
+    exact: bool = False,
 ) -> Partitioned:
     """The graph of a rank of a group.
 
     `inputs` are the states of the graph's inputs, `outputs` those that some outputs must have. Blocks that are stored
-    are those of the ranks of `store`, where that is another group (see `parts`).
+    are those of the ranks of `store`, where that is another group (see `parts`). If `exact`, what is stored is never
+    summed block by block: the order of additions would depend on how many there are.
     """
-    walk = _Walk(graph, group, store or group)
+    walk = _States(graph, group, store or group, exact)
     placed = walk.take(inputs)
     with recorded_as(recording.location, recording.grad) as inside:
         for node in graph.nodes:
@@ -86,11 +88,11 @@ def partition(
     return Partitioned(Graph(placed, results), states, walk.gathered)
 
 
-class _Walk:
+class _States:
     """The states that values have come to, node by node."""
 
-    def __init__(self, graph: Graph, group: Group, store: Group) -> None:
-        self.graph, self.group, self.store = graph, group, store
+    def __init__(self, graph: Graph, group: Group, store: Group, exact: bool) -> None:
+        self.graph, self.group, self.store, self.exact = graph, group, store, exact
         self.n = group.size
         self.states: dict[Node, dict[State, Node]] = {}
         self.gathered: list[tuple[Node, int]] = []
@@ -331,6 +333,8 @@ class _Walk:
 
     def _may_store(self, node: Node, cut: Cut) -> bool:
         """Whether what is stored may be worked on as it is: one by one, or moved, beside nothing that is cut."""
+        if self.exact and cut.reduction == "sum":
+            return False
         if node.op.kind not in ("elementwise", "movement", "identity", "reduction"):
             return False
         if any(isinstance(s, Sharded) for source in node.sources for s in self.states[source]):

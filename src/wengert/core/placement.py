@@ -154,3 +154,8 @@ def _joined(block: np.ndarray[Any, Any], axis: int, runs: int, group: Group) -> 
 def block_of(array: Any, placement: Placement, rank: int | None = None) -> Any:
     """The block of a rank (this one, unless told) of a whole array: a view of it where it is one run."""
     return placement.block(array, current.rank if rank is None else rank)
+
+
+def block_axis(shape: Shape, count: int) -> int | None:
+    """The axis along which a value is kept in so many blocks: the first that divides."""
+    return next((i for i, n in enumerate(shape) if n and n % count == 0), None)

@@ -15,7 +15,7 @@ import numpy as np
 from wengert.core.devices import moved, on_host
 from wengert.core.errors import ArgumentError
 from wengert.core.mesh import Group, Mesh
-from wengert.core.placement import Placement, ShardedArray, block_of
+from wengert.core.placement import Placement, ShardedArray, block_axis, block_of
 from wengert.runtime.config import config
 from wengert.runtime.dynamic.realize import value
 from wengert.tensor import Tensor
@@ -48,11 +48,11 @@ def shard(what: Any, group: Group) -> None:
     (name,) = group.axes
     for tensor in tensors_of(what):
         held = placement_of(tensor, group.mesh)
-        shape = held.block_shape(tensor.shape)
-        axes = [i for i, n in enumerate(shape) if n and n % group.size == 0]
-        axes.sort(key=lambda i: i in held.splits.values())  # stable: those that are not cut come first
-        if axes and name not in held.splits:
-            put(tensor, with_split(held, Split(axes[0], name), stored=True))
+        shape, count = held.block_shape(tensor.shape), config.parts or group.size
+        uncut = tuple([1 if i in held.splits.values() else n for i, n in enumerate(shape)])
+        axis = block_axis(uncut, count) if block_axis(uncut, count) is not None else block_axis(shape, count)
+        if axis is not None and name not in held.splits:
+            put(tensor, with_split(held, Split(axis, name), stored=True))
     config.changed()
 
 
@@ -99,7 +99,7 @@ def _fitting(choice: Any, shape: tuple[int, ...], mesh: Mesh) -> Split | None:
         return choice
     for split in choice:
         if split is None or shape[split.axis] % (mesh[split.along].size * split.runs) == 0:
-            return split  # type: ignore[no-any-return]
+            return split
     raise ArgumentError(f"place: none of {list(choice)} divides a parameter of shape {shape} over {mesh}")
 
 
