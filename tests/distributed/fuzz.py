@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from wengert.compiler.verify import verify
 
 from tests.compiler.fuzz import Failure, minimised
 from tests.compiler.random_graphs import STEPS, Builder, Untame, tolerance
 from tests.compiler.wide_graphs import Sample, WideBuilder, differs
 from tests.distributed.references import values_of_ranks
 from wengert.compiler.distribute import Distributed, distribute, distribution
+from wengert.compiler.passes import verify
 from wengert.core.graph import Node
 from wengert.core.mesh import Mesh
 from wengert.core.placement import Placement

@@ -12,6 +12,7 @@ that `partition` made for a mesh take and give blocks; everyone else gets the wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +23,7 @@ from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.mesh import Group, Mesh
 
 Shape = tuple[int, ...]
+Slices = tuple[slice, ...]
 
 
 class Placement:
@@ -73,7 +75,7 @@ class Placement:
     def slices(self, shape: Shape, rank: int) -> tuple[slice, ...]:
         """Where the block of a rank lies in a value of this shape, which no axis of may be cut in several runs."""
         if self.runs:
-            raise ArgumentError(f"{self}: a block of several runs is no slice of the whole; see `places`")
+            raise ArgumentError(f"{self}: a block of several runs is no slice of the whole; see `pieces`")
         self.block_shape(shape)  # raises where it does not divide
         place = self.mesh.coordinates(rank)
         starts, sizes = [0] * len(shape), list(shape)
@@ -91,6 +93,12 @@ class Placement:
             blocks = found[axis].reshape(self.runs.get(name, 1), self.mesh.sizes[name], -1)
             found[axis] = blocks[:, coordinates[name]].reshape(-1)
         return found
+
+    def pieces(self, shape: Shape, rank: int) -> list[tuple[Slices, Slices]]:
+        """The block of a rank in pieces that lie together: where each lies in the whole, and where in the block."""
+        axes = [_stretches(at) for at in self.places(shape, rank)]
+        found = [tuple(zip(*each)) or ((), ()) for each in product(*axes)]
+        return [(whole, block) for whole, block in found]
 
     def block(self, array: Any, rank: int) -> Any:
         """The block of a rank of a whole array: a view of it where it is one run."""
@@ -142,6 +150,14 @@ class ShardedArray:
         for name, axis in reversed(self.placement.splits.items()):
             found = _joined(found, axis, self.placement.runs.get(name, 1), self.placement.mesh[name])
         return found
+
+
+def _stretches(places: np.ndarray[Any, Any]) -> list[tuple[slice, slice]]:
+    """Places in order as slices, each with where it begins and ends among them."""
+    ends = [*(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
+    starts = [0, *ends[:-1]]
+    first = [int(places[start]) if end > start else 0 for start, end in zip(starts, ends)]
+    return [(slice(at, at + end - start), slice(start, end)) for at, start, end in zip(first, starts, ends)]
 
 
 def _joined(block: np.ndarray[Any, Any], axis: int, runs: int, group: Group) -> np.ndarray[Any, Any]:
