@@ -16,6 +16,7 @@ from time import perf_counter
 
 from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.collectives import algebra, bucket, numbered
+from wengert.compiler.gathered import Gathered
 from wengert.compiler.partition import partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
@@ -80,7 +81,7 @@ class Distributed:
     inputs: list[Placement]
     outputs: list[Placement]
     reports: list[PassReport] = field(default_factory=list)
-    gathered: list[tuple[Node, int]] = field(default_factory=list)  # computed whole, with the bytes that moved for it
+    gathered: list[Gathered] = field(default_factory=list)
 
 
 def distribute(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wengert.compiler.cuts import Cut, factor_cuts, lookup_cuts, movement_cuts, written_block
+from wengert.compiler.gathered import Gathered, reason
 from wengert.compiler.linear import COMBINED, is_linear
 from wengert.compiler.rewrite import spend
 from wengert.compiler.states import (
@@ -52,11 +53,11 @@ class Option(NamedTuple):
 
 @dataclass
 class Partitioned:
-    """The graph of a rank, how its outputs lie, and which nodes are computed whole though their sources are cut."""
+    """The graph of a rank, how its outputs lie, and for which nodes values that are cut are gathered."""
 
     graph: Graph
     outputs: list[State]
-    gathered: list[tuple[Node, int]] = field(default_factory=list)  # the node as it was, and the bytes moved for it
+    gathered: list[Gathered] = field(default_factory=list)
 
 
 def partition(
@@ -95,7 +96,7 @@ class _States:
         self.graph, self.group, self.store, self.exact = graph, group, store, exact
         self.n = group.size
         self.states: dict[Node, dict[State, Node]] = {}
-        self.gathered: list[tuple[Node, int]] = []
+        self.gathered: list[Gathered] = []
         self.wishes: dict[Node, Stored] = {}
         self.readers = _readers(graph)
         self.homes: dict[Node, Sharded] = {}  # how the results lay that `exchanged` would give back
@@ -227,9 +228,12 @@ class _States:
         """The best way to compute a node; for movement, which costs nothing, also the others that move nothing."""
         found = [*self._cuts(node), *self._partial(node), self._option_whole(node)]
         best = min(found, key=lambda option: (option.moved, option.place))  # the first of the cheapest
-        whole = [s for s, w in zip(node.sources, best.cut.wanted) if w is WHOLE and self._is_cut(s)]
+        whole = [i for i, (s, w) in enumerate(zip(node.sources, best.cut.wanted)) if w is WHOLE and self._is_cut(s)]
         if whole:
-            self.gathered.append((node, int(sum(self._cost(source, WHOLE) for source in whole))))
+            moved = int(sum(self._cost(node.sources[i], WHOLE) for i in whole))
+            known = any(isinstance(option.cut.wanted[whole[0]], Sharded) for option in found)
+            held = [state for state in self.states[node.sources[whole[0]]] if isinstance(state, Sharded)]
+            self.gathered.append(Gathered(node, moved, reason(node, whole[0], held, known, self.group)))
         if node.op.kind not in ("movement", "identity") or best.moved:
             return [best]
         return [best, *[one for one in found if self._is_held(node, one.cut) and one is not best]]
