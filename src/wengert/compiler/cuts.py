@@ -27,7 +27,7 @@ from wengert.ops.op import Op
 Make = Callable[[Sequence[Node]], Node]
 
 
-class Cut(NamedTuple):
+class NodeCut(NamedTuple):
     """A way to compute a node: what its sources must be, what its results are, and the node of a rank."""
 
     wanted: tuple[State, ...]
@@ -47,7 +47,7 @@ Runs = Callable[[int, int], set[int]]
 """Of how many runs the blocks are in which a source, by number, is held along an axis."""
 
 
-def factor_cuts(node: Node, kind: type[Sharded] | type[Stored], n: int, runs: Runs) -> Iterator[Cut]:
+def factor_cuts(node: Node, kind: type[Sharded] | type[Stored], n: int, runs: Runs) -> Iterator[NodeCut]:
     """The ways to cut a node along one of its factors, into blocks of one run or of those that its sources have."""
     found = factors(node)
     for factor in _all(found):
@@ -76,7 +76,7 @@ def _runs(found: Factors, factor: Any, runs: Runs) -> set[int]:
     return {1}.union(*held)
 
 
-def _factor_cut(node: Node, found: Factors, factor: Any, kind: Any, n: int, runs: int) -> Cut:
+def _factor_cut(node: Node, found: Factors, factor: Any, kind: Any, n: int, runs: int) -> NodeCut:
     def state(axes: Sequence[Any]) -> State:
         return kind(axes.index(factor), runs) if factor in axes else WHOLE
 
@@ -85,13 +85,15 @@ def _factor_cut(node: Node, found: Factors, factor: Any, kind: Any, n: int, runs
     if reduction is not None:
         results = (PARTIAL if reduction == "sum" else WHOLE,) * len(results)
     attrs = local_attributes(node, factor, n)
-    return Cut(tuple([state(axes) for axes in found.sources]), results, partial(_recorded, node.op, attrs), reduction)
+    return NodeCut(
+        tuple([state(axes) for axes in found.sources]), results, partial(_recorded, node.op, attrs), reduction
+    )
 
 
 # --- movement -------------------------------------------------------------------------------------------------------
 
 
-def movement_cuts(node: Node, held: Sequence[Sequence[Sharded]], n: int) -> Iterator[Cut]:
+def movement_cuts(node: Node, held: Sequence[Sequence[Sharded]], n: int) -> Iterator[NodeCut]:
     """Where blocks go that the sources of reshape, slice, place or concat are held in."""
     rule = _MOVES.get(node.op)
     for state in held[0] if rule is not None else ():
@@ -100,7 +102,7 @@ def movement_cuts(node: Node, held: Sequence[Sequence[Sharded]], n: int) -> Iter
             yield found
 
 
-def _reshaped(node: Node, state: Sharded, n: int) -> Cut | None:
+def _reshaped(node: Node, state: Sharded, n: int) -> NodeCut | None:
     (x,) = node.sources
     before, after = x.shape, node.shape
     if 0 in before:
@@ -110,11 +112,11 @@ def _reshaped(node: Node, state: Sharded, n: int) -> Cut | None:
         front = math.prod(after[:axis])
         if size > 1 and outer % front == 0 and size % (outer // front * n) == 0:
             attrs = {"shape": block_shape(after, axis, n)}
-            return Cut((state,), (Sharded(axis, outer // front),), partial(_recorded, RESHAPE, attrs))
+            return NodeCut((state,), (Sharded(axis, outer // front),), partial(_recorded, RESHAPE, attrs))
     return None
 
 
-def _sliced(node: Node, state: Sharded, n: int) -> Cut | None:
+def _sliced(node: Node, state: Sharded, n: int) -> NodeCut | None:
     """Runs that are taken as a whole."""
     (x,), axis = node.sources, state.axis
     starts, steps, sizes = (list(node.attrs[key]) for key in ("starts", "steps", "sizes"))
@@ -124,10 +126,10 @@ def _sliced(node: Node, state: Sharded, n: int) -> Cut | None:
     result = Sharded(axis, sizes[axis] // run)
     starts[axis], sizes[axis] = starts[axis] // n, sizes[axis] // n
     attrs = {"starts": tuple(starts), "steps": tuple(steps), "sizes": tuple(sizes)}
-    return Cut((state,), (result,), partial(_recorded, SLICE, attrs))
+    return NodeCut((state,), (result,), partial(_recorded, SLICE, attrs))
 
 
-def _placed(node: Node, state: Sharded, n: int) -> Cut | None:
+def _placed(node: Node, state: Sharded, n: int) -> NodeCut | None:
     """Runs that go to the place of runs."""
     (x,), axis = node.sources, state.axis
     shape, starts, steps = (list(node.attrs[key]) for key in ("shape", "starts", "steps"))
@@ -137,20 +139,20 @@ def _placed(node: Node, state: Sharded, n: int) -> Cut | None:
     result = Sharded(axis, shape[axis] // run)
     shape[axis], starts[axis] = shape[axis] // n, starts[axis] // n
     attrs = {"shape": tuple(shape), "starts": tuple(starts), "steps": tuple(steps)}
-    return Cut((state,), (result,), partial(_recorded, PLACE, attrs))
+    return NodeCut((state,), (result,), partial(_recorded, PLACE, attrs))
 
 
-def _joined(node: Node, state: Sharded, n: int) -> Cut | None:
+def _joined(node: Node, state: Sharded, n: int) -> NodeCut | None:
     """Runs side by side, all of one length."""
     axis = node.attrs["axis"]
     run = node.sources[0].shape[axis] // state.runs
     if state.axis != axis or not run or any(x.shape[axis] % run or not x.shape[axis] for x in node.sources):
         return None
     wanted = tuple(Sharded(axis, x.shape[axis] // run) for x in node.sources)
-    return Cut(wanted, (Sharded(axis, node.shape[axis] // run),), partial(_recorded, CONCAT, node.attrs))
+    return NodeCut(wanted, (Sharded(axis, node.shape[axis] // run),), partial(_recorded, CONCAT, node.attrs))
 
 
-_MOVES: dict[Op, Callable[[Node, Sharded, int], Cut | None]] = {
+_MOVES: dict[Op, Callable[[Node, Sharded, int], NodeCut | None]] = {
     RESHAPE: _reshaped,
     SLICE: _sliced,
     PLACE: _placed,
@@ -160,7 +162,7 @@ _MOVES: dict[Op, Callable[[Node, Sharded, int], Cut | None]] = {
 # --- indices --------------------------------------------------------------------------------------------------------
 
 
-def lookup_cuts(node: Node, held: Sequence[Sequence[Sharded]], group: Group) -> Iterator[Cut]:
+def lookup_cuts(node: Node, held: Sequence[Sequence[Sharded]], group: Group) -> Iterator[NodeCut]:
     """An index into an axis that is cut: the rank that has the element gives it, the others 0."""
     axis: int = node.attrs.get("axis", 0)
     if node.op not in (GATHER, TAKE_ALONG) or len(node.sources) != 2 or Sharded(axis) not in held[0]:
@@ -172,7 +174,7 @@ def lookup_cuts(node: Node, held: Sequence[Sequence[Sharded]], group: Group) -> 
         taken = node.op(xs[0], local, axis=axis)
         return e.where(_beside(inside, taken, node), taken, 0)
 
-    yield Cut((Sharded(axis), WHOLE), (PARTIAL,), make, "sum")
+    yield NodeCut((Sharded(axis), WHOLE), (PARTIAL,), make, "sum")
 
 
 def written_block(node: Node, state: State, sources: Sequence[Node], group: Group) -> Node | None:

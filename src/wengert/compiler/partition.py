@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wengert.compiler.cuts import Cut, factor_cuts, lookup_cuts, movement_cuts, written_block
+from wengert.compiler.cuts import NodeCut, factor_cuts, lookup_cuts, movement_cuts, written_block
 from wengert.compiler.gathered import Gathered, reason
 from wengert.compiler.linear import COMBINED, is_linear
 from wengert.compiler.rewrite import spend
@@ -46,7 +46,7 @@ class Option(NamedTuple):
     """A way to compute a node, and the bytes that it moves."""
 
     moved: float
-    cut: Cut
+    cut: NodeCut
     home: Sharded | None = None  # how the sources lay, where blocks are exchanged for this node only
     place: int = 0  # of equal ones the option is taken whose sources are held so first
 
@@ -238,7 +238,7 @@ class _States:
             return [best]
         return [best, *[one for one in found if self._is_held(node, one.cut) and one is not best]]
 
-    def _is_held(self, node: Node, cut: Cut) -> bool:
+    def _is_held(self, node: Node, cut: NodeCut) -> bool:
         return all(isinstance(w, Sharded) and w in self.states[s] for s, w in zip(node.sources, cut.wanted))
 
     def _is_cut(self, node: Node) -> bool:
@@ -247,7 +247,7 @@ class _States:
     def _option_whole(self, node: Node) -> Option:
         wanted = (WHOLE,) * len(node.sources)
         moved = sum(self._cost(source, WHOLE) for source in node.sources)
-        return Option(moved, Cut(wanted, (WHOLE,) * _results(node), lambda xs: node.op(*xs, **node.attrs)))
+        return Option(moved, NodeCut(wanted, (WHOLE,) * _results(node), lambda xs: node.op(*xs, **node.attrs)))
 
     def _partial(self, node: Node) -> Iterable[Option]:
         """Linear ops leave the sum over the ranks for later, where that sums no more bytes."""
@@ -260,7 +260,7 @@ class _States:
             return
         wanted = tuple(PARTIAL if i in summed else WHOLE for i in range(len(node.sources)))
         moved = sum(self._cost(source, w) for source, w in zip(node.sources, wanted) if w is WHOLE)
-        yield Option(moved, Cut(wanted, (PARTIAL,), lambda xs: node.op(*xs, **node.attrs)))
+        yield Option(moved, NodeCut(wanted, (PARTIAL,), lambda xs: node.op(*xs, **node.attrs)))
 
     def _may_wait(self, source: Node) -> bool:
         """Whether the sums of all that is made from a sum over the ranks move no more bytes than the sum itself."""
@@ -299,11 +299,11 @@ class _States:
             if self._may_store(node, one):
                 yield Option(self._moved(node, one), one)
 
-    def _is_native(self, node: Node, cut: Cut) -> bool:
+    def _is_native(self, node: Node, cut: NodeCut) -> bool:
         """Whether a source is held as a cut wants it."""
         return any(w is not WHOLE and w in self.states[s] for s, w in zip(node.sources, cut.wanted))
 
-    def _place(self, node: Node, cut: Cut) -> int:
+    def _place(self, node: Node, cut: NodeCut) -> int:
         """How many states its sources were held in before those that a cut wants."""
         return sum(list(self.states[s]).index(w) for s, w in zip(node.sources, cut.wanted) if w in self.states[s])
 
@@ -323,7 +323,7 @@ class _States:
         ((held, made),) = states.items()
         return {home: exchanged(made, held, home, self.group), **states}
 
-    def _moved(self, node: Node, cut: Cut) -> float:
+    def _moved(self, node: Node, cut: NodeCut) -> float:
         """The bytes that a rank sends for a cut."""
         moved = sum(self._cost(source, wanted) for source, wanted in zip(node.sources, cut.wanted))
         if cut.reduction is None:
@@ -335,7 +335,7 @@ class _States:
         native = all(w is WHOLE or w in self.states[s] for s, w in zip(node.sources, cut.wanted))
         return moved if native else moved + bytes_of(node) * (self.n - 1) / self.n
 
-    def _may_store(self, node: Node, cut: Cut) -> bool:
+    def _may_store(self, node: Node, cut: NodeCut) -> bool:
         """Whether what is stored may be worked on as it is: one by one, or moved, beside nothing that is cut."""
         if self.exact and cut.reduction == "sum":
             return False
@@ -369,7 +369,7 @@ class _States:
         return {state: made} if option.home is None else self._with_home({state: made}, option.home)
 
 
-def _is_away(cut: Cut, home: Sharded) -> bool:
+def _is_away(cut: NodeCut, home: Sharded) -> bool:
     """Whether blocks are exchanged for a cut, and its results can be exchanged back."""
     return home not in cut.wanted and all(isinstance(s, Sharded) and s.axis != home.axis for s in cut.results)
 
