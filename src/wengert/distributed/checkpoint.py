@@ -205,8 +205,13 @@ def _read_block(reader: ShardReader, name: str, stored: StoredTensor, like: Shar
     shape = stored.shape[:-1] if is_pairs else stored.shape
     if shape != like.shape:
         raise ShapeError(f"load_checkpoint: {name!r} has shape {shape} in the checkpoint, and {like.shape} here")
-    part = like.placement.slices(shape, rank)
-    found = reader.read(name, (*part, slice(0, 2)) if is_pairs else part)
+    parts = (slice(0, 2),) if is_pairs else ()
+    pieces = [(reader.read(name, (*place, *parts)), inside) for place, inside in like.placement.pieces(shape, rank)]
+    found = pieces[0][0]
+    if len(pieces) > 1:
+        found = np.empty((*like.placement.block_shape(shape), *[2] * is_pairs), found.dtype)
+        for piece, inside in pieces:
+            found[inside] = piece
     found = found.view(complex128)[..., 0] if is_pairs else found
     return sharded_tensor(devices.of(like.device).upload(found), shape, like.placement)
 
