@@ -31,6 +31,7 @@ from wengert.kernels.threads import thread_count
 from wengert.ops.op import PICK
 from wengert.plan.c_codegen import CCodegen
 from wengert.plan.launches import region_text
+from wengert.plan.lowering import picks
 from wengert.plan.pipeline import planned
 from wengert.plan.plan import Plan, Step
 
@@ -169,6 +170,7 @@ class CpuProgram:
 
     def _reference(self, node: Node) -> Callable[..., None]:
         """What computes an op by its NumPy reference, reading and writing the program's memory."""
+        out = self._written_by(node)
 
         def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Node, Any]) -> None:
             def view(node: Node) -> Any:
@@ -179,6 +181,10 @@ class CpuProgram:
                 return
             arrays = [view(s) if not isinstance(s.dtype, tuple) else results[s] for s in node.sources]
             with np.errstate(all="ignore"):
+                if out:
+                    views = [view(one) for one in out]
+                    apply_here(node, arrays, views if isinstance(node.dtype, tuple) else views[0])
+                    return
                 value = apply_here(node, arrays)
             if isinstance(node.dtype, tuple):
                 results[node] = value
@@ -186,6 +192,15 @@ class CpuProgram:
                 view(node)[...] = value
 
         return run
+
+    def _written_by(self, node: Node) -> list[Node]:
+        """The values that an op's reference writes where they belong, in the order of its results; else none."""
+        if not node.op.into:
+            return []
+        if not isinstance(node.dtype, tuple):
+            return [node]
+        found = picks(self.graph).get(node, {})
+        return [found[i] for i in range(len(node.dtype))] if len(found) == len(node.dtype) else []
 
     # --- running --------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from wengert.kernels.threads import thread_count
 from wengert.plan.groups import FusionGroup
 from wengert.plan.plan import Step
 from wengert.runtime.debug.explain import compiled_program, flops, moved_by
+from wengert.runtime.partitioned import PartitionedProgram
 from wengert.runtime.static.compile import Compiled
 
 
@@ -54,6 +55,7 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
     """
     compiled(*args, **kwargs)
     program = compiled_program(compiled._newest("profile").program, "profile")
+    program = program.program if isinstance(program, PartitionedProgram) else program
     watcher = watch.observer = _Watcher(program)
     try:
         for _ in range(repeats):
