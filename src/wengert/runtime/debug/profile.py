@@ -101,9 +101,9 @@ def timed_calls(program: CpuProgram, note: Callable[[int, float, float], None]) 
     library.wg_connect(*addresses, thread_count())
 
     def timed(number: int, step: Step) -> Callable[..., None]:
-        in_python = step.host_op is not None or step.flight is not None
-        own = None if in_python else getattr(library, f"step{number}")
-        reference = program.call_of(step.flight or step.host_op) if in_python else None
+        part = step.flight or step.host_op  # what is carried out in Python
+        own = getattr(library, f"step{number}") if part is None else None
+        reference = None if part is None else program.call_of(part)
 
         def call(pointers: Any, arena: Any, table: Any, results: Any) -> None:
             start = perf_counter()
