@@ -119,7 +119,6 @@ class Current:
         self.rank = 0
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
-        self.agree: Callable[[str, str, Callable[[], Any]], None] | None = None  # raises where ranks differ in a digest
         self.collectives = 0  # how many this process has entered
         self.location: Location = None  # of the collective that is computed, the user's line
 
@@ -144,6 +143,10 @@ class Watcher(Protocol):
 
     def during(self, state: str) -> AbstractContextManager[None]:
         """Inside, this rank does something that takes as long as it takes: "compiling", "loading data", "saving"."""
+        ...
+
+    def agree(self, key: str, digest: str, describe: Callable[[], Sequence[str]]) -> None:
+        """Return when all ranks have the same digest; raise otherwise, with what differs of what `describe` gives."""
         ...
 
 

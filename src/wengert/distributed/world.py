@@ -22,6 +22,7 @@ from wengert.core.errors import ArgumentError, DistributedError
 from wengert.core.forking import in_child
 from wengert.core.mesh import Group, Mesh
 from wengert.distributed import control
+from wengert.distributed.checkpoint import abandon_checkpoint
 from wengert.distributed.environment import Launched, launched
 from wengert.kernels.threads import chosen_threads, use_threads
 
@@ -146,7 +147,9 @@ def _connected(place: Launched) -> World:
             f"a batch job without srun. Use the mpiexec in {os.path.join(sys.prefix, 'bin')}, or srun"
         )
     engine.connect()
-    communication.watcher = control.join(place.rank, place.size, share=lambda text: str(engine.gather(text)[0]))
+    joined = control.join(place.rank, place.size, share=lambda text: str(engine.gather(text)[0]))
+    joined.on_loss.append(abandon_checkpoint)
+    communication.watcher = joined
     cores = sorted(os.sched_getaffinity(0))
     machines = engine.gather((socket.gethostname(), cores))
     here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]
