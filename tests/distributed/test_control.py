@@ -593,6 +593,23 @@ def test_ranks_without_a_place_to_meet_are_told(monkeypatch: pytest.MonkeyPatch)
         control.join(1, 2)
 
 
+def test_jobs_of_others_bring_an_address_and_a_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchrun itself listens at its port, and every restart of it is another job."""
+    for name in ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID", "WENGERT_NONCE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "node-3")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    assert control._master()[0] == "node-3:29500"
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "7")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    address, nonce = control._master()
+    assert address == "node-3:29501"
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert control._master() != (address, nonce)
+    monkeypatch.setenv("WENGERT_NONCE", "mine")
+    assert control._master()[1] == "mine"
+
+
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
