@@ -83,7 +83,7 @@ def _built(
     try:
         return _compiled(graph, pairs, tuning, promise, before)
     except CacheError as error:  # there is not even a temporary folder for a library
-        if config.invariant:
+        if is_invariant():
             raise
         cache.say(f"{error.message}. Programs run on the slower NumPy references")
         return Interpreter(graph)
@@ -108,16 +108,22 @@ def is_interpreted(graph: Graph) -> bool:
     """Whether a graph is computed by the references: on the CPU, where that is asked for or nothing compiles C."""
     on_gpu = accelerator_of(graph) is not None
     found = not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile())
-    if found and config.invariant:
+    if found and is_invariant():
         raise_interpreted()
     return found
+
+
+def is_invariant() -> bool:
+    """Whether programs keep one order of additions: asked for, or needed for `config.parts`."""
+    return config.invariant or config.parts is not None
 
 
 def raise_interpreted() -> NoReturn:
     """Raise that the references do not keep what `config.invariant` promises: NumPy's sums depend on shapes."""
     asked = config.tier == "interpret"
     why = "config.tier is 'interpret'" if asked else "there is no C compiler (WENGERT_CC names one)"
-    raise CompilerError(f"config.invariant needs compiled programs, and {why}. Set config.invariant = False")
+    setting, off = ("invariant", False) if config.invariant else ("parts", None)
+    raise CompilerError(f"config.{setting} needs compiled programs, and {why}. Set config.{setting} = {off}")
 
 
 def plan_of(
@@ -142,7 +148,7 @@ def plan_of(
         return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
     target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
-    target = target.with_invariance(config.invariant or config.parts is not None)
+    target = target.with_invariance(is_invariant())
     off = {*config.passes_off, *off}
     return compiled_plan(graph, target, device.codegen(tuning), pairs, off, fuel, check, before=before)
 
