@@ -119,7 +119,6 @@ class Current:
         self.rank = 0
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
-        self.agree: Callable[[str, str, Callable[[], Any]], None] | None = None  # raises where ranks differ in a digest
         self.collectives = 0  # how many this process has entered
         self.location: Location = None  # of the collective that is computed, the user's line
 
@@ -134,8 +133,8 @@ current = Current()
 class Watcher(Protocol):
     """Who is told where this rank is, so that others need not guess why they wait."""
 
-    def entering(self, number: int, name: str, bytes: int, location: Location) -> None:
-        """This rank enters a collective: its number in this process, its name, the bytes that it gives, its line."""
+    def entering(self, number: int, name: str, bytes: int, location: Location, ranks: Sequence[int]) -> None:
+        """This rank enters a collective: its number in this process, name, bytes given, line, ranks (none for all)."""
         ...
 
     def left(self) -> None:
@@ -144,6 +143,10 @@ class Watcher(Protocol):
 
     def during(self, state: str) -> AbstractContextManager[None]:
         """Inside, this rank does something that takes as long as it takes: "compiling", "loading data", "saving"."""
+        ...
+
+    def agree(self, key: str, digest: str, describe: Callable[[], Sequence[str]]) -> None:
+        """Return when all ranks have the same digest; raise otherwise, with what differs of what `describe` gives."""
         ...
 
 

@@ -278,18 +278,22 @@ def prepare(folder: Path) -> None:
 
 
 def clear_beside(folder: Path) -> None:
-    """Remove the folders beside this one that interrupted saves left."""
+    """Remove the folders beside this one that interrupted saves left; empty ones if they are named like it."""
     for beside in folder.parent.iterdir():
-        if beside != folder and is_abandoned(beside):
+        if beside != folder and is_abandoned(beside, _without_digits(beside.name) == _without_digits(folder.name)):
             remove(beside)
 
 
-def is_abandoned(folder: Path) -> bool:
+def _without_digits(name: str) -> str:
+    return "".join(letter for letter in name if not letter.isdigit())
+
+
+def is_abandoned(folder: Path, even_empty: bool = False) -> bool:
     """Whether a folder has nothing but what an interrupted save left, and nobody is saving there."""
     if not folder.is_dir() or folder.is_symlink():
         return False
     names = [path.name for path in folder.iterdir()]
-    if not names or not all(_is_ours(name) for name in names) or manifests.NAME in names:
+    if not (names or even_empty) or not all(_is_ours(name) for name in names) or manifests.NAME in names:
         return False
     try:
         with saving(folder):

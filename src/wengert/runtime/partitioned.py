@@ -13,6 +13,7 @@ from typing import Any
 
 from wengert.backends.protocol import NOTHING, Replay, Runnable
 from wengert.compiler.distribute import DATA_AXIS, SEQUENCE_AXIS, Distributed, Distribution, distribute, localize
+from wengert.core import communication
 from wengert.core.code import describe
 from wengert.core.communication import current
 from wengert.core.devices import on_host
@@ -145,9 +146,9 @@ def build_partitioned(
             "Make the mesh with wg.distributed.start().mesh(...)"
         )
     found = distribute(graph, spread, inputs, {k: i for i, k in pairs})
-    if current.agree is not None:
+    if communication.watcher is not None:
         lines = described(found.graph)
-        current.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
+        communication.watcher.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
     local = localize(found.graph, current.rank)
     return PartitionedProgram(build(local, before=found.reports), found, pairs)
 

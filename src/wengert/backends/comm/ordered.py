@@ -11,6 +11,7 @@ of the chunk before. A small sum is gathered whole by every rank, which adds for
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -34,23 +35,24 @@ _LEAST_CHUNK = 1 << 16
 _HALVING = 1 << 13  # bytes: blocks up to this are gathered in log2(size) steps, which costs copies and saves messages
 
 
-class OrderedCommunicator:
-    """One rank's end of a group, over messages. Engines derive from it and define `transfer`."""
+class OrderedCommunicator(ABC):
+    """One rank's end of a group, over messages. `members` are ranks of the world, `rank` is this one's place there."""
 
-    def __init__(self, name: str, rank: int, size: int) -> None:
+    def __init__(self, name: str, rank: int, members: Sequence[int]) -> None:
         self.name = name
         self.rank = rank
-        self.size = size
+        self.size = len(members)
+        self.members = members
         self.ended = ""  # why nothing can be sent any more
         self._calls = 0
         self._scratch = np.empty(0, np.uint8)
 
+    @abstractmethod
     def transfer(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
         """Send and receive these messages; returns when all are done. Those of a pair of ranks arrive in order.
 
         A tag is a number below 2**15, the same at both ends.
         """
-        raise TypeError(f"{type(self).__name__} does not say how bytes get from one rank to another")
 
     # --- the protocol ---------------------------------------------------------------------------------------------
 
@@ -102,7 +104,8 @@ class OrderedCommunicator:
         watcher = communication.watcher
         if watcher is None:
             return compute(x, tag)
-        watcher.entering(current.collectives, name, x.nbytes, current.location)
+        ranks = () if self.size == current.size else self.members
+        watcher.entering(current.collectives, name, x.nbytes, current.location, ranks)
         result = compute(x, tag)
         watcher.left()
         return result
