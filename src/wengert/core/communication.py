@@ -126,6 +126,7 @@ class Current:
         self.rank = 0
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
+        self.overlaps = False  # whether there is a core to spare for a thread that communicates
         self.collectives = 0  # how many this process has entered
         self.location: Location = None  # of the collective that is computed, the user's line
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -148,7 +149,7 @@ def plan_of(
         return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
     target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
-    target = target.with_invariance(is_invariant())
+    target = replace(target.with_invariance(is_invariant()), overlaps=communication.current.overlaps)
     off = {*config.passes_off, *off}
     return compiled_plan(graph, target, device.codegen(tuning), pairs, off, fuel, check, before=before)
 
