@@ -5,7 +5,8 @@
 Every rank is a process with one thread, which has both contenders: the same models on the same numbers, Adam, the
 global batch of 128. In each round all of them run some steps, in shuffled order, with a barrier before: the step on all
 ranks, the step of one rank alone on the whole batch (the others wait), and Wengert's over a mesh of one rank. A time is
-that of the slowest rank; beside it stands the CPU time of a rank, which a busy machine disturbs less. The efficiency is what one rank alone takes, by the ranks, over what all together take.
+that of the slowest rank; beside it stands the CPU time of a rank, which a busy machine disturbs less. The efficiency
+is what one rank alone takes, by the ranks, over what all together take.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +70,7 @@ def torch_step(row: str, ranks: int, rank: int) -> Step:
 
     torch.manual_seed(0)
     sizes = (784, 2048, 2048, 10)
-    layers = [layer for a, b in zip(sizes, sizes[1:]) for layer in (nn.Linear(a, b), nn.ReLU())][:-1]
+    layers = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())][:-1]
     model: Any = nn.Sequential(*layers) if row == "mlp" else torch_models.ConvNet()
     if ranks > 1:
         model = DistributedDataParallel(model, gradient_as_bucket_view=True)  # which saves DDP a copy

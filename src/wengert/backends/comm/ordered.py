@@ -139,8 +139,7 @@ class OrderedCommunicator(ABC):
             blocks, totals_of = ([JoinedArrays(arrays[a:b]) for a, b in pairwise(ends)] for arrays in (whole, total))
             self._reduce_blocks(blocks, totals_of[self.rank], totals_of, tag, reduce)
         if packed:
-            ends = np.cumsum([xs[k].size for k in packed])[:-1]
-            for k, part in zip(packed, np.split(sums[-1], ends)):
+            for k, part in zip(packed, np.split(sums[-1], np.cumsum([xs[k].size for k in packed])[:-1])):
                 totals[k][...] = part.reshape(xs[k].shape)
         return totals
 
@@ -240,7 +239,7 @@ class OrderedCommunicator(ABC):
         return result
 
     def _others(self, blocks: Sequence[Sequence[Array]]) -> list[Message]:
-        """The pieces that are not empty of the other ranks' blocks, those after this one first: not all turn to rank 0."""
+        """The pieces of the other ranks' blocks that are not empty, those after this one first: not all turn to 0."""
         ranks = [(self.rank + k) % self.size for k in range(1, self.size)]
         return [(k, piece) for k in ranks for piece in blocks[k] if piece.size]
 

@@ -54,8 +54,9 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
     ['matmul [8, 8] by [8, 8]', 'max, sum, multiply over (8, 8)']
     """
     compiled(*args, **kwargs)
-    program = compiled_program(compiled._newest("profile").program, "profile")
-    program = program.program if isinstance(program, PartitionedProgram) else program
+    program: Any = compiled_program(compiled._newest("profile").program, "profile")
+    if isinstance(program, PartitionedProgram):
+        program = program.program
     watcher = watch.observer = _Watcher(program)
     try:
         for _ in range(repeats):
