@@ -153,6 +153,14 @@ class Watcher(Protocol):
         """Inside, this rank does something that takes as long as it takes: "compiling", "loading data", "saving"."""
         ...
 
+    def step(self) -> None:
+        """The next step begins: a call of a program that all ranks run together."""
+        ...
+
+    def saved(self, checkpoint: str) -> None:
+        """A checkpoint is complete; this is said of it where a rank is lost."""
+        ...
+
     def agree(self, key: str, digest: str, describe: Callable[[], Sequence[str]]) -> None:
         """Return when all ranks have the same digest; raise otherwise, with what differs of what `describe` gives."""
         ...
