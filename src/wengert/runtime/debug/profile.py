@@ -57,14 +57,20 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
     program: Any = compiled_program(compiled._newest("profile").program, "profile")
     if isinstance(program, PartitionedProgram):
         program = program.program
+    best = step_seconds(program, lambda: compiled(*args, **kwargs), repeats)
+    found = zip(program.plan.groups_of_steps, program.steps, best)
+    return [_timed(group, step, seconds) for group, step, seconds in found if not step.does_nothing]
+
+
+def step_seconds(program: Any, call: Callable[[], Any], repeats: int) -> list[float]:
+    """The least time of each step of a program, in calls that run it."""
     watcher = watch.observer = _Watcher(program)
     try:
         for _ in range(repeats):
-            compiled(*args, **kwargs)
+            call()
     finally:
         watch.observer = None
-    found = zip(program.plan.groups_of_steps, program.steps, watcher.best)
-    return [_timed(group, step, seconds) for group, step, seconds in found if not step.does_nothing]
+    return watcher.best
 
 
 class _Watcher:
