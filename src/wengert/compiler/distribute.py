@@ -3,7 +3,8 @@
 In: a recorded graph and where its inputs lie (`Placement`s over a mesh, None for whole ones). Out: the graph of one
 rank and where its outputs lie. The axes of the mesh are gone through one after the other, each by `partition`: what is
 local to one axis is the whole of the next. Along the axis "data" a batch may be cut into more parts than there are
-ranks (`parts`), which are then computed one after the other on each.
+ranks (`parts`), which are then computed one after the other on each. Along the axis "stage" the layers are cut, first of
+all (`pipeline`): the parts of a rank are the pipeline's micro-batches.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from time import perf_counter
 from typing import NamedTuple
 
 from wengert.compiler.cleanup import dce, inline
-from wengert.compiler.partition import WHOLE, Sharded, State, Stored, partition
+from wengert.compiler.partition import WHOLE, Like, Sharded, State, Stored, partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
+from wengert.compiler.pipeline import STAGE_AXIS, Pipeline, StageGraph, pipeline_split, stage_graph
 from wengert.compiler.rewrite import begin, rewrite
 from wengert.compiler.rewrite import fuel as tank
+from wengert.compiler.schedules import Schedule, schedule_named
+from wengert.compiler.stages import Interface
 from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
@@ -33,10 +37,14 @@ DATA_AXIS = "data"
 
 
 class Distribution(NamedTuple):
-    """The mesh that a function is spread over, and into how many parts its batch is cut; None: one a rank."""
+    """The mesh that a function is spread over, and into how many parts its batch is cut; None: one a rank.
+
+    `schedule` is in which order the ranks of a pipeline go through their parts.
+    """
 
     mesh: Mesh
     parts: int | None = None
+    schedule: str = "1f1b"
 
     @property
     def count(self) -> int:
@@ -44,20 +52,31 @@ class Distribution(NamedTuple):
         return self.parts or self.mesh.sizes.get(DATA_AXIS, 1)
 
     @property
+    def stages(self) -> int:
+        """How many ranks the layers are spread over."""
+        return self.mesh.sizes.get(STAGE_AXIS, 1)
+
+    def table(self, stages: int) -> Schedule:
+        """The schedule of so many stages over the parts of a rank."""
+        microbatches = self.count // self.mesh.sizes.get(DATA_AXIS, 1)
+        return schedule_named(self.schedule)(self.stages, microbatches, stages)
+
+    @property
     def is_trivial(self) -> bool:
         """Whether one rank computes everything in one part."""
         return self.mesh.size == 1 and self.count == 1
 
 
-def distribution(mesh: Mesh | None, parts: int | None) -> Distribution | None:
+def distribution(mesh: Mesh | None, parts: int | None, schedule: str = "1f1b") -> Distribution | None:
     """The distribution that is asked for, if any; raises where the ranks cannot share the parts."""
+    schedule_named(schedule)
     if mesh is None and parts is None:
         return None
     mesh = mesh or Mesh(data=1)
     ranks = mesh.sizes.get(DATA_AXIS, 1)
     if parts is not None and (parts < 1 or parts % ranks):
         raise ArgumentError(f"{ranks} ranks of the axis {DATA_AXIS!r} cannot share {parts} parts equally")
-    found = Distribution(mesh, parts)
+    found = Distribution(mesh, parts, schedule)
     return None if found.is_trivial else found
 
 
@@ -70,31 +89,47 @@ class Distributed:
     outputs: list[Placement]
     reports: list[PassReport] = field(default_factory=list)
     gathered: list[tuple[Node, int]] = field(default_factory=list)  # computed whole, with the bytes that moved for it
+    pipeline: Pipeline | None = None  # where the graph is that of all stages
+    schedule: Schedule | None = None
 
 
 def distribute(
-    graph: Graph, spread: Distribution, inputs: Sequence[Placement | None], outputs: Mapping[int, int]
+    graph: Graph,
+    spread: Distribution,
+    inputs: Sequence[Placement | None],
+    outputs: Mapping[int, int],
+    interface: Interface | None = None,
 ) -> Distributed:
-    """The graph of a rank, given where its inputs lie; `outputs` are those that lie where an input does, by number."""
+    """The graph of a rank, given where its inputs lie; `outputs` are those that lie where an input does, by number.
+
+    Over stages it is the graph of all of them, of which `of_stage` gives one's own; `interface` says what they need.
+    """
     mesh = spread.mesh
-    graph = inline(graph, HOST_TARGET)
     reports: list[PassReport] = []
     gathered: list[tuple[Node, int]] = []
+    pipeline: Pipeline | None = None
+    if spread.stages > 1:
+        begin("pipeline_split")
+        before, start, spent = len(graph.nodes), perf_counter(), tank.spent
+        graph, pipeline = pipeline_split(graph, mesh[STAGE_AXIS], interface or Interface((), 0, outputs))
+        seconds = perf_counter() - start
+        reports.append(PassReport("pipeline_split", before, len(graph.nodes), tank.spent - spent, seconds, graph))
+    graph = inline(graph, HOST_TARGET)
     splits: list[dict[str, State]] = [{} for _ in graph.outputs]
     for axis in mesh.sizes:
         ranks = mesh[axis]
         parts = _parts_group(mesh, axis, spread.count) if axis == DATA_AXIS else ranks
-        if parts.size == 1:
+        if parts.size == 1 or axis == STAGE_AXIS:
             continue
         states = [_state(placement, axis) for placement in inputs]
-        asked = {k: states[i] for k, i in outputs.items()}
+        asked = {k: states[i] for k, i in outputs.items()} | _copies(pipeline)
         begin("partition")
         before, start = len(graph.nodes), perf_counter()
         spent = tank.spent
         cut = partition(graph, parts, states, asked, ranks)
         graph = cut.graph
         if parts != ranks:
-            graph = unroll(graph, parts, ranks, states, cut.outputs)
+            graph = unroll(graph, parts, ranks, states, cut.outputs, marks=pipeline is not None)
         graph = dce(graph, HOST_TARGET)
         gathered += cut.gathered
         seconds = perf_counter() - start
@@ -103,7 +138,31 @@ def distribute(
         for found, state in zip(splits, cut.outputs):
             found[axis] = state
     placed = [placement or Placement(mesh, {}) for placement in inputs]
-    return Distributed(graph, placed, [_placement(mesh, found) for found in splits], reports, gathered)
+    if pipeline is None:
+        return Distributed(graph, placed, [_placement(mesh, found) for found in splits], reports, gathered)
+    placed = [_at(placement, stage) for placement, stage in zip(placed, pipeline.inputs)]
+    results = [_at(_placement(mesh, splits[k]), pipeline.home(k)) for k in range(len(pipeline.outputs))]
+    return Distributed(graph, placed, results, reports, gathered, pipeline, spread.table(pipeline.stages))
+
+
+def of_stage(found: Distributed, rank: int) -> StageGraph:
+    """What a rank of the mesh computes of the graph of all stages."""
+    assert found.pipeline is not None and found.schedule is not None
+    stage = found.pipeline.group.rank_of(rank)
+    own = stage_graph(found.graph, found.pipeline, found.schedule, stage)
+    return StageGraph(localize(own.graph, rank), own.inputs, own.outputs)
+
+
+def _copies(pipeline: Pipeline | None) -> dict[int, State]:
+    """Outputs that are others on another stage: they lie as those do."""
+    held = [] if pipeline is None else pipeline.outputs
+    return {copy: Like(k) for k, ranks in enumerate(held) for copy in ranks.values() if copy != k}
+
+
+def _at(placement: Placement, stage: int | None) -> Placement:
+    """A placement on the ranks of one stage; on those of all where it is None."""
+    at = {} if stage is None else {STAGE_AXIS: stage}
+    return Placement(placement.mesh, placement.splits, placement.stored, at)
 
 
 def _parts_group(mesh: Mesh, axis: str, count: int) -> Group:

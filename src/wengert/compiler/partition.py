@@ -48,6 +48,12 @@ class Stored(NamedTuple):
     kept: bool = True  # so that it differs from `Sharded`
 
 
+class Like(NamedTuple):
+    """The state of an output that is to lie as an earlier one does."""
+
+    output: int
+
+
 class _Named:
     def __init__(self, name: str) -> None:
         self.name = name
@@ -99,6 +105,7 @@ def partition(
         results, states = [], []
         for k, node in enumerate(graph.outputs):
             state = outputs.get(k) or walk.resting(node)
+            state = states[state.output] if isinstance(state, Like) else state
             recording.location = node.location
             results.append(walk.in_state(node, state))
             states.append(state)

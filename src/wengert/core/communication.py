@@ -50,6 +50,14 @@ class Communicator(Protocol):
         """A block of every rank, cut along `split` and put side by side along `join`: this rank's, in their order."""
         ...
 
+    def send(self, x: Array, target: int) -> None:
+        """Send a value to one rank, which receives it."""
+        ...
+
+    def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
+        """What one rank sends, in the order in which it does."""
+        ...
+
 
 def tree_sum(parts: Sequence[Any], add: Callable[[Any, Any], Any] = np.add) -> Any:
     """The sum of some parts in a balanced tree: the first half and the second half, each added so, then both.
@@ -71,6 +79,9 @@ class Alone:
     rank = 0
     size = 1
 
+    def __init__(self) -> None:
+        self._sent: list[Array] = []
+
     def all_reduce(self, x: Array) -> Array:
         """The value."""
         return x
@@ -90,6 +101,14 @@ class Alone:
     def all_to_all(self, x: Array, split: int, join: int) -> Array:
         """The value."""
         return x
+
+    def send(self, x: Array, target: int) -> None:
+        """Keep a value for `receive`."""
+        self._sent.append(x.copy())
+
+    def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
+        """The first value that was sent."""
+        return self._sent.pop(0)
 
 
 ALONE = Alone()

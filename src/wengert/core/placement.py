@@ -1,7 +1,8 @@
 """Placements: which part of a value each rank holds, and arrays of which a rank holds a part.
 
 A placement says, for some axes of a mesh, along which axis of a value the ranks have blocks of it; along the others the
-ranks have the same. Where one axis of a value is cut along two axes of the mesh, the first of these cuts it first.
+ranks have the same. It may also say that only the ranks of one place along an axis hold the value: what belongs to a
+stage of a pipeline lies on its ranks. Where one axis of a value is cut along two axes of the mesh, the first of these cuts it first.
 
 A `ShardedArray` is the array of a value that is held so: the block of this rank, and the shape of the whole. Programs
 that `partition` made for a mesh take and give blocks; everyone else gets the whole, which all ranks gather together.
@@ -14,11 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.communication import communicator, current
+from wengert.core.communication import Communicator, communicator, current
 from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.mesh import Mesh
 
 Shape = tuple[int, ...]
+
+
+NOWHERE: Mapping[str, int] = {}
 
 
 class Placement:
@@ -29,18 +33,26 @@ class Placement:
     ((4, 3), (slice(0, 4, None), slice(3, 6, None)))
     """
 
-    def __init__(self, mesh: Mesh, splits: Mapping[str, int], stored: Iterable[str] = ()) -> None:
-        for name in splits:
+    def __init__(
+        self, mesh: Mesh, splits: Mapping[str, int], stored: Iterable[str] = (), at: Mapping[str, int] = NOWHERE
+    ) -> None:
+        for name in (*splits, *at):
             if name not in mesh.sizes:
                 raise ArgumentError(f"{mesh} has no axis {name!r}; it has {', '.join(mesh.sizes)}")
         self.mesh = mesh
         self.splits = {name: int(splits[name]) for name in mesh.sizes if name in splits}
         self.stored = frozenset(stored)  # axes of the mesh along which blocks are kept, and gathered to work with them
+        self.at = dict(at)  # by axis of the mesh: the only place along it whose ranks hold anything, as a stage's do
 
     @property
     def is_replicated(self) -> bool:
         """Whether every rank holds the whole."""
-        return all(self.mesh.sizes[name] == 1 for name in self.splits)
+        return not self.at and all(self.mesh.sizes[name] == 1 for name in self.splits)
+
+    def is_held(self, rank: int) -> bool:
+        """Whether a rank holds a part of the value."""
+        place = self.mesh.coordinates(rank)
+        return all(place[name] == at for name, at in self.at.items())
 
     def block_shape(self, shape: Shape) -> Shape:
         """The shape of a rank's block of a value of this shape."""
@@ -74,11 +86,19 @@ class Placement:
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.mesh, tuple(self.splits.items()), self.stored
+        return self.mesh, tuple(self.splits.items()), self.stored, tuple(self.at.items())
 
     def __repr__(self) -> str:
         stored = f", stored={sorted(self.stored)}" if self.stored else ""
-        return f"Placement({self.mesh}, {self.splits}{stored})"
+        at = f", at={self.at}" if self.at else ""
+        return f"Placement({self.mesh}, {self.splits}{stored}{at})"
+
+
+class Absent:
+    """In place of a block that other ranks hold: its type, and no memory."""
+
+    def __init__(self, shape: Shape, dtype: Any, device: str) -> None:
+        self.shape, self.dtype, self.device = shape, dtype, device
 
 
 class ShardedArray:
@@ -105,10 +125,23 @@ class ShardedArray:
 
     def whole(self, download: Any = np.asarray) -> np.ndarray[Any, Any]:
         """The whole on the host, gathered: every rank of the mesh must ask for it."""
-        found = download(self.block)
+        is_held = not isinstance(self.block, Absent)
+        found = download(self.block) if is_held else np.zeros(self.block.shape, self.block.dtype)
+        for name, at in self.placement.at.items():
+            found = handed_out(found, communicator(self.placement.mesh[name]), at)
         for name, axis in reversed(self.placement.splits.items()):
             found = communicator(self.placement.mesh[name]).all_gather(found, axis)
         return found
+
+
+def handed_out(x: np.ndarray[Any, Any], group: Communicator, source: int) -> np.ndarray[Any, Any]:
+    """The value of one rank of a group, on each of them."""
+    if group.rank != source:
+        return group.receive(x.shape, x.dtype, source)
+    for target in range(group.size):
+        if target != source:
+            group.send(x, target)
+    return x
 
 
 def block_of(array: Any, placement: Placement, rank: int | None = None) -> Any:

@@ -4,6 +4,7 @@ from wengert.api.lift import lift
 from wengert.core.mesh import Group, Mesh
 from wengert.distributed.sharding import Split, place, shard
 from wengert.distributed.simulate import simulate
+from wengert.distributed.stages import stage
 from wengert.ops import collective as _collective
 
 all_gather = lift(_collective.all_gather)
@@ -30,4 +31,5 @@ __all__ = [
     "replicate",
     "shard",
     "simulate",
+    "stage",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from wengert.backends.protocol import NOTHING, Replay, Runnable
 from wengert.compiler.distribute import DATA_AXIS, Distributed, Distribution, distribute, localize
+from wengert.compiler.stages import Interface
 from wengert.core.code import describe
 from wengert.core.communication import current
 from wengert.core.devices import on_host
@@ -63,8 +64,8 @@ class PartitionedProgram:
         self, arrays: Sequence[Any], owned: Container[int] = (), spare: Mapping[int, Any] = NOTHING
     ) -> list[Any]:
         """The arrays of the outputs: whole, or blocks of this rank."""
-        blocks = [_block(array, placement) for array, placement in zip(arrays, self._inputs)]
-        free = {k: _block(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
+        blocks = [block_here(array, placement) for array, placement in zip(arrays, self._inputs)]
+        free = {k: block_here(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
         results = self.program(blocks, owned, free)
         return [self._wrapped(k, result, arrays, spare) for k, result in enumerate(results)]
 
@@ -113,11 +114,11 @@ class _Replay:
 
     def run(self, arrays: Sequence[Any], made: Sequence[Any]) -> bool:
         """Compute the outputs from the blocks of these arrays."""
-        blocks = [_block(array, placement) for array, placement in zip(arrays, self._placements)]
+        blocks = [block_here(array, placement) for array, placement in zip(arrays, self._placements)]
         return self._replay.run(blocks, made)
 
 
-def _block(array: Any, placement: Placement | None) -> Any:
+def block_here(array: Any, placement: Placement | None) -> Any:
     """What a rank takes of an array: its block, however it lies."""
     if isinstance(array, ShardedArray):
         if array.placement == placement:
@@ -132,6 +133,7 @@ def build_partitioned(
     inputs: Sequence[Placement | None],
     pairs: Sequence[tuple[int, int]],
     build: Callable[..., Runnable],
+    interface: Interface | None = None,
 ) -> PartitionedProgram:
     """The program of this rank of a recorded graph; `build` makes programs of graphs."""
     if spread.mesh.size != current.size:
@@ -139,12 +141,21 @@ def build_partitioned(
             f"compile: {spread.mesh} has {spread.mesh.size} ranks, and the world {current.size}. "
             "Make the mesh with wg.distributed.start().mesh(...)"
         )
-    found = distribute(graph, spread, inputs, {k: i for i, k in pairs})
-    if current.agree is not None:
-        lines = described(found.graph)
-        current.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
+    found = distribute(graph, spread, inputs, {k: i for i, k in pairs}, interface)
+    if found.pipeline is not None:
+        from wengert.runtime.pipelined import build_pipelined  # which is a program of this kind
+
+        return build_pipelined(graph, found, pairs, build)
+    agree(found.graph)
     local = localize(found.graph, current.rank)
     return PartitionedProgram(build(local, before=found.reports), found, pairs)
+
+
+def agree(graph: Graph) -> None:
+    """Compare a graph with those of all ranks; raises where they differ."""
+    if current.agree is not None:
+        lines = described(graph)
+        current.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
 
 
 def described(graph: Graph) -> list[str]:

@@ -1,0 +1,134 @@
+"""Transfers: a value of one rank on another one, as a pipeline's stages hand on their results.
+
+`transfer` is what all ranks of a group have in their graph: stage `target` gets the value of stage `source`, the others
+get zeros. Stage q is on member q modulo the size of the group. Its transpose is the transfer back. In the program of one rank it becomes a half of itself, `send`
+or `receive`. Halves take a *token* from the one before, and give one to the next: so they run in the order of the
+graph, whatever a scheduler would like better, and no pass can drop one or merge two.
+
+`microbatch` is its operand, known to belong to one of the micro-batches that a rank computes one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.core.communication import communicator
+from wengert.core.dtypes import uint8
+from wengert.core.graph import Node, recording
+from wengert.core.mesh import Group
+from wengert.ops.collective import by_group, by_rank
+from wengert.ops.core import literal
+from wengert.ops.factors import broadcasting, whole
+from wengert.ops.movement import broadcast_to, concat, slice_axis
+from wengert.ops.op import Op, pick
+
+Array = np.ndarray[Any, Any]
+
+
+def _transferred(x: Array, source: int, target: int, group: Group) -> Array:
+    """What a rank has after a transfer."""
+    here, start, end = communicator(group), source % group.size, target % group.size
+    if here.rank == start:
+        here.send(x, end)
+    return here.receive(x.shape, x.dtype, start) if here.rank == end else np.zeros_like(x)
+
+
+def _transfer_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    group, source, target = (y.attrs[name] for name in ("group", "source", "target"))
+    (x,) = sources
+    if recording.ranks is None or recording.ranks != group.mesh:
+        return TRANSFER(x, **y.attrs)
+    start, end = source % group.size, target % group.size
+    moved = slice_axis(by_group(x, group), 1, start, start + 1)
+    nothing = broadcast_to(literal(0, x.dtype, x.device), moved.shape)
+    return by_rank(concat([moved if k == end else nothing for k in range(group.size)], axis=1), group)
+
+
+def _back(g: Node, y: Node, x: Node) -> Node:
+    return TRANSFER(g, source=y.attrs["target"], target=y.attrs["source"], group=y.attrs["group"])
+
+
+TRANSFER: Op = Op(
+    "transfer",
+    infer=lambda x, source, target, group: (x.shape, x.dtype),
+    numpy=_transferred,
+    vjp=(_back,),
+    linear=(0,),
+    complex=True,
+    batch=_transfer_batch,
+    factors=broadcasting,
+    expensive=True,
+    moves=True,
+    can_fail=False,
+    collective=True,
+)
+
+# --- halves ---------------------------------------------------------------------------------------------------------
+
+
+def _sent(x: Array, token: Array, target: int, group: Group) -> Array:
+    communicator(group).send(x, target % group.size)
+    return np.zeros_like(token)
+
+
+SEND: Op = Op(
+    "send",
+    infer=lambda x, token, target, group: ((), uint8),
+    numpy=_sent,
+    factors=whole,
+    expensive=True,
+    moves=True,
+    can_fail=False,
+    collective=True,
+)
+
+
+def _received(token: Array, source: int, group: Group, shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
+    return communicator(group).receive(shape, dtype, source % group.size), np.zeros_like(token)
+
+
+RECEIVE: Op = Op(
+    "receive",
+    infer=lambda token, source, group, shape, dtype: ((shape, ()), (dtype, uint8)),
+    numpy=_received,
+    factors=whole,
+    expensive=True,
+    moves=True,
+    can_fail=False,
+    collective=True,
+)
+
+
+def first_token() -> Node:
+    """What the first half in a program takes."""
+    return literal(0, uint8)
+
+
+def sent(x: Node, token: Node, target: int, group: Group) -> Node:
+    """Send a value to a stage; the token for the next half."""
+    return SEND(x, token, target=target, group=group)
+
+
+def received(like: Node, token: Node, source: int, group: Group) -> tuple[Node, Node]:
+    """A value like this one from a stage, and the token for the next half."""
+    both = RECEIVE(token, source=source, group=group, shape=like.shape, dtype=like.dtype)
+    both.device = like.device
+    return pick(both, 0), pick(both, 1)
+
+
+# --- micro-batches --------------------------------------------------------------------------------------------------
+
+MICROBATCH: Op = Op(
+    "microbatch",
+    infer=lambda x, index: (x.shape, x.dtype),
+    numpy=lambda x, index: x,
+    vjp=(lambda g, y, x: MICROBATCH(g, **y.attrs),),
+    linear=(0,),
+    batch=lambda y, sources, batched: MICROBATCH(sources[0], **y.attrs),
+    moves=True,
+    kind="identity",
+    free=True,
+)
