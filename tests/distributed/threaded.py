@@ -81,6 +81,9 @@ class Ends:
     def all_reduce(self, x):
         return tree_sum(self._met("all_reduce", x))
 
+    def all_reduce_many(self, xs):
+        return [self.all_reduce(x) for x in xs]
+
     def all_reduce_max(self, x):
         return tree_sum(self._met("all_reduce_max", x), np.maximum)
 

@@ -170,14 +170,14 @@ def recorded_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node]]:
         yield nodes
 
 
-def record_everything(call: suite.Call) -> None:
-    """Record a case's forward and, where it has one, its pullback; nothing needs computing."""
+def record_everything(call: suite.Call, cotangent: Callable[..., Any] = np.ones) -> None:
+    """Record a case's forward and, where it has one, its pullback of `cotangent(shape)`; nothing needs computing."""
     tensors = call.tensors()
     call(*tensors)
     if call.case.differentiable and tensors:
         floating = lambda *xs: tuple(y for y in tree.flatten(call.invariant(*xs))[0] if y.dtype in FLOATING)
         outputs, pullback = wg.vjp(floating, *tensors)
-        pullback(tuple(wg.tensor(np.ones(y.shape), y.dtype) for y in outputs))
+        pullback(tuple(wg.tensor(cotangent(y.shape), y.dtype) for y in outputs))
 
 
 def test_every_primitive_is_reached(monkeypatch: pytest.MonkeyPatch, record_property: Callable[..., None]) -> None:

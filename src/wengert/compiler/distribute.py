@@ -9,12 +9,14 @@ all (`pipeline`): the parts of a rank are the pipeline's micro-batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
-from wengert.compiler.cleanup import dce, inline
+from wengert.compiler.cleanup import cse, dce, inline
+from wengert.compiler.collectives import algebra, bucket, numbered
 from wengert.compiler.partition import WHOLE, Like, Sharded, State, Stored, partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
@@ -105,52 +107,59 @@ def distribute(
     Over stages it is the graph of all of them, of which `of_stage` gives one's own; `interface` says what they need.
     """
     mesh = spread.mesh
-    reports: list[PassReport] = []
-    gathered: list[tuple[Node, int]] = []
-    pipeline: Pipeline | None = None
+    found = Distributed(graph, [placement or Placement(mesh, {}) for placement in inputs], [])
     if spread.stages > 1:
-        begin("pipeline_split")
-        before, start, spent = len(graph.nodes), perf_counter(), tank.spent
-        graph, pipeline = pipeline_split(graph, mesh[STAGE_AXIS], interface or Interface((), 0, outputs))
-        seconds = perf_counter() - start
-        reports.append(PassReport("pipeline_split", before, len(graph.nodes), tank.spent - spent, seconds, graph))
-    graph = inline(graph, HOST_TARGET)
-    splits: list[dict[str, State]] = [{} for _ in graph.outputs]
+        with _reported("pipeline_split", found):
+            asked_of = interface or Interface((), 0, outputs)
+            found.graph, found.pipeline = pipeline_split(graph, mesh[STAGE_AXIS], asked_of)
+        found.schedule = spread.table(found.pipeline.stages)
+    found.graph = inline(found.graph, HOST_TARGET)
+    splits: list[dict[str, State]] = [{} for _ in found.graph.outputs]
     for axis in mesh.sizes:
         ranks = mesh[axis]
         parts = _parts_group(mesh, axis, spread.count) if axis == DATA_AXIS else ranks
         if parts.size == 1 or axis == STAGE_AXIS:
             continue
         states = [_state(placement, axis) for placement in inputs]
-        asked = {k: states[i] for k, i in outputs.items()} | _copies(pipeline)
-        begin("partition")
-        before, start = len(graph.nodes), perf_counter()
-        spent = tank.spent
-        cut = partition(graph, parts, states, asked, ranks)
-        graph = cut.graph
-        if parts != ranks:
-            graph = unroll(graph, parts, ranks, states, cut.outputs, marks=pipeline is not None)
-        graph = dce(graph, HOST_TARGET)
-        gathered += cut.gathered
-        seconds = perf_counter() - start
-        name = f"partition {axis}" if len(mesh.sizes) > 1 else "partition"
-        reports.append(PassReport(name, before, len(graph.nodes), tank.spent - spent, seconds, graph))
-        for found, state in zip(splits, cut.outputs):
-            found[axis] = state
-    placed = [placement or Placement(mesh, {}) for placement in inputs]
-    if pipeline is None:
-        return Distributed(graph, placed, [_placement(mesh, found) for found in splits], reports, gathered)
-    placed = [_at(placement, stage) for placement, stage in zip(placed, pipeline.inputs)]
-    results = [_at(_placement(mesh, splits[k]), pipeline.home(k)) for k in range(len(pipeline.outputs))]
-    return Distributed(graph, placed, results, reports, gathered, pipeline, spread.table(pipeline.stages))
+        asked = {k: states[i] for k, i in outputs.items()} | _copies(found.pipeline)
+        with _reported(f"partition {axis}" if len(mesh.sizes) > 1 else "partition", found):
+            cut = partition(found.graph, parts, states, asked, ranks)
+            local = cut.graph
+            if parts != ranks:
+                local = unroll(local, parts, ranks, states, cut.outputs, marks=found.pipeline is not None)
+            found.graph = dce(local, HOST_TARGET)
+        found.gathered += cut.gathered
+        for split, state in zip(splits, cut.outputs):
+            split[axis] = state
+    for one in (algebra, cse) if found.pipeline is not None else (algebra, cse, bucket):
+        with _reported(one.__name__, found):
+            found.graph = one(found.graph, HOST_TARGET)
+    found.outputs = [_placement(mesh, split) for split in splits]
+    if found.pipeline is None:
+        found.graph = numbered(found.graph)
+        return found
+    found.inputs = [_at(placement, stage) for placement, stage in zip(found.inputs, found.pipeline.inputs)]
+    found.outputs = [_at(found.outputs[k], found.pipeline.home(k)) for k in range(len(found.pipeline.outputs))]
+    return found
+
+
+@contextmanager
+def _reported(name: str, found: Distributed) -> Iterator[None]:
+    """Report what is done to the graph inside as a pass."""
+    begin(name)
+    before, spent, start = len(found.graph.nodes), tank.spent, perf_counter()
+    yield
+    counts = before, len(found.graph.nodes), tank.spent - spent
+    found.reports.append(PassReport(name, *counts, perf_counter() - start, found.graph))
 
 
 def of_stage(found: Distributed, rank: int) -> StageGraph:
-    """What a rank of the mesh computes of the graph of all stages."""
+    """What a rank of the mesh computes of the graph of all stages. Ranks of one stage have the same collectives."""
     assert found.pipeline is not None and found.schedule is not None
     stage = found.pipeline.group.rank_of(rank)
     own = stage_graph(found.graph, found.pipeline, found.schedule, stage)
-    return StageGraph(localize(own.graph, rank), own.inputs, own.outputs)
+    graph = numbered(bucket(own.graph, HOST_TARGET))
+    return StageGraph(localize(graph, rank), own.inputs, own.outputs)
 
 
 def _copies(pipeline: Pipeline | None) -> dict[int, State]:

@@ -5,6 +5,7 @@ calls in the same order. Sums are added in one fixed order, `tree_sum`, whicheve
 every engine and a simulation in one process give the same bits.
 
 Until a world is started there is one rank: `communicator` gives `Alone` for groups of one, and raises for others.
+While a world runs, `watcher` may look on: engines tell it when this rank enters and leaves a collective.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from wengert.core.code import Location
 from wengert.core.errors import ArgumentError
 from wengert.core.mesh import Group, Mesh
 
@@ -28,6 +30,10 @@ class Communicator(Protocol):
 
     def all_reduce(self, x: Array) -> Array:
         """The sum over the ranks, on each of them."""
+        ...
+
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The sums over the ranks of several arrays of one dtype."""
         ...
 
     def all_reduce_max(self, x: Array) -> Array:
@@ -73,6 +79,12 @@ def tree_sum(parts: Sequence[Any], add: Callable[[Any, Any], Any] = np.add) -> A
     return add(tree_sum(parts[:half], add), tree_sum(parts[half:], add))
 
 
+def tree_sum_into(out: Array, parts: Sequence[Array]) -> None:
+    """The sum of two or more arrays in the order of `tree_sum`, written to an array."""
+    half = (len(parts) + 1) // 2
+    np.add(tree_sum(parts[:half]), tree_sum(parts[half:]), out=out)
+
+
 class Alone:
     """The only rank of a group of one: every collective is the value itself."""
 
@@ -87,6 +99,10 @@ class Alone:
         return x
 
     all_reduce_max = all_reduce
+
+    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+        """The values."""
+        return list(xs)
 
     def all_gather(self, x: Array, axis: int) -> Array:
         """The value."""
@@ -122,6 +138,8 @@ class Current:
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
         self.agree: Callable[[str, str, Callable[[], Any]], None] | None = None  # raises where ranks differ in a digest
+        self.collectives = 0  # how many this process has entered
+        self.location: Location = None  # of the collective that is computed, the user's line
 
     def group(self) -> Group:
         """All ranks, as one axis."""
@@ -129,6 +147,22 @@ class Current:
 
 
 current = Current()
+
+
+class Watcher(Protocol):
+    """Who is told where this rank is, so that others need not guess why they wait."""
+
+    def entering(self, number: int, name: str, bytes: int, location: Location) -> None:
+        """This rank enters a collective: its number in this process, its name, the bytes that it gives, its line."""
+        ...
+
+    def left(self) -> None:
+        """The collective is done."""
+        ...
+
+
+watcher: Watcher | None = None
+"""Set by `wg.distributed.start` where there is a control plane."""
 
 
 def communicator(group: Group) -> Communicator:

@@ -94,3 +94,11 @@ class CacheError(WengertError, OSError):
 
 class CompilerError(WengertError, RuntimeError):
     """The compiler made something of a graph that it must not: a mistake in Wengert, named by pass, node and line."""
+
+
+class DistributedError(WengertError, RuntimeError):
+    """Something that went wrong between ranks; `ranks` are those at fault, as far as that is known."""
+
+    def __init__(self, message: str, location: Location = None, ranks: tuple[int, ...] = ()) -> None:
+        super().__init__(message, location)
+        self.ranks = ranks

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from wengert.core.communication import current
 from wengert.core.context import Setting, mode
-from wengert.core.errors import ComputationError, NaNError
+from wengert.core.errors import ComputationError, DistributedError, NaNError
 
 if TYPE_CHECKING:
     from wengert.core.graph import Node
@@ -63,6 +64,8 @@ def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
     """The reference of a node's op on arrays, into `out` if it is given; checked and timed where that is asked for."""
     observer = watch.observer
     start = 0.0 if observer is None else perf_counter()
+    if node.op.collective:
+        current.location = node.location  # what engines tell the watcher
     result = node.op.run(arrays, node) if out is None else node.op.numpy(*arrays, out=out)
     if observer is not None:
         observer.ran_op(node, result, start, perf_counter())
@@ -75,7 +78,7 @@ def apply_here(node: Node, arrays: Sequence[Any]) -> Any:
     """As `apply`; what goes wrong raises with the op's name and the user's line."""
     try:
         return apply(node, arrays)
-    except (NaNError, ComputationError):  # the latter from inside a body: of a scan, a branch
+    except (NaNError, ComputationError, DistributedError):  # the second from inside a body: of a scan, a branch
         raise
     except Exception as error:
         raise ComputationError(f"{node.op.name} failed: {error}", node.location) from error

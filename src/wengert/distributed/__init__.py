@@ -5,6 +5,7 @@ from wengert.core.mesh import Group, Mesh
 from wengert.distributed.sharding import Split, place, shard
 from wengert.distributed.simulate import simulate
 from wengert.distributed.stages import stage
+from wengert.distributed.world import World, start
 from wengert.ops import collective as _collective
 
 all_gather = lift(_collective.all_gather)
@@ -20,6 +21,7 @@ __all__ = [
     "Group",
     "Mesh",
     "Split",
+    "World",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -32,4 +34,5 @@ __all__ = [
     "shard",
     "simulate",
     "stage",
+    "start",
 ]

@@ -9,5 +9,16 @@ import os
 @functools.cache
 def thread_count() -> int:
     """How many threads to use: OMP_NUM_THREADS, or as many as there are cores for this process."""
+    return chosen_threads() or len(os.sched_getaffinity(0))
+
+
+def chosen_threads() -> int | None:
+    """How many threads the environment asks for."""
     chosen = os.environ.get("OMP_NUM_THREADS", "")
-    return int(chosen) if chosen.isdigit() and int(chosen) > 0 else len(os.sched_getaffinity(0))
+    return int(chosen) if chosen.isdigit() and int(chosen) > 0 else None
+
+
+def use_threads(count: int) -> None:
+    """Write kernels for so many threads from here on, in this process and those that it starts."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    thread_count.cache_clear()

@@ -150,7 +150,7 @@ class Addressing:
         if not is_zero(x):
             return self._put_factors(y)
         of_x, named, of_indices = self.labels(x, *indices, **y.attrs)
-        return Factors((of_x, named, *of_indices), (of_x,), dict.fromkeys({*named} - {*of_x}, "sum"))
+        return Factors((of_x, named, *of_indices), (of_x,), {label: "sum" for label in named if label not in of_x})
 
 
 # --- an array for each of some neighbouring axes --------------------------------------------------------------------

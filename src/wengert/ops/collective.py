@@ -37,7 +37,7 @@ from wengert.ops.movement import (
     reshape,
     slice_axis,
 )
-from wengert.ops.op import Op
+from wengert.ops.op import PACK, Op, each_batched
 from wengert.ops.rearrange import roll
 from wengert.ops.reduce import MAX
 
@@ -85,6 +85,20 @@ def _is_simulated(group: Group) -> bool:
     return recording.ranks is not None and recording.ranks == group.mesh
 
 
+def collective(name: str, infer: Any, numpy: Any, **rules: Any) -> Op:
+    """A collective. Compilers number them (`number`), so that all ranks carry them out in one order."""
+    return Op(
+        name,
+        infer=lambda *sources, number=None, **attrs: infer(*sources, **attrs),
+        numpy=lambda *arrays, number=None, **attrs: numpy(*arrays, **attrs),
+        expensive=True,
+        moves=True,
+        can_fail=False,
+        collective=True,
+        **rules,
+    )
+
+
 # --- sums -----------------------------------------------------------------------------------------------------------
 
 
@@ -95,7 +109,7 @@ def _all_reduce_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool])
     return _to_all(_summed(sources[0], group), group)
 
 
-ALL_REDUCE: Op = Op(
+ALL_REDUCE: Op = collective(
     "all_reduce",
     infer=lambda x, group: (x.shape, x.dtype),
     numpy=lambda x, group: communicator(group).all_reduce(x),
@@ -104,10 +118,6 @@ ALL_REDUCE: Op = Op(
     complex=True,
     batch=_all_reduce_batch,
     factors=broadcasting,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
 )
 
 
@@ -142,18 +152,32 @@ def _max_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Nod
     return _to_all(MAX(by_group(sources[0], group), axes=(1,), keepdims=False), group)
 
 
-ALL_REDUCE_MAX: Op = Op(
+ALL_REDUCE_MAX: Op = collective(
     "all_reduce_max",
     infer=lambda x, group: (x.shape, x.dtype),
     numpy=lambda x, group: communicator(group).all_reduce_max(x),
     vjp=(_max_vjp,),
     batch=_max_batch,
     factors=broadcasting,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
 )
+
+
+def _many_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    group = y.attrs["group"]
+    each = each_batched(sources, batched)
+    if not _is_simulated(group):
+        return ALL_REDUCE_MANY(*each, group=group)
+    return PACK(*[_to_all(_summed(source, group), group) for source in each])
+
+
+ALL_REDUCE_MANY: Op = collective(
+    "all_reduce_many",
+    infer=lambda *xs, group: (tuple(x.shape for x in xs), tuple(x.dtype for x in xs)),
+    numpy=lambda *xs, group: tuple(communicator(group).all_reduce_many(xs)),
+    differentiable=False,
+    batch=_many_batch,
+)
+"""Several sums in one collective; the compiler makes it of `all_reduce`."""
 
 # --- blocks ---------------------------------------------------------------------------------------------------------
 
@@ -176,7 +200,7 @@ def _gather_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> 
     return _to_all(reshape(members, (members.shape[0], *y.shape)), group)
 
 
-ALL_GATHER: Op = Op(
+ALL_GATHER: Op = collective(
     "all_gather",
     infer=lambda x, axis, group: (_resized(x, axis, x.shape[axis] * group.size), x.dtype),
     numpy=lambda x, axis, group: communicator(group).all_gather(x, axis),
@@ -185,10 +209,6 @@ ALL_GATHER: Op = Op(
     complex=True,
     batch=_gather_batch,
     factors=other_axes,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
 )
 
 
@@ -206,7 +226,7 @@ def _scatter_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) ->
     return _own_blocks(_summed(sources[0], group), axis, group)
 
 
-REDUCE_SCATTER: Op = Op(
+REDUCE_SCATTER: Op = collective(
     "reduce_scatter",
     infer=lambda x, axis, group: (_resized(x, axis, _blocks("reduce_scatter", x, axis, group)), x.dtype),
     numpy=lambda x, axis, group: communicator(group).reduce_scatter(x, axis),
@@ -215,10 +235,6 @@ REDUCE_SCATTER: Op = Op(
     complex=True,
     batch=_scatter_batch,
     factors=other_axes,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
 )
 
 
@@ -268,7 +284,7 @@ def _permute_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) ->
     return by_rank(roll(by_group(sources[0], group), shift, axis=1), group)
 
 
-PPERMUTE: Op = Op(
+PPERMUTE: Op = collective(
     "ppermute",
     infer=lambda x, shift, group: (x.shape, x.dtype),
     numpy=lambda x, shift, group: communicator(group).ppermute(x, shift),
@@ -277,10 +293,6 @@ PPERMUTE: Op = Op(
     complex=True,
     batch=_permute_batch,
     factors=broadcasting,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
 )
 
 
@@ -304,7 +316,7 @@ def _exchange_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -
     return by_rank(reshape(joined, (*joined.shape[:2], *y.shape)), group)
 
 
-ALL_TO_ALL: Op = Op(
+ALL_TO_ALL: Op = collective(
     "all_to_all",
     infer=_exchanged,
     numpy=lambda x, split, join, group: communicator(group).all_to_all(x, split, join),
@@ -313,10 +325,6 @@ ALL_TO_ALL: Op = Op(
     complex=True,
     batch=_exchange_batch,
     factors=other_axes,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
 )
 
 

@@ -218,11 +218,10 @@ def _factors(*values: str) -> Rule:
 
     def rule(node: Node) -> Factors:
         first, second, result = (_labels(node)[name] for name in values)
-        summed = {*first, *second} - {None, *result}
         return Factors(
             (first, second),
             (result,),
-            dict.fromkeys(summed, "sum"),
+            {label: "sum" for label in first if label is not None and label not in result},
             _localized,
             {"group": node.attrs["groups"]},
         )

@@ -119,7 +119,7 @@ def sized(**attributes: Labels) -> Localized:
 
 def is_zero(node: Node) -> bool:
     """Whether a value is zeros by how it was recorded: a literal 0, moved and broadcast."""
-    while node.op.kind in ("movement", "identity"):
+    while node.sources and node.op.kind in ("movement", "identity"):  # a value that was computed lets its sources go
         (node,) = node.sources
     return node.op.kind == "source" and "value" in node.attrs and not node.attrs["value"]
 

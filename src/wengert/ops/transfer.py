@@ -19,7 +19,7 @@ from wengert.core.communication import communicator
 from wengert.core.dtypes import uint8
 from wengert.core.graph import Node, recording
 from wengert.core.mesh import Group
-from wengert.ops.collective import by_group, by_rank
+from wengert.ops.collective import by_group, by_rank, collective
 from wengert.ops.core import literal
 from wengert.ops.factors import broadcasting, whole
 from wengert.ops.movement import broadcast_to, concat, slice_axis
@@ -51,7 +51,7 @@ def _back(g: Node, y: Node, x: Node) -> Node:
     return TRANSFER(g, source=y.attrs["target"], target=y.attrs["source"], group=y.attrs["group"])
 
 
-TRANSFER: Op = Op(
+TRANSFER: Op = collective(
     "transfer",
     infer=lambda x, source, target, group: (x.shape, x.dtype),
     numpy=_transferred,
@@ -60,10 +60,6 @@ TRANSFER: Op = Op(
     complex=True,
     batch=_transfer_batch,
     factors=broadcasting,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
 )
 
 # --- halves ---------------------------------------------------------------------------------------------------------
@@ -74,15 +70,11 @@ def _sent(x: Array, token: Array, target: int, group: Group) -> Array:
     return np.zeros_like(token)
 
 
-SEND: Op = Op(
+SEND: Op = collective(
     "send",
     infer=lambda x, token, target, group: ((), uint8),
     numpy=_sent,
     factors=whole,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
 )
 
 
@@ -90,15 +82,11 @@ def _received(token: Array, source: int, group: Group, shape: tuple[int, ...], d
     return communicator(group).receive(shape, dtype, source % group.size), np.zeros_like(token)
 
 
-RECEIVE: Op = Op(
+RECEIVE: Op = collective(
     "receive",
     infer=lambda token, source, group, shape, dtype: ((shape, ()), (dtype, uint8)),
     numpy=_received,
     factors=whole,
-    expensive=True,
-    moves=True,
-    can_fail=False,
-    collective=True,
 )
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -191,8 +192,17 @@ def ordered(
     needs = _needs(groups)
     for group, others in _waits(groups, needs, pairs, fallible):
         needs[group] |= others
+    _keep_collectives_in_order(groups, needs)
     order = _Order(graph, groups, needs).found()
     return [groups[number] for number in order] if order is not None else list(groups)
+
+
+def _keep_collectives_in_order(groups: Sequence[Group], needs: Sequence[set[int]]) -> None:
+    """Have each collective wait for the one before: all ranks carry them out in one order."""
+    found = [k for k, group in enumerate(groups) if group.opaque and group.roots[0].op.collective]
+    found.sort(key=lambda k: groups[k].roots[0].attrs.get("number", k))
+    for before, after in pairwise(found):
+        needs[after].add(before)
 
 
 def schedule(plan: Plan) -> Plan:

@@ -28,6 +28,7 @@ from wengert.core.errors import (
     CompilerError,
     ComputationError,
     CudaError,
+    DistributedError,
     NaNError,
     OutOfMemoryError,
 )
@@ -81,6 +82,8 @@ def value(node: Node) -> Any:
 def raise_failure(failure: Failure) -> None:
     """Raise anew what a failed node raised, naming the op and the line that recorded it."""
     error = failure.error
+    if isinstance(error, DistributedError):  # with all that it says of ranks; nothing goes on after it
+        raise error.with_traceback(None)
     if isinstance(error, _OURS):
         raise type(error)(error.message, error.location)
     raise ComputationError(f"{failure.op} failed: {error}", failure.location) from error

@@ -1,0 +1,145 @@
+"""MPI, through mpi4py: processes that `mpiexec` or `srun` started.
+
+Messages are MPI's non-blocking ones, and waiting for them is a loop in Python. So a signal, or another thread's news
+that a rank is lost, can raise while this rank waits, which a blocking call of MPI would not let happen. MPI may then
+still write to the memory of messages that were under way: that memory is kept until the process ends, and nothing is
+sent any more.
+
+MPI itself is started at most once in a process, and finalized when the process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.backends.comm.ordered import Message, OrderedCommunicator
+from wengert.core import communication
+from wengert.core.communication import Array
+from wengert.core.errors import DistributedError
+
+_SPINS = 200  # polls before the core is offered to others: about 100 us
+_LONGEST = 1 << 30  # bytes of a message: MPI counts with 31 bits
+_NEWS = 2.0  # seconds in which the control plane may say which rank is lost, after MPI has said that one is
+
+
+class MpiEngine:
+    """MPI as this process has it: its world, and the communicators over some of its ranks."""
+
+    name = "mpi"
+
+    def __init__(self) -> None:
+        self.mpi = _imported()
+        everyone = self.mpi.COMM_WORLD
+        self.rank: int = everyone.Get_rank()
+        self.size: int = everyone.Get_size()
+        self.library = str(self.mpi.Get_library_version()).splitlines()[0].split(",")[0]
+        self.broken = False  # whether messages are under way that nobody waits for
+        self._messages: Any = None
+        self._made: list[MpiCommunicator] = []
+        self._kept: list[Any] = []
+
+    def connect(self) -> None:
+        """Get messages of our own, apart from those of other users of MPI. All ranks come here."""
+        self._messages = self.mpi.COMM_WORLD.Dup()
+        self._messages.Set_errhandler(self.mpi.ERRORS_RETURN)  # an error raises, instead of ending the process
+        atexit.register(self._at_exit, os.getpid())
+
+    def gather(self, value: Any) -> list[Any]:
+        """Something small of every rank, on each of them."""
+        return list(self._messages.allgather(value))
+
+    def communicator(self, name: str, members: Sequence[int]) -> MpiCommunicator:
+        """This rank's end of a group of ranks; `name` is the same at all of them."""
+        made = MpiCommunicator(self, name, members)
+        self._made.append(made)
+        return made
+
+    def end(self, why: str) -> None:
+        """Let no communicator send any more."""
+        for made in self._made:
+            made.ended = made.ended or why
+
+    def _at_exit(self, process: int) -> None:
+        """Finalize MPI; where this rank failed, end the others too: finalizing would wait for them."""
+        if os.getpid() != process or self.mpi.Is_finalized():
+            return
+        if not self.broken and not hasattr(sys, "last_value"):
+            self.mpi.Finalize()
+        elif communication.watcher is None:  # otherwise the control plane tells the others
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self.mpi.COMM_WORLD.Abort(1)
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    def start(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> list[Any]:
+        """Start messages to and from ranks of the world."""
+        everyone, byte = self._messages, self.mpi.BYTE
+        started = [everyone.Irecv([part, byte], k, tag) for k, array in receives for part in _pieces(array)]
+        started += [everyone.Isend([part, byte], k, tag) for k, array in sends for part in _pieces(array)]
+        return started
+
+    def wait(self, started: list[Any], memory: Any) -> None:
+        """Wait until messages are done; whatever raises meanwhile leaves them, and what they lie on, to MPI."""
+        done, polls = self.mpi.Request.Testall, 0
+        try:
+            while not done(started):
+                polls += 1
+                if polls > _SPINS:
+                    os.sched_yield()
+        except BaseException as error:
+            self._kept.append((started, memory))
+            self.broken = True
+            self.end("an earlier collective failed, and what the other ranks sent since then is lost")
+            if isinstance(error, self.mpi.Exception):
+                _wait_for_news()
+                raise DistributedError(f"MPI reports: {error.Get_error_string()}") from error
+            raise
+
+
+class MpiCommunicator(OrderedCommunicator):
+    """One rank's end of a group, over MPI."""
+
+    def __init__(self, engine: MpiEngine, name: str, members: Sequence[int]) -> None:
+        super().__init__(name, members.index(engine.rank), len(members))
+        self.engine = engine
+        self.members = members
+
+    def transfer(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
+        """Send and receive messages."""
+        to = [(self.members[k], array) for k, array in sends]
+        by = [(self.members[k], array) for k, array in receives]
+        self.engine.wait(self.engine.start(to, by, tag), (to, by))
+
+
+def _imported() -> Any:
+    """mpi4py's module, which starts MPI when it is imported first."""
+    if "mpi4py.MPI" not in sys.modules:
+        import mpi4py
+
+        mpi4py.rc.finalize = False  # which would wait for ranks that are lost; `_at_exit` knows better
+    from mpi4py import MPI
+
+    return MPI
+
+
+def _pieces(array: Array) -> list[Array]:
+    """The bytes of a contiguous array, in pieces that MPI can count."""
+    flat = array.reshape(-1).view(np.uint8)
+    if flat.size <= _LONGEST:
+        return [flat]
+    return [flat[k : k + _LONGEST] for k in range(0, flat.size, _LONGEST)]
+
+
+def _wait_for_news() -> None:
+    """MPI knows that something failed, the control plane which rank and why: it raises here if it finds out."""
+    until = time.monotonic() + _NEWS
+    while communication.watcher is not None and time.monotonic() < until:
+        time.sleep(0.01)

@@ -1,0 +1,173 @@
+"""Passes over collectives: `algebra` makes fewer of them, `bucket` puts those that go together into one.
+
+They run on the graph that every rank has, before what is particular to a rank is put in: all ranks do the same, so that
+collectives stay in one order on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from wengert.compiler.rewrite import made_by, rewrite, spend
+from wengert.core.devices import HOST_TARGET, Target
+from wengert.core.graph import Graph, Node, recorded_as, recording
+from wengert.ops.collective import ALL_GATHER, ALL_REDUCE, ALL_REDUCE_MANY, BLOCK, REDUCE_SCATTER
+from wengert.ops.op import pick
+
+BUCKET_BYTES = 25 << 20
+"""Up to which values are summed over the ranks in one collective."""
+
+
+def algebra(graph: Graph, target: Target = HOST_TARGET) -> Graph:
+    """The graph with a rank's block of a sum in place of the sum, and without values that are cut only to be joined."""
+    read = _readers(graph)
+
+    def rule(node: Node) -> Node | None:
+        source = node.sources[0] if node.sources else node
+        if node.op is BLOCK and made_by(source, ALL_REDUCE) and read.get(source, 0) == 1:
+            return REDUCE_SCATTER(source.sources[0], **node.attrs) if _same_group(node, source) else None
+        if node.op is ALL_GATHER and made_by(source, BLOCK) and source.attrs == node.attrs:
+            return source.sources[0]
+        if node.op is BLOCK and made_by(source, ALL_GATHER) and source.attrs == node.attrs:
+            return source.sources[0]
+        return None
+
+    return rewrite(graph, rule)
+
+
+def _readers(graph: Graph) -> dict[Node, int]:
+    """How many nodes and outputs read each value."""
+    counts: dict[Node, int] = {}
+    for value in (*(source for node in graph.nodes for source in node.sources), *graph.outputs):
+        counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+def _same_group(node: Node, other: Node) -> bool:
+    return bool(node.attrs["group"] == other.attrs["group"])
+
+
+# --- buckets --------------------------------------------------------------------------------------------------------
+
+
+class _Bucket:
+    """Sums over the ranks of one group, of one dtype, none of which needs another."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.members: list[Node] = []
+        self.bytes = 0
+
+
+class _Buckets:
+    """Which sums go together. What a node needs is a set of buckets, as bits."""
+
+    def __init__(self) -> None:
+        self.all: list[_Bucket] = []
+        self.open: dict[Hashable, _Bucket] = {}
+        self.needs: dict[Node, int] = {}  # the buckets that a node was made from
+        self.bucket_needs: list[int] = []  # the buckets that a bucket's members were made from
+
+    def visit(self, node: Node) -> None:
+        """Note what a node needs, and put it into a bucket if it is a sum."""
+        needs = 0
+        for source in node.sources:
+            needs |= self.needs.get(source, 0)
+        if node.op is ALL_REDUCE:
+            bucket = self._bucket_for(node, needs)
+            bucket.members.append(node)
+            bucket.bytes += node.size * int(node.dtype.itemsize)
+            self.bucket_needs[bucket.number] |= needs
+            needs |= 1 << bucket.number
+        self.needs[node] = needs
+
+    def _bucket_for(self, node: Node, needs: int) -> _Bucket:
+        key = (node.attrs["group"], node.dtype, node.device)
+        size = node.size * int(node.dtype.itemsize)
+        held = self.open.get(key)
+        if held is None or held.bytes + size > BUCKET_BYTES or self._reach(needs) >> held.number & 1:
+            held = self.open[key] = _Bucket(len(self.all))
+            self.all.append(held)
+            self.bucket_needs.append(0)
+        return held
+
+    def _reach(self, needs: int) -> int:
+        """All buckets that must be done before these are."""
+        while True:
+            found = needs
+            for number, own in enumerate(self.bucket_needs):
+                if needs >> number & 1:
+                    found |= own
+            if found == needs:
+                return needs
+            needs = found
+
+
+def bucket(graph: Graph, target: Target = HOST_TARGET) -> Graph:
+    """The graph with sums over the ranks that do not need one another in one collective, up to 25 MiB."""
+    buckets = _Buckets()
+    for node in graph.nodes:
+        buckets.visit(node)
+    together = {node: b for b in buckets.all if len(b.members) > 1 for node in b.members}
+    if not together:
+        return graph
+    return _Joined(graph, together).graph
+
+
+class _Joined:
+    """A graph in which the members of a bucket are results of one node, which comes where all of them can."""
+
+    def __init__(self, graph: Graph, together: dict[Node, _Bucket]) -> None:
+        self.together = together
+        self.known = set(graph.nodes)
+        self.made: dict[Node, Node] = {}
+        with recorded_as(recording.location, recording.grad) as inside:
+            self.inside = inside
+            for node in graph.nodes:
+                self._require(node)
+        self.graph = Graph(graph.inputs, [self.made.get(node, node) for node in graph.outputs])
+
+    def _require(self, target: Node) -> None:
+        """Record a node after all that it needs, which for a member of a bucket is what all members need."""
+        agenda = [target]
+        while agenda:
+            node = agenda[-1]
+            if node in self.made:
+                agenda.pop()
+                continue
+            needed = self.together[node].members if node in self.together else [node]
+            missing = [s for n in needed for s in n.sources if s in self.known and s not in self.made]
+            if missing:
+                agenda += missing
+                continue
+            agenda.pop()
+            self._record(node)
+
+    def _record(self, node: Node) -> None:
+        recording.location, self.inside.grad = node.location, node.tracked
+        held = self.together.get(node)
+        if held is None:
+            made = node.op(*self._sources(node), **node.attrs)
+            if not node.sources:
+                made.device = node.device
+            self.made[node] = made
+            return
+        spend(node, lambda: f"{len(held.members)} sums in one collective")
+        whole = ALL_REDUCE_MANY(*[s for member in held.members for s in self._sources(member)], **node.attrs)
+        for i, member in enumerate(held.members):
+            self.made[member] = pick(whole, i)
+
+    def _sources(self, node: Node) -> list[Node]:
+        return [self.made.get(source, source) for source in node.sources]
+
+
+def collectives(graph: Graph) -> list[Node]:
+    """The collectives of a graph, in the order in which every rank carries them out."""
+    return [node for node in graph.nodes if node.op.collective]
+
+
+def numbered(graph: Graph) -> Graph:
+    """The graph whose collectives are numbered: their order stays that of this graph, whatever a rank makes of it."""
+    for number, node in enumerate(collectives(graph)):
+        node.attrs = {**node.attrs, "number": number}
+    return graph

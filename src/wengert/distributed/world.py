@@ -1,0 +1,193 @@
+"""The world: all processes that run this program together, and this one's place among them.
+
+`start` asks the environment which rank this is (`environment`), starts the engine that carries bytes between ranks
+(`backends/comm`), and tells `core.communication`, through which collectives find the others. From then on they work in
+any function. A world of one process needs no engine.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from wengert.backends.comm.mpi import MpiCommunicator, MpiEngine
+from wengert.backends.cpu.blas import blas
+from wengert.core import communication
+from wengert.core.communication import Communicator, current
+from wengert.core.errors import ArgumentError, DistributedError
+from wengert.core.forking import in_child
+from wengert.core.mesh import Group, Mesh
+from wengert.distributed.environment import Launched, launched
+from wengert.kernels.threads import chosen_threads, use_threads
+
+
+class World:
+    """The ranks that run this program, and which of them this process is."""
+
+    def __init__(self, rank: int, size: int, local_rank: int, engine: MpiEngine | None = None) -> None:
+        self.rank = rank
+        self.size = size
+        self.local_rank = local_rank
+        self._engine = engine
+        self._groups: dict[Group, Communicator] = {}
+        self._ended = ""
+
+    @property
+    def engine(self) -> str:
+        """What carries bytes between the ranks: "mpi", or "alone" in a world of one."""
+        return "alone" if self._engine is None else self._engine.name
+
+    def mesh(self, **sizes: int) -> Mesh:
+        """The ranks arranged along named axes; one size may be -1, for whatever is left.
+
+        >>> World(0, 8, 0).mesh(data=-1, tensor=4)
+        Mesh(data=2, tensor=4)
+        """
+        self._check()
+        return Mesh(**_filled(sizes, self.size))
+
+    def barrier(self) -> None:
+        """Returns when all ranks have come here."""
+        self._check()
+        if self.size > 1:
+            self._everyone().barrier()
+
+    def end(self) -> None:
+        """Leave the world: collectives raise from here on. It is called when the process ends, too."""
+        self._leave("this world was ended with world.end()")
+
+    def _everyone(self) -> MpiCommunicator:
+        found = self._find(Mesh(ranks=self.size).whole)
+        assert isinstance(found, MpiCommunicator)
+        return found
+
+    def _find(self, group: Group) -> Communicator:
+        self._check()
+        assert self._engine is not None
+        if group not in self._groups:
+            self._groups[group] = self._engine.communicator(repr(group), group.members(self.rank))
+        return self._groups[group]
+
+    def _check(self) -> None:
+        if self._ended:
+            raise DistributedError(self._ended)
+
+    def _leave(self, why: str) -> None:
+        global _world
+        self._ended = self._ended or why
+        if _world is self:
+            _world = None
+            current.rank, current.size, current.find = 0, 1, None
+            control, communication.watcher = communication.watcher, None
+            if control is not None and hasattr(control, "close"):
+                control.close()
+        if self._engine is not None:
+            self._engine.end(why)
+
+    def __repr__(self) -> str:
+        return f"World(rank={self.rank}, size={self.size}, local_rank={self.local_rank}, engine={self.engine!r})"
+
+
+_world: World | None = None
+
+
+def start(rank: int | None = None, size: int | None = None, address: str | None = None) -> World:
+    """Start the world: find out which rank this process is, and connect it to the others.
+
+    The environment tells, as `wengert launch`, `mpiexec` or `srun` set it; without any of them there is one rank. Who
+    starts processes in another way gives the rank and the size, and the address of the control plane.
+
+    >>> import wengert as wg
+    >>> world = wg.distributed.start()
+    >>> world, world.mesh(data=-1)
+    (World(rank=0, size=1, local_rank=0, engine='alone'), Mesh(data=1))
+    >>> world.end()
+    """
+    global _world
+    if _world is not None:
+        raise ArgumentError(f"start: this process is rank {_world.rank} of {_world.size} already; it starts once")
+    place = launched(rank, size, address)
+    world = World(0, 1, place.local_rank or 0) if place.size == 1 else _connected(place)
+    _world = world
+    current.rank, current.size = world.rank, world.size
+    current.find = world._find if world.size > 1 else None
+    return world
+
+
+def _connected(place: Launched) -> World:
+    if not place.has_mpi:
+        raise ArgumentError(
+            f"start: {place.launcher} started {place.size} ranks without MPI, which carries bytes between them and "
+            "needs a launcher of its own. Run `wengert launch`, with mpiexec installed (pip install 'wengert[mpi]'), "
+            f"or `mpiexec -n {place.size} python script.py`"
+        )
+    if importlib.util.find_spec("mpi4py") is None:
+        raise ArgumentError(
+            f"start: {place.launcher} started {place.size} ranks, and mpi4py is not installed in {sys.prefix}: "
+            "pip install 'wengert[mpi]'"
+        )
+    engine = MpiEngine()
+    if (engine.rank, engine.size) != (place.rank, place.size):
+        raise ArgumentError(
+            f"start: {place.launcher} made this process rank {place.rank} of {place.size}, and {engine.library} says "
+            f"rank {engine.rank} of {engine.size}: mpi4py uses another MPI than that launcher's, or the script runs in "
+            f"a batch job without srun. Use the mpiexec in {os.path.join(sys.prefix, 'bin')}, or srun"
+        )
+    engine.connect()
+    cores = sorted(os.sched_getaffinity(0))
+    machines = engine.gather((socket.gethostname(), cores))
+    here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]
+    if chosen_threads() is None:
+        _share_threads(cores, [machines[k][1] for k in here])
+    local = here.index(place.rank) if place.local_rank is None else place.local_rank
+    return World(place.rank, place.size, local, engine)
+
+
+def _share_threads(mine: Sequence[int], all_ranks: Sequence[Sequence[int]]) -> None:
+    """Set this rank's threads to its share of the cores that it may run on, whether or not they were dealt out."""
+    share = sum(1 / sum(core in cores for cores in all_ranks) for core in mine)
+    threads = max(1, int(share + 1e-9))
+    use_threads(threads)
+    found = blas()
+    if found is not None:
+        found.set_threads(threads)
+
+
+def _filled(sizes: dict[str, int], ranks: int) -> dict[str, int]:
+    """The sizes of a mesh's axes, with what is left in place of -1."""
+    if not sizes:
+        sizes = {"data": -1}
+    unknown = [name for name, size in sizes.items() if size == -1]
+    known = 1
+    for name, size in sizes.items():
+        if size != -1:
+            known *= _positive(name, size)
+    if len(unknown) > 1:
+        raise ArgumentError(f"mesh: one axis may be -1, not {' and '.join(unknown)}")
+    if ranks % known or (not unknown and known != ranks):
+        said = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        raise ArgumentError(f"mesh: {ranks} {'rank' if ranks == 1 else 'ranks'} cannot be arranged as {said}")
+    return {name: ranks // known if size == -1 else size for name, size in sizes.items()}
+
+
+def _positive(name: str, size: Any) -> int:
+    if not isinstance(size, int) or size < 1:
+        raise ArgumentError(f"mesh: the axis {name} has at least 1 rank, or -1 for what is left, not {size!r}")
+    return size
+
+
+def _in_child() -> None:
+    """A forked process has the memory of a rank, and none of its connections."""
+    if _world is not None and _world.size > 1:
+        rank = _world.rank
+        communication.watcher = None  # whose connection is the parent's
+        _world._ended = f"this process was forked from rank {rank} and is none itself: no collective runs in it"
+        if _world._engine is not None:
+            _world._engine.end(_world._ended)
+
+
+in_child(_in_child)

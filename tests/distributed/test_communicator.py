@@ -1,0 +1,184 @@
+"""Collectives over messages: every method, dtype and shape, against NumPy, to the bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.distributed.in_threads import ThreadCommunicator, on_ranks
+from wengert.backends.comm import ordered
+from wengert.core import communication
+from wengert.core.communication import tree_sum
+from wengert.core.dtypes import ALL, COMPLEX
+from wengert.core.errors import DistributedError
+
+SIZES = (2, 3, 4, 5, 8)
+SHAPES = ((), (0,), (1,), (7,), (3, 0, 2), (24, 3), (2, 60, 4))
+
+
+@pytest.fixture(params=["as it is", "all in chunks"])
+def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small arrays as they are, and as large ones: exchanged in chunks of a few elements."""
+    if request.param == "all in chunks":
+        monkeypatch.setattr(ordered, "_SMALL", -1)
+        monkeypatch.setattr(ordered, "_CHUNKS", 0)
+        monkeypatch.setattr(ordered, "_LEAST_CHUNK", 32)
+        monkeypatch.setattr(ordered, "_HALVING", -1)
+
+
+def values(size: int, shape: tuple[int, ...], dtype: Any = np.float32) -> list[np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(3)
+    made = rng.normal(size=(size, *shape)) * 50
+    if dtype in COMPLEX:
+        made = made + 1j * rng.normal(size=made.shape)
+    elif np.dtype(dtype).kind in "iu":
+        made = made.astype(np.int64)  # negative ones wrap around
+    return [np.asarray(x > 0 if dtype == np.bool_ else x.astype(dtype)) for x in made]
+
+
+def same(found: Any, wanted: Any) -> None:
+    assert type(found) is np.ndarray
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype
+    assert found.tobytes() == np.ascontiguousarray(wanted).tobytes()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sums_are_added_in_a_tree(chunks: None, size: int, shape: tuple[int, ...]) -> None:
+    given = values(size, shape)
+    wanted = np.asarray(tree_sum(given))
+    for found in on_ranks(size, lambda c: c.all_reduce(given[c.rank])):
+        same(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_sums_of_every_dtype(chunks: None, dtype: Any) -> None:
+    given = values(4, (24, 3), dtype)
+    wanted = tree_sum(given)
+    assert wanted.dtype == dtype  # each addition rounds
+    for found in on_ranks(4, lambda c: c.all_reduce(given[c.rank])):
+        same(found, wanted)
+    for k, found in enumerate(on_ranks(4, lambda c: c.reduce_scatter(given[c.rank], 0))):
+        same(found, wanted[6 * k : 6 * k + 6])
+
+
+def test_a_sum_larger_than_a_chunk_with_a_rest() -> None:
+    given = values(3, (1_000_003,))
+    for found in on_ranks(3, lambda c: c.all_reduce(given[c.rank])):
+        same(found, tree_sum(given))
+
+
+@pytest.mark.parametrize("dtype", [d for d in ALL if d not in COMPLEX], ids=str)
+def test_the_largest(chunks: None, dtype: Any) -> None:
+    given = values(4, (5, 3), dtype)
+    for found in on_ranks(4, lambda c: c.all_reduce_max(given[c.rank])):
+        same(found, np.sort(np.stack(given), axis=0)[-1])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # which are ignored wherever references run
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_the_largest_is_nan_where_one_is(chunks: None, dtype: Any) -> None:
+    given = [np.array([1.0, np.nan, 3.0, -0.0], dtype), np.array([np.nan, 2.0, 1.0, -1.0], dtype)]
+    for found in on_ranks(2, lambda c: c.all_reduce_max(given[c.rank])):
+        assert np.isnan(found.astype(np.float32)).tolist() == [True, True, False, False] and found[2] == 3
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s], ids=str)
+def test_all_gather(chunks: None, size: int, shape: tuple[int, ...]) -> None:
+    given = values(size, shape)
+    for axis in range(len(shape)):
+        wanted = np.concatenate(given, axis)
+        for found in on_ranks(size, lambda c, axis=axis: c.all_gather(given[c.rank], axis)):
+            same(found, wanted)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_reduce_scatter(chunks: None, size: int, axis: int) -> None:
+    shape = tuple(3 * size if k == axis else 4 for k in range(3))
+    given = values(size, shape)
+    blocks = np.split(tree_sum(given), size, axis)
+    for k, found in enumerate(on_ranks(size, lambda c: c.reduce_scatter(given[c.rank], axis))):
+        same(found, blocks[k])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("shift", [1, -1, 2, 0, 5, 7])
+@pytest.mark.parametrize("shape", [(), (3,), (0, 2)], ids=str)
+def test_ppermute(size: int, shift: int, shape: tuple[int, ...]) -> None:
+    given = values(size, shape)
+    for k, found in enumerate(on_ranks(size, lambda c: c.ppermute(given[c.rank], shift))):
+        same(found, given[(k - shift) % size])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("split", "join"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_all_to_all(size: int, split: int, join: int) -> None:
+    given = values(size, (2 * size, 3 * size))
+    for k, found in enumerate(on_ranks(size, lambda c: c.all_to_all(given[c.rank], split, join))):
+        same(found, np.concatenate([np.split(x, size, split)[k] for x in given], join))
+
+
+def test_arrays_that_are_not_contiguous(chunks: None) -> None:
+    given = [x.T[::-1, ::2] for x in values(4, (8, 12))]
+    assert not given[0].flags.c_contiguous
+
+    def run(c: ThreadCommunicator) -> list[Any]:
+        x = given[c.rank]
+        x.flags.writeable = False
+        return [c.all_reduce(x), c.all_gather(x, 1), c.reduce_scatter(x, 0), c.ppermute(x, 1), c.all_to_all(x, 0, 1)]
+
+    for k, found in enumerate(on_ranks(4, run)):
+        total = tree_sum(given)
+        exchanged = np.concatenate([np.split(x, 4, 0)[k] for x in given], 1)
+        for one, wanted in zip(
+            found, [total, np.concatenate(given, 1), np.split(total, 4, 0)[k], given[k - 1], exchanged]
+        ):
+            same(one, wanted)
+
+
+def test_results_are_not_in_memory_that_is_used_again() -> None:
+    given = values(2, (300_000,))
+
+    def run(c: ThreadCommunicator) -> Any:
+        first = c.all_reduce(given[c.rank])
+        c.all_reduce(np.zeros_like(first))
+        return first
+
+    for found in on_ranks(2, run):
+        same(found, given[0] + given[1])
+
+
+class _Notes:
+    def __init__(self) -> None:
+        self.lines: list[Any] = []
+
+    def entering(self, number: int, name: str, bytes: int, location: Any) -> None:
+        self.lines.append((name, bytes))
+
+    def left(self) -> None:
+        self.lines.append("left")
+
+
+def test_a_watcher_sees_every_collective(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = _Notes()
+    monkeypatch.setattr(communication, "watcher", notes)
+    before = communication.current.collectives
+    alone = ThreadCommunicator(None, 0, 1)  # type: ignore[arg-type]  # nobody to send to
+    x = np.zeros((2, 2), np.float32)
+    alone.all_gather(x, 0)
+    alone.ppermute(x, 1)
+    alone.barrier()
+    assert notes.lines == [("all_gather", 16), "left", ("ppermute", 16), "left", ("barrier", 1), "left"]
+    assert communication.current.collectives == before + 3
+
+
+def test_nothing_is_sent_after_the_end() -> None:
+    alone = ThreadCommunicator(None, 0, 1)  # type: ignore[arg-type]
+    alone.ended = "the world was ended"
+    with pytest.raises(DistributedError, match="all_reduce over threads: the world was ended"):
+        alone.all_reduce(np.zeros(3))
