@@ -113,7 +113,7 @@ class Ends:
             wires.wait(self.me, f"receive {shape} from {self.members[source]}", lambda: bool(box))
             x = box.popleft().pop()
             wires.changed.notify_all()
-        assert (x.shape, x.dtype) == (shape, dtype)
+        assert (x.shape, x.dtype) == (shape, dtype), f"{x.shape} {x.dtype} came in place of {shape} {dtype}"
         return x
 
 

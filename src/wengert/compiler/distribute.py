@@ -75,6 +75,8 @@ def distribution(mesh: Mesh | None, parts: int | None, schedule: str = "1f1b") -
     if mesh is None and parts is None:
         return None
     mesh = mesh or Mesh(data=1)
+    if (parts or 1) > 1 and DATA_AXIS not in mesh:
+        raise ArgumentError(f"a batch is cut along the axis {DATA_AXIS!r} of a mesh, and {mesh} has none: add data=1")
     ranks = mesh.sizes.get(DATA_AXIS, 1)
     if parts is not None and (parts < 1 or parts % ranks):
         raise ArgumentError(f"{ranks} ranks of the axis {DATA_AXIS!r} cannot share {parts} parts equally")

@@ -128,15 +128,16 @@ def stage_graph(graph: Graph, pipeline: Pipeline, schedule: Schedule, rank: int)
     index = {node: i for i, node in enumerate(graph.nodes)}
     own = sorted((node for node in graph.nodes if node in needed[rank]), key=lambda node: (ticks[node], index[node]))
     outputs = [held[rank] for held in pipeline.outputs if rank in held]
-    read = {source for node in own for source in node.sources} | {graph.outputs[k] for k in outputs}
-    inputs = [i for i, node in enumerate(graph.inputs) if node in read]
     walk = _Emission(pipeline, rank)
     with recorded_as(recording.location, recording.grad) as inside:
         for node in own:
             recording.location, inside.grad = node.location, node.tracked
             walk.visit(node)
-    results = [walk.now(graph.outputs[k]) for k in outputs]
-    return StageGraph(Graph([graph.inputs[i] for i in inputs], [*results, walk.token]), tuple(inputs), tuple(outputs))
+    whole = Graph(graph.inputs, [*(walk.now(graph.outputs[k]) for k in outputs), walk.token])
+    read = {source for node in whole.nodes for source in node.sources}.union(whole.outputs)
+    inputs = [i for i, node in enumerate(graph.inputs) if node in read]
+    placed = [graph.inputs[i] for i in inputs]
+    return StageGraph(Graph(placed, whole.outputs, nodes=whole.nodes), tuple(inputs), tuple(outputs))
 
 
 def _needed(graph: Graph, pipeline: Pipeline) -> list[set[Node]]:

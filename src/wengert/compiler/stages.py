@@ -4,7 +4,7 @@ In: a recorded graph, what the user marked (`wg.distributed.stage`), and which i
 Out: the *home* of a value, the stage that computes or keeps it. A value without a home (a mask, a count of steps) is
 computed wherever somebody needs it: none of its sources has a home.
 
-- A forward node has the stage it was recorded in. Where nothing is marked, the forward pass is cut into stages of
+- A forward node that has gradients has the stage it was recorded in. Where nothing is marked, the forward pass is cut into stages of
   about the same cost along its order, where few bytes cross.
 - A gradient's node has the home of the forward node it is the derivative of.
 - Any other node is where most bytes of what it reads are; of equals, on the latest. So a norm over all parameters is
@@ -103,9 +103,10 @@ class _Assignment:
 
     def found(self) -> dict[Node, int]:
         forward = self.graph.nodes[: self.turn]
-        planned = self.marked or _cut(_path(forward, self.arguments), self.stages)
+        path = _path(forward, self.arguments)
+        planned = self.marked if self.marked else _cut(path, self.stages)
         for node in forward:
-            self._put(node, planned.get(node))
+            self._put(node, planned.get(node) if node in path else None)
         self._first_users(forward)
         for node in self.graph.nodes[self.turn :]:
             self._put(node, self._of_origin(node))
@@ -116,7 +117,7 @@ class _Assignment:
         if isinstance(node.location, Backward):
             origin = self.by_serial.get(node.location.serial)
             return None if origin is None else self.home.get(origin)
-        return self.marked.get(node)
+        return self.marked.get(node) if node.tracked else None
 
     def _put(self, node: Node, planned: int | None) -> None:
         if node.op is PICK:
@@ -154,20 +155,24 @@ class _Assignment:
 # --- without marks --------------------------------------------------------------------------------------------------
 
 
-def _path(forward: Sequence[Node], arguments: frozenset[Node]) -> list[Node]:
-    """The nodes that stages are cut from: what is computed from arguments, and has gradients if anything has."""
+def _path(forward: Sequence[Node], arguments: frozenset[Node]) -> dict[Node, None]:
+    """The nodes that stages are made of: what is computed from arguments, and has gradients if anything has.
+
+    The rest (draws of dropout, targets, masks) is computed where it is needed.
+    """
     reached = set(arguments)
-    found = []
+    found: dict[Node, None] = {}
     for node in forward:
         if not reached.isdisjoint(node.sources):
             reached.add(node)
-            found.append(node)
-    tracked = [node for node in found if node.tracked]
+            found[node] = None
+    tracked = {node: None for node in found if node.tracked}
     return tracked or found
 
 
-def _cut(path: Sequence[Node], stages: int) -> dict[Node, int]:
+def _cut(nodes: Iterable[Node], stages: int) -> dict[Node, int]:
     """A path in stages of about the same cost, cut where the fewest bytes cross."""
+    path = list(nodes)
     if len(path) < stages:
         raise ArgumentError(f"a forward pass of {len(path)} ops cannot be cut into {stages} stages")
     costs = list(accumulate(_cost(node) for node in path))
