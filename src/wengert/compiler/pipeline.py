@@ -21,7 +21,7 @@ from wengert.compiler.stages import Interface, homes
 from wengert.core.code import Backward
 from wengert.core.graph import Graph, Node, recorded_as, recording
 from wengert.core.mesh import Group
-from wengert.ops.transfer import MICROBATCH, TRANSFER, first_token, received, sent
+from wengert.ops.transfer import MICROBATCH, SETTLED, TRANSFER, first_token, received, sent
 
 STAGE_AXIS = "stage"
 """The axis of a mesh along which the layers of a model are cut."""
@@ -47,7 +47,7 @@ def pipeline_split(graph: Graph, group: Group, interface: Interface) -> tuple[Gr
     """The graph with transfers between stages, which are on the ranks of a group."""
     ranks = group.size
     found = homes(graph, ranks, interface)
-    walk = _Crossings(group, found.of)
+    walk = _Crossings(group, found.of, interface.exact)
     nodes = [walk.visit(node) for node in graph.nodes]
     outputs = [walk.now(node) for node in graph.outputs]
     holders: list[dict[int, int]] = []
@@ -65,22 +65,22 @@ def pipeline_split(graph: Graph, group: Group, interface: Interface) -> tuple[Gr
                 holders[k][rank] = len(outputs)
                 outputs.append(walk.at(node, rank))
     inputs = tuple(None if (home := found.of.get(node)) is None else home % ranks for node in graph.inputs)
-    split = Graph(graph.inputs, outputs, nodes=_in_order([*nodes, *walk.made.values()]))
+    split = Graph(graph.inputs, outputs, nodes=sorted([*nodes, *walk.extra], key=lambda node: node.serial))
     return split, Pipeline(group, found.stages, inputs, tuple(holders))
 
 
-def _in_order(nodes: Iterable[Node]) -> list[Node]:
-    """Nodes by serial number: what a node reads has a smaller one."""
-    return sorted(nodes, key=lambda node: node.serial)
-
-
 class _Crossings:
-    """The nodes of a graph over transfers."""
+    """The nodes of a graph over transfers.
 
-    def __init__(self, group: Group, home: Mapping[Node, int]) -> None:
-        self.group, self.home = group, home
+    A value that is a sum over micro-batches is transferred once it is added up. Only what has to be exact is transferred
+    in parts: the gradients of a parameter of two stages are added part by part on one rank, and have those bits.
+    """
+
+    def __init__(self, group: Group, home: Mapping[Node, int], exact: bool) -> None:
+        self.group, self.home, self.exact = group, home, exact
         self.replacing: dict[Node, Node] = {}
         self.made: dict[tuple[Node, int], Node] = {}
+        self.extra: list[Node] = []
 
     def now(self, node: Node) -> Node:
         return self.replacing.get(node, node)
@@ -100,9 +100,13 @@ class _Crossings:
         key = (node, stage)
         if key not in self.made:
             spend(node, lambda: f"{node.op.name} goes from stage {home} to stage {stage}")
-            by = reader or node
-            with recorded_as(by.location, node.tracked):
-                self.made[key] = TRANSFER(self.now(node), source=home, target=stage, group=self.group)
+            value = self.now(node)
+            with recorded_as((reader or node).location, node.tracked):
+                if reader is None or not self.exact:
+                    value = SETTLED(value)
+                    self.extra.append(value)
+                self.made[key] = TRANSFER(value, source=home, target=stage, group=self.group)
+            self.extra.append(self.made[key])
         return self.made[key]
 
 
@@ -211,7 +215,7 @@ class _Emission:
         return self.replacing.get(node, node)
 
     def visit(self, node: Node) -> None:
-        if node.op is MICROBATCH:
+        if node.op in (MICROBATCH, SETTLED):
             self.replacing[node] = self.now(node.sources[0])
         elif node.op is TRANSFER:
             self._transfer(node, node.attrs["source"], node.attrs["target"])

@@ -37,6 +37,7 @@ class Interface(NamedTuple):
     arguments: int  # how many inputs are a call's own: each rank has them
     pairs: Mapping[int, int]  # by output: the input whose place it takes
     returned: frozenset[int] = frozenset()  # outputs that a call returns: every rank gets them
+    exact: bool = False  # whether the bits must be those of one rank
 
 
 class Homes(NamedTuple):
@@ -166,6 +167,7 @@ def _path(forward: Sequence[Node], arguments: frozenset[Node]) -> dict[Node, Non
         if not reached.isdisjoint(node.sources):
             reached.add(node)
             found[node] = None
+    found = found or dict.fromkeys(forward)  # of a function without arguments
     tracked = {node: None for node in found if node.tracked}
     return tracked or found
 

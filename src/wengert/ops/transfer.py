@@ -6,6 +6,8 @@ or `receive`. Halves take a *token* from the one before, and give one to the nex
 graph, whatever a scheduler would like better, and no pass can drop one or merge two.
 
 `microbatch` is its operand, known to belong to one of the micro-batches that a rank computes one after the other.
+`settled` is its operand, and no pass may put off a sum until after it: one value is transferred, not each of its parts.
+Both are gone when a rank's program is compiled.
 """
 
 from __future__ import annotations
@@ -107,7 +109,7 @@ def received(like: Node, token: Node, source: int, group: Group) -> tuple[Node, 
     return pick(both, 0), pick(both, 1)
 
 
-# --- micro-batches --------------------------------------------------------------------------------------------------
+# --- marks ----------------------------------------------------------------------------------------------------------
 
 MICROBATCH: Op = Op(
     "microbatch",
@@ -119,4 +121,17 @@ MICROBATCH: Op = Op(
     moves=True,
     kind="identity",
     free=True,
+)
+
+SETTLED: Op = Op(
+    "settled",
+    infer=lambda x: (x.shape, x.dtype),
+    numpy=lambda x: x,
+    vjp=(lambda g, y, x: g,),
+    jvp=lambda tangents, y, x: tangents[0],
+    complex=True,
+    batch=lambda y, sources, batched: SETTLED(sources[0]),
+    factors=broadcasting,
+    moves=True,
+    can_fail=False,
 )

@@ -221,7 +221,8 @@ class Binding:
     def interface(self) -> Interface:
         """What a pipeline has to know of the graph."""
         returned = frozenset(k for how, k in self.captured.returned if how == VALUE)
-        return Interface(self.captured.stages, self.count, {k: i for i, k in self.pairs}, returned)
+        pairs = {k: i for i, k in self.pairs}
+        return Interface(self.captured.stages, self.count, pairs, returned, exact=config.parts is not None)
 
     def leaves_arguments_alone(self) -> bool:
         """Whether of its arguments a call only reads the values, and refers to none of them later."""
