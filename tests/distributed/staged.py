@@ -10,12 +10,13 @@ import numpy as np
 import wengert as wg
 from tests.distributed.lockstep import Place
 from tests.distributed.threaded import run_ranks
-from wengert.compiler.distribute import Distributed, distribute, distribution, localize, of_stage
-from wengert.compiler.pipeline import StageGraph
+from wengert.compiler.distribute import Distributed, distribute, distribution, localize, pieces_of
+from wengert.compiler.pieces import Pieces
 from wengert.core.graph import Graph
 from wengert.core.mesh import Mesh
 from wengert.runtime.capture import capture
 from wengert.runtime.partitioned import placements
+from wengert.runtime.pipelined import Pipelined
 from wengert.runtime.program import Interpreter, build
 from wengert.runtime.static.arguments import take_apart
 from wengert.runtime.static.specialization import Specialization
@@ -35,7 +36,7 @@ class Ran(NamedTuple):
     """What the ranks ran, what each had to say, and what each output is on the ranks that have it."""
 
     found: Distributed
-    graphs: list[StageGraph]
+    pieces: list[Pieces]
     outputs: list[dict[int, Array]]
     log: dict[int, list[str]]
 
@@ -64,24 +65,24 @@ def spread(
 def run(recorded: Recorded, found: Distributed, mesh: Mesh, compiled: bool = False) -> Ran:
     """Run the programs of all ranks, each with its share of the inputs."""
     assert found.pipeline is not None
-    graphs = [of_stage(found, rank) for rank in range(mesh.size)]
-    programs = [build(own.graph) if compiled else Interpreter(own.graph) for own in graphs]
+    own = [pieces_of(found, rank, recorded.binding.pairs) for rank in range(mesh.size)]
+    make = build if compiled else lambda graph, pairs: Interpreter(graph)
+    programs = [Pipelined(each, found.pipeline.group, make) for each in own]
 
     def work(rank: int) -> dict[int, Array]:
-        held = [k for k, ranks in enumerate(found.pipeline.outputs) if found.pipeline.group.rank_of(rank) in ranks]
-        blocks = []
-        for i in graphs[rank].inputs:
+        blocks = {}
+        for i in own[rank].inputs:
             array, placement = recorded.arrays[i], found.inputs[i]
             assert placement.is_held(rank)
-            blocks.append(np.array(array[placement.slices(array.shape, rank)], order="C"))
-        return dict(zip(held, programs[rank](blocks), strict=False))  # a token comes last
+            blocks[i] = np.array(array[placement.slices(array.shape, rank)], order="C")
+        return programs[rank](blocks, range(len(recorded.arrays)))
 
     results, log = run_ranks(mesh, work)
     outputs = [
         {rank: np.asarray(results[rank][k]) for rank in range(mesh.size) if k in results[rank]}
         for k in range(len(found.outputs))
     ]
-    return Ran(found, graphs, outputs, log)
+    return Ran(found, own, outputs, log)
 
 
 def check(

@@ -20,7 +20,8 @@ from wengert.compiler.collectives import algebra, bucket, numbered
 from wengert.compiler.partition import WHOLE, Like, Sharded, State, Stored, partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
-from wengert.compiler.pipeline import STAGE_AXIS, Pipeline, StageGraph, pipeline_split, stage_graph
+from wengert.compiler.pieces import Pieces, Run, Step, pieces
+from wengert.compiler.pipeline import STAGE_AXIS, Pipeline, pipeline_split
 from wengert.compiler.rewrite import begin, rewrite
 from wengert.compiler.rewrite import fuel as tank
 from wengert.compiler.schedules import Schedule, schedule_named
@@ -106,7 +107,7 @@ def distribute(
 ) -> Distributed:
     """The graph of a rank, given where its inputs lie; `outputs` are those that lie where an input does, by number.
 
-    Over stages it is the graph of all of them, of which `of_stage` gives one's own; `interface` says what they need.
+    Over stages it is the graph of all of them, of which `pieces_of` gives a rank's own; `interface` says what they need.
     """
     mesh = spread.mesh
     found = Distributed(graph, [placement or Placement(mesh, {}) for placement in inputs], [])
@@ -155,13 +156,18 @@ def _reported(name: str, found: Distributed) -> Iterator[None]:
     found.reports.append(PassReport(name, *counts, perf_counter() - start, found.graph))
 
 
-def of_stage(found: Distributed, rank: int) -> StageGraph:
-    """What a rank of the mesh computes of the graph of all stages. Ranks of one stage have the same collectives."""
+def pieces_of(found: Distributed, rank: int, pairs: Sequence[tuple[int, int]] = ()) -> Pieces:
+    """What a rank of the mesh does of the graph of all stages; the ranks of one stage have the same collectives."""
     assert found.pipeline is not None and found.schedule is not None
     stage = found.pipeline.group.rank_of(rank)
-    own = stage_graph(found.graph, found.pipeline, found.schedule, stage)
-    graph = numbered(bucket(own.graph, HOST_TARGET))
-    return StageGraph(localize(graph, rank), own.inputs, own.outputs)
+    own = pieces(found.graph, found.pipeline, found.schedule, stage, pairs)
+
+    def local(step: Step) -> Step:
+        if not isinstance(step, Run):
+            return step
+        return step._replace(graph=localize(numbered(bucket(step.graph, HOST_TARGET)), rank))
+
+    return own._replace(steps=tuple(map(local, own.steps)))
 
 
 def _copies(pipeline: Pipeline | None) -> dict[int, State]:

@@ -1,27 +1,20 @@
-"""Pipeline: a graph over stages, with a transfer wherever a value crosses them; and the graph of one stage's ranks.
+"""Pipeline: a graph over stages, with a transfer wherever a value crosses them.
 
-`pipeline_split`, before `partition`: every value that is read on another stage than its home goes through `transfer`.
-Its result still is the graph of all stages, the same on every rank.
-
-`stage_graph`, after `partition` and `parts`: of that graph a rank keeps what its stage needs, and its halves of the
-transfers. The order comes from a schedule: played in ticks it says when each piece begins, a node gets the tick of its
-piece, or of the last thing it reads, and transfers lie between two ticks. All ranks sort the whole graph so. Their
-programs are parts of one order that keeps every dependency, and transfers are in it: ranks cannot wait for each other
-in a circle, even where a value needs all micro-batches (as BatchNorm does), which the schedule knows nothing of.
+`pipeline_split` comes before `partition`: every value that is read on another stage than its home goes through
+`transfer`. Its result still is the graph of all stages, the same on every rank. What one rank computes of it, and when,
+is in `pieces`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wengert.compiler.rewrite import spend, with_sources
-from wengert.compiler.schedules import BACKWARD, FORWARD, Piece, Schedule, timeline
 from wengert.compiler.stages import Interface, homes
-from wengert.core.code import Backward
-from wengert.core.graph import Graph, Node, recorded_as, recording
+from wengert.core.graph import Graph, Node, recorded_as
 from wengert.core.mesh import Group
-from wengert.ops.transfer import MICROBATCH, SETTLED, TRANSFER, first_token, received, sent
+from wengert.ops.transfer import SETTLED, TRANSFER
 
 STAGE_AXIS = "stage"
 """The axis of a mesh along which the layers of a model are cut."""
@@ -37,6 +30,10 @@ class Pipeline:
     """The rank of the group that an input belongs to; None: each rank has it."""
     outputs: tuple[Mapping[int, int], ...]
     """For each output as recorded, by rank of the group: the number of the output that is its value there."""
+
+    def held_by(self, rank: int) -> list[int]:
+        """The outputs, as recorded, that a rank of the group has."""
+        return [k for k, ranks in enumerate(self.outputs) if rank in ranks]
 
     def home(self, k: int) -> int | None:
         """The only rank of the group that has an output, if it is one."""
@@ -101,129 +98,10 @@ class _Crossings:
         if key not in self.made:
             spend(node, lambda: f"{node.op.name} goes from stage {home} to stage {stage}")
             value = self.now(node)
-            with recorded_as((reader or node).location, node.tracked):
+            with recorded_as(node.location, node.tracked):
                 if reader is None or not self.exact:
                     value = SETTLED(value)
                     self.extra.append(value)
                 self.made[key] = TRANSFER(value, source=home, target=stage, group=self.group)
             self.extra.append(self.made[key])
         return self.made[key]
-
-
-# --- one stage ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class StageGraph:
-    """The graph of one rank of the pipeline, and which inputs and outputs of the whole are its own, in their order."""
-
-    graph: Graph
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-
-def stage_graph(graph: Graph, pipeline: Pipeline, schedule: Schedule, rank: int) -> StageGraph:
-    """What one rank of the pipeline computes of a graph with transfers, in the order of a schedule.
-
-    Its last output is the token of its last transfer.
-    """
-    needed = _needed(graph, pipeline)
-    ticks = _ticks(graph, schedule, needed)
-    index = {node: i for i, node in enumerate(graph.nodes)}
-    own = sorted((node for node in graph.nodes if node in needed[rank]), key=lambda node: (ticks[node], index[node]))
-    outputs = [held[rank] for held in pipeline.outputs if rank in held]
-    walk = _Emission(pipeline, rank)
-    with recorded_as(recording.location, recording.grad) as inside:
-        for node in own:
-            recording.location, inside.grad = node.location, node.tracked
-            walk.visit(node)
-    whole = Graph(graph.inputs, [*(walk.now(graph.outputs[k]) for k in outputs), walk.token])
-    read = {source for node in whole.nodes for source in node.sources}.union(whole.outputs)
-    inputs = [i for i, node in enumerate(graph.inputs) if node in read]
-    placed = [graph.inputs[i] for i in inputs]
-    return StageGraph(Graph(placed, whole.outputs, nodes=whole.nodes), tuple(inputs), tuple(outputs))
-
-
-def _needed(graph: Graph, pipeline: Pipeline) -> list[set[Node]]:
-    """For each rank of the pipeline the nodes it needs for its outputs, and for what others need of it."""
-    ranks, own = pipeline.group.size, set(graph.nodes)
-    needed: list[set[Node]] = [set() for _ in range(ranks)]
-    agenda = [(rank, graph.outputs[k]) for held in pipeline.outputs for rank, k in held.items()]
-    while agenda:
-        rank, node = agenda.pop()
-        if node not in own or node in needed[rank]:
-            continue
-        needed[rank].add(node)
-        if node.op is TRANSFER and rank != node.attrs["source"] % ranks:
-            source = node.attrs["source"] % ranks
-            needed[source].add(node)
-            agenda += [(source, x) for x in node.sources]
-        else:
-            agenda += [(rank, x) for x in node.sources]
-    return needed
-
-
-class _Where:
-    """What is known of a node: its stage, its micro-batch, its tick."""
-
-    __slots__ = ("microbatch", "stage", "tick")
-
-    def __init__(self, tick: int, stage: int | None, microbatch: int | None) -> None:
-        self.tick, self.stage, self.microbatch = tick, stage, microbatch
-
-
-def _ticks(graph: Graph, schedule: Schedule, needed: Sequence[set[Node]]) -> dict[Node, int]:
-    """When each node runs: nodes at even ticks, transfers at odd ones, none before what it reads."""
-    begins = timeline(schedule).begins
-    known: dict[Node, _Where] = {}
-    for node in graph.nodes:
-        sources = [known[source] for source in node.sources if source in known]
-        tick = max((source.tick for source in sources), default=0)
-        microbatch = node.attrs["index"] if node.op is MICROBATCH else _most(s.microbatch for s in sources)
-        if node.op is TRANSFER:
-            known[node] = _Where(tick + 1, node.attrs["target"], microbatch)
-            continue
-        phase = BACKWARD if isinstance(node.location, Backward) else FORWARD
-        stages = [s.stage for s in sources if s.stage is not None]
-        stage = _only_rank(node, needed) if not stages else max(stages) if phase == FORWARD else min(stages)
-        if stage is not None and (microbatch is not None or schedule.microbatches == 1):
-            begin = begins.get(Piece(phase, stage, microbatch or 0), 0)
-            tick = max(tick, 2 * begin)
-        known[node] = _Where(tick + tick % 2, stage, microbatch)
-    return {node: where.tick for node, where in known.items()}
-
-
-def _most(numbers: Iterable[int | None]) -> int | None:
-    return max((n for n in numbers if n is not None), default=None)
-
-
-def _only_rank(node: Node, needed: Sequence[set[Node]]) -> int | None:
-    """The rank that alone needs a node; what several need, each computes as soon as it can."""
-    found = [rank for rank, nodes in enumerate(needed) if node in nodes]
-    return found[0] if len(found) == 1 else None
-
-
-class _Emission:
-    """The nodes of a rank, with its halves of the transfers."""
-
-    def __init__(self, pipeline: Pipeline, rank: int) -> None:
-        self.group, self.rank = pipeline.group, rank
-        self.replacing: dict[Node, Node] = {}
-        self.token = first_token()
-
-    def now(self, node: Node) -> Node:
-        return self.replacing.get(node, node)
-
-    def visit(self, node: Node) -> None:
-        if node.op in (MICROBATCH, SETTLED):
-            self.replacing[node] = self.now(node.sources[0])
-        elif node.op is TRANSFER:
-            self._transfer(node, node.attrs["source"], node.attrs["target"])
-        else:
-            self.replacing[node] = with_sources(node, tuple([self.now(source) for source in node.sources]))
-
-    def _transfer(self, node: Node, source: int, target: int) -> None:
-        if source % self.group.size == self.rank:
-            self.token = sent(self.now(node.sources[0]), self.token, target, self.group)
-        else:
-            self.replacing[node], self.token = received(node, self.token, source, self.group)

@@ -1,9 +1,8 @@
 """Transfers: a value of one rank on another one, as a pipeline's stages hand on their results.
 
 `transfer` is what all ranks of a group have in their graph: stage `target` gets the value of stage `source`, the others
-get zeros. Stage q is on member q modulo the size of the group. Its transpose is the transfer back. In the program of one rank it becomes a half of itself, `send`
-or `receive`. Halves take a *token* from the one before, and give one to the next: so they run in the order of the
-graph, whatever a scheduler would like better, and no pass can drop one or merge two.
+get zeros. Stage q is on member q modulo the size of the group. Its transpose is the transfer back. A rank of a pipeline
+has a half of it, a step that sends or one that receives (`compiler/pieces`).
 
 `microbatch` is its operand, known to belong to one of the micro-batches that a rank computes one after the other.
 `settled` is its operand, and no pass may put off a sum until after it: one value is transferred, not each of its parts.
@@ -18,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from wengert.core.communication import communicator
-from wengert.core.dtypes import uint8
 from wengert.core.graph import Node, recording
 from wengert.core.mesh import Group
 from wengert.ops.collective import by_group, by_rank, collective
 from wengert.ops.core import literal
-from wengert.ops.factors import broadcasting, whole
+from wengert.ops.factors import broadcasting
 from wengert.ops.movement import broadcast_to, concat, slice_axis
-from wengert.ops.op import Op, pick
+from wengert.ops.op import Op
 
 Array = np.ndarray[Any, Any]
 
@@ -63,51 +61,6 @@ TRANSFER: Op = collective(
     batch=_transfer_batch,
     factors=broadcasting,
 )
-
-# --- halves ---------------------------------------------------------------------------------------------------------
-
-
-def _sent(x: Array, token: Array, target: int, group: Group) -> Array:
-    communicator(group).send(x, target % group.size)
-    return np.zeros_like(token)
-
-
-SEND: Op = collective(
-    "send",
-    infer=lambda x, token, target, group: ((), uint8),
-    numpy=_sent,
-    factors=whole,
-)
-
-
-def _received(token: Array, source: int, group: Group, shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
-    return communicator(group).receive(shape, dtype, source % group.size), np.zeros_like(token)
-
-
-RECEIVE: Op = collective(
-    "receive",
-    infer=lambda token, source, group, shape, dtype: ((shape, ()), (dtype, uint8)),
-    numpy=_received,
-    factors=whole,
-)
-
-
-def first_token() -> Node:
-    """What the first half in a program takes."""
-    return literal(0, uint8)
-
-
-def sent(x: Node, token: Node, target: int, group: Group) -> Node:
-    """Send a value to a stage; the token for the next half."""
-    return SEND(x, token, target=target, group=group)
-
-
-def received(like: Node, token: Node, source: int, group: Group) -> tuple[Node, Node]:
-    """A value like this one from a stage, and the token for the next half."""
-    both = RECEIVE(token, source=source, group=group, shape=like.shape, dtype=like.dtype)
-    both.device = like.device
-    return pick(both, 0), pick(both, 1)
-
 
 # --- marks ----------------------------------------------------------------------------------------------------------
 

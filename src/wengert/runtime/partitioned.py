@@ -7,6 +7,7 @@ Before it first runs, all ranks compare what they are about to run.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
@@ -143,18 +144,18 @@ def build_partitioned(
         )
     found = distribute(graph, spread, inputs, {k: i for i, k in pairs}, interface)
     if found.pipeline is not None:
-        from wengert.runtime.pipelined import build_pipelined  # which is a program of this kind
+        from wengert.runtime.pipelined import build_pipelined  # which has programs of this kind
 
-        return build_pipelined(graph, found, pairs, build)
+        return build_pipelined(graph, found, pairs, functools.partial(build, before=found.reports))
     agree(found.graph)
     local = localize(found.graph, current.rank)
     return PartitionedProgram(build(local, before=found.reports), found, pairs)
 
 
-def agree(graph: Graph) -> None:
-    """Compare a graph with those of all ranks; raises where they differ."""
+def agree(graph: Graph, *more: str) -> None:
+    """Compare a graph, and what more ranks have to agree on, with those of all ranks; raises where they differ."""
     if current.agree is not None:
-        lines = described(graph)
+        lines = [*described(graph), *more]
         current.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
 
 

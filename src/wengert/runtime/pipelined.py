@@ -1,66 +1,128 @@
-"""Pipelined programs: the program of one stage's ranks, called with the values of the whole and giving those.
+"""Pipelined programs: what one rank of a pipeline does, called with the values of the whole and giving those.
 
 As `partitioned`, and of the inputs and outputs a rank has those of its stage. What belongs to another stage is not
 there: in its place a call is given, and gives, a `ShardedArray` without memory. Values that the function returns are on
-every rank.
+every rank. A rank runs its pieces one after the other, each a compiled program (`compiler/pieces`); those that are the
+same for several micro-batches are one program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from wengert.backends.protocol import NOTHING, Runnable
-from wengert.compiler.distribute import Distributed, of_stage
-from wengert.core.communication import current
+from wengert.compiler.distribute import Distributed, pieces_of
+from wengert.compiler.pieces import Cut, Pieces, Receive, Run, Send
+from wengert.core.canonical import canonical
+from wengert.core.communication import Communicator, communicator, current
+from wengert.core.devices import HOST, moved, on_host
 from wengert.core.graph import Graph
 from wengert.core.placement import Absent, Placement, ShardedArray
 from wengert.runtime.partitioned import PartitionedProgram, agree, block_here
 
 
+class Pipelined:
+    """The pieces of a rank as programs, run in order over slots."""
+
+    def __init__(self, own: Pieces, group: Any, build: Callable[..., Runnable]) -> None:
+        self.pieces, self.group = own, group
+        built: dict[Hashable, Runnable] = {}
+        self.programs: list[Runnable | None] = []
+        for step in own.steps:
+            program = None
+            if isinstance(step, Run):
+                key = canonical(step.graph), step.pairs
+                program = built[key] = built.get(key) or build(step.graph, pairs=step.pairs)
+            self.programs.append(program)
+        self.distinct = list(built.values())
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether all pieces are compiled."""
+        return all(program.is_compiled for program in self.distinct)
+
+    @property
+    def longest(self) -> Runnable:
+        """The program of the piece with the most nodes: what is shown of the whole."""
+        runs = zip(self.pieces.steps, self.programs)
+        found = max(runs, key=lambda run: len(run[0].graph.nodes) if isinstance(run[0], Run) else -1)[1]
+        assert found is not None
+        return found
+
+    def __call__(self, inputs: Mapping[int, Any], owned: Container[int]) -> dict[int, Any]:
+        """The outputs by number, given the inputs by number; those in `owned` may be overwritten."""
+        slots = {slot: inputs[i] for i, slot in self.pieces.inputs.items()} | self.pieces.constants
+        free = {slot for i, slot in self.pieces.inputs.items() if i in owned}
+        others = communicator(self.group)
+        for step, program, ends in zip(self.pieces.steps, self.programs, self.pieces.ends):
+            self._carry_out(step, program, slots, free, others)
+            for slot in ends:
+                slots.pop(slot, None)
+        return {k: slots[slot] for k, slot in self.pieces.outputs.items()}
+
+    def _carry_out(
+        self, step: Any, program: Runnable | None, slots: dict[int, Any], free: set[int], others: Communicator
+    ) -> None:
+        if program is not None:
+            own = [place for place, slot in enumerate(step.takes) if slot in free]
+            results = program([slots[slot] for slot in step.takes], own)
+            slots.update(zip(step.gives, results))
+        elif isinstance(step, Cut):
+            slots[step.slot] = _part(slots[step.whole], step.slices)
+        elif isinstance(step, Send):
+            others.send(on_host(slots[step.slot]), step.target)
+        elif isinstance(step, Receive):
+            array = others.receive(step.shape, step.dtype, step.source)
+            slots[step.slot] = array if step.device == HOST else moved(array, step.device)
+
+
+def _part(array: Any, slices: tuple[slice, ...]) -> Any:
+    """A part of an array; on another device than the host by way of it."""
+    if isinstance(array, np.ndarray):
+        return np.ascontiguousarray(array[slices])
+    return moved(np.ascontiguousarray(on_host(array)[slices]), array.device)
+
+
 class PipelinedProgram(PartitionedProgram):
-    """The program of this rank's stage."""
+    """The program of this rank of a pipeline. Of its pieces the longest is the one that is shown."""
 
     def __init__(
-        self,
-        program: Runnable,
-        spread: Distributed,
-        pairs: Sequence[tuple[int, int]],
-        graph: Graph,
-        taken: Sequence[int],
+        self, pipelined: Pipelined, spread: Distributed, pairs: Sequence[tuple[int, int]], graph: Graph
     ) -> None:
-        super().__init__(program, spread, pairs)
-        assert spread.pipeline is not None
-        stage = spread.pipeline.group.rank_of(current.rank)
+        super().__init__(pipelined.longest, spread, pairs)
+        self.pipelined = pipelined
         self._types = [(node.shape, node.dtype, node.device) for node in graph.outputs]
-        self._taken = {i: place for place, i in enumerate(taken)}
-        held = [k for k, ranks in enumerate(spread.pipeline.outputs) if stage in ranks]
-        self._given = {k: place for place, k in enumerate(held)}
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether all pieces are compiled."""
+        return self.pipelined.is_compiled
 
     def __call__(
         self, arrays: Sequence[Any], owned: Container[int] = (), spare: Mapping[int, Any] = NOTHING
     ) -> list[Any]:
         """The arrays of the outputs: whole, blocks of this rank, or nothing."""
-        seen = [block_here(array, p) if i in self._taken or _moves(array, p) else None
-                for i, (array, p) in enumerate(zip(arrays, self._inputs))]
-        blocks = [seen[i] for i in self._taken]
-        mine = {place for i, place in self._taken.items() if i in owned}
-        fitting = {k: array for k, array in spare.items() if k in self._given and self._fits(k, array)}
-        free = {self._given[k]: block_here(array, self._outputs[k]) for k, array in fitting.items()}
-        results = self.program(blocks, mine, free)
+        taken = self.pipelined.pieces.inputs
+        blocks = {
+            i: block_here(array, placement)
+            for i, (array, placement) in enumerate(zip(arrays, self._inputs))
+            if i in taken or _moves(array, placement)
+        }
+        found = self.pipelined(blocks, owned)
         return [
-            self._wrapped(k, results[self._given[k]], arrays, spare)
-            if k in self._given
-            else self._absent(k, arrays, spare)
+            self._wrapped(k, found[k], arrays, spare) if k in found else self._absent(k, arrays)
             for k in range(len(self._outputs))
         ]
 
-    def _absent(self, k: int, arrays: Sequence[Any], spare: Mapping[int, Any]) -> ShardedArray:
+    def _absent(self, k: int, arrays: Sequence[Any]) -> ShardedArray:
         """In place of an output of another stage."""
         placement: Placement = self._outputs[k]  # type: ignore[assignment]
-        for held in (arrays[self._pairs[k]] if k in self._pairs else None, spare.get(k)):
-            if isinstance(held, ShardedArray) and held.placement == placement:
-                return held
+        held = arrays[self._pairs[k]] if k in self._pairs else None
+        if isinstance(held, ShardedArray) and held.placement == placement:
+            return held
         shape, dtype, device = self._types[k]
         return ShardedArray(Absent(placement.block_shape(shape), dtype, device), shape, placement)
 
@@ -77,13 +139,7 @@ def build_pipelined(
     graph: Graph, found: Distributed, pairs: Sequence[tuple[int, int]], build: Callable[..., Runnable]
 ) -> PipelinedProgram:
     """The program of this rank of a graph that is spread over stages."""
-    agree(found.graph)
-    own = of_stage(found, current.rank)
-    assert found.pipeline is not None
-    stage = found.pipeline.group.rank_of(current.rank)
-    taken = {i: place for place, i in enumerate(own.inputs)}
-    held = [k for k, ranks in enumerate(found.pipeline.outputs) if stage in ranks]
-    given = {k: place for place, k in enumerate(held)}
-    inside = [(taken[i], given[k]) for i, k in pairs if i in taken and k in given]
-    program = build(own.graph, pairs=inside, before=found.reports)
-    return PipelinedProgram(program, found, pairs, graph, own.inputs)
+    assert found.pipeline is not None and found.schedule is not None
+    agree(found.graph, found.schedule.name)
+    own = pieces_of(found, current.rank, pairs)
+    return PipelinedProgram(Pipelined(own, found.pipeline.group, build), found, pairs, graph)
