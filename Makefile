@@ -5,7 +5,7 @@
 #   VENV=.venv-3.12     another environment than .venv
 #   EXTRAS=oracle       further extras for the tests (several with commas): the libraries to compare with
 #   JOBS=2              test processes
-#   N=1000 SEED=0       how many random graphs (files, kills) to fuzz with, and the first one's seed
+#   N=1000 SEED=0       how many random graphs (programs, files, kills) to fuzz with, and the first one's seed
 #   BASE=HEAD CASES=    the commit to compare generated kernels with, and a regular expression for the cases
 
 PYTHON ?= python3
@@ -30,7 +30,7 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes sanitize fuzz fuzz-files kill-training replay clean
+.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes sanitize fuzz programs fuzz-files kill-training replay clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -104,6 +104,11 @@ gpu-report: $(CORE_STAMP)  ## write docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-m
 fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on, against references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)
 
+MODE ?= all
+AGAINST ?= references
+programs: $(TEST_STAMP)  ## run N random programs of every MODE from SEED on, compiled (AGAINST=torch: in PyTorch)
+	$(BIN)/python -m tests.programs --mode $(MODE) --count $(N) --seed $(SEED) --against $(AGAINST) --jobs $(JOBS)
+
 SANITIZED := tests/kernels/test_c_kernels.py tests/kernels/test_convolution_rows.py tests/compiler/test_compiled_ops.py tests/compiler/test_random.py
 sanitize: $(TEST_STAMP)  ## run the tests of C kernels with gcc's address and undefined-behaviour sanitizers
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
@@ -121,7 +126,7 @@ replay: $(TEST_STAMP)  ## compare generated kernels with those of BASE=<commit>
 	PYTHONPATH=src $(BIN)/python -m tests.replay $(BASE) --cases '$(CASES)'
 
 clean:  ## remove the environments and everything built
-	rm -rf $(VENV) .venv-3.* build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* .venv-mpi-* build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # The environment, in the smallest steps that serve.
 

@@ -326,6 +326,16 @@ def test_pickles_are_refused_and_never_run(path, monkeypatch):
     assert not path.with_name("exploded").exists()
 
 
+@pytest.mark.parametrize("length", [640, 896, 1152, 1408])
+def test_a_header_whose_length_begins_like_a_pickle_is_read(path, length):
+    """The first bytes of a file are its header's length: 640 is 80 02, with which pickles begin."""
+    tree = {"x": wg.ones(2), "note": ""}
+    wg.save(path, tree)
+    wg.save(path, {**tree, "note": " " * (length - int.from_bytes(path.read_bytes()[:8], "little"))})
+    assert path.read_bytes()[:2] == length.to_bytes(2, "little")
+    assert wg.load(path)["x"].tolist() == [1.0, 1.0]
+
+
 def test_torch_files_are_refused_with_the_way_to_convert_them(path):
     torch = pytest.importorskip("torch")
     pt = path.with_suffix(".pt")

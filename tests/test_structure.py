@@ -26,7 +26,7 @@ def test_no_regular_expression_reads_generated_code() -> None:
 
 def test_one_fast_path_and_one_count_of_references() -> None:
     files, lines = structure.call_it_again()
-    assert files <= 7 and lines <= 1600
+    assert files <= 6 and lines <= 1600
     assert structure.reference_counts() == []
 
 
@@ -41,14 +41,14 @@ def test_files_stay_short() -> None:
 def test_a_first_compile_enters_few_files() -> None:
     """In a process of its own: a test may not leave a profile hook, nor another's imports, behind."""
     done = subprocess.run(
-        [sys.executable, "-c", "from tests import structure; print(structure.touched_by_a_first_compile()[0])"],
+        [sys.executable, "-c", "from tests import structure; print(len(structure.entered_by_a_first_compile()))"],
         capture_output=True,
         text=True,
         check=False,
         cwd=structure.ROOT,
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) <= 102
+    assert int(done.stdout) <= 90
 
 
 def test_programs_take_plans() -> None:

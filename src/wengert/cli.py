@@ -122,10 +122,31 @@ def _train(options: argparse.Namespace) -> int:
     return commands.COMMANDS[options.command](options)
 
 
+def _launch(options: argparse.Namespace) -> int:
+    from wengert.distributed import launch
+
+    asked = launch.job(options.ranks, options.hosts, options.module, options.script, options.arguments)
+    return launch.launch(asked, options.restarts, options.mpiexec)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from wengert.inspect import doctor
+
+    text, status = doctor.examined()
+    print(text)
+    return status
+
+
 def _info(options: argparse.Namespace) -> None:
     from wengert.inspect import installation
 
     print(installation.text())
+
+
+def _checkpoint(options: argparse.Namespace) -> int:
+    from wengert.train import checkpoint_commands
+
+    return checkpoint_commands.merge(options) if options.action == "merge" else checkpoint_commands.show(options)
 
 
 def _cache(options: argparse.Namespace) -> None:
@@ -155,14 +176,29 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(added("train", "train a model on a data set", _train))
     _add_eval(added("eval", "evaluate a checkpoint", _train))
     _add_generate(added("generate", "continue a text with a trained model", _train))
+    _add_launch(added("launch", "run a script as several ranks, which compute together", _launch))
     _add_learn(added("learn", "a guided tour of the ways to a derivative", _learn))
     _add_view(added("view", "a page of a function's graph, its gradient and its kernels", _view))
     _add_profile(added("profile", "run a script and tell where its time and memory go", _profile))
     _add_tune(added("tune", "choose the kernels of a GPU by timing them", _tune))
     _add_bench(added("bench", "measure ops and models on the CPU and the GPU, as a page of plots", _bench))
+    _add_checkpoint(
+        added("checkpoint", "what a checkpoint of several ranks holds; merge it into one file", _checkpoint)
+    )
     _add_cache(added("cache", "what the cache of built programs holds; clear it", _cache))
     added("info", "what is installed, what is missing and how to get it", _info)
+    added("doctor", "whether all of it works, a line each with what to do", _doctor)
     return parser
+
+
+def _add_launch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--ranks", type=int, help="how many ranks; those of --hosts if not given")
+    parser.add_argument("--hosts", metavar="a:8,b:8", help="machines and their ranks, which mpiexec can reach")
+    parser.add_argument("--restarts", metavar="K", type=int, default=0, help="start again up to K times after a loss")
+    parser.add_argument("--mpiexec", metavar="PATH", help="the mpiexec to use; `none` starts processes without MPI")
+    parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
+    parser.add_argument("script", help="a Python file, or a module behind -m")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
 
 
 def _add_learn(parser: argparse.ArgumentParser) -> None:
@@ -175,6 +211,16 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("inputs", nargs="*", help="example inputs: expressions, with the script's names known")
     parser.add_argument("--out", metavar="FILE", help="the page's file; FUNCTION.html if not given")
     parser.add_argument("--no-open", dest="open", action="store_false", help="write the page and do not open it")
+
+
+def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    shown = actions.add_parser("show", help="who saved it, and its tensors")
+    merged = actions.add_parser("merge", help="its whole tensors in one file, which other programs read")
+    for action in (shown, merged):
+        action.add_argument("folder", help="a checkpoint of several ranks, or a run's folder")
+    merged.add_argument("file", help="the file to write: model.safetensors")
+    merged.add_argument("--part", metavar="KEY", help="only this part of the state: model")
 
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from wengert.core.devices import is_host
 from wengert.core.dtypes import ALL, as_dtype
 from wengert.core.errors import ArgumentError, DeviceError, DTypeError
 from wengert.core.graph import Node, Shape
-from wengert.kernels.cuda_ops import simple
+from wengert.kernels.launch import simple
 from wengert.kernels.registry import register
 from wengert.ops.core import data
 from wengert.ops.op import Op

@@ -25,7 +25,7 @@ from wengert.backends.cuda.program import build
 from wengert.compiler import simplify
 from wengert.core import devices
 from wengert.core.graph import Graph, now
-from wengert.kernels.cuda import reductions as accumulated
+from wengert.kernels.cuda import source
 from wengert.kernels.launch import H200
 from wengert.kernels.prebuilt import reductions
 from wengert.ops import elementwise as e
@@ -376,7 +376,7 @@ def test_a_checked_step_is_the_same_step(checking: None) -> None:
 
 @pytest.mark.parametrize("name", ["interpret", "compile"])
 def test_check_names_a_wrong_kernel(checking: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accumulated, "_extreme", lambda total: "7")
+    monkeypatch.setattr(source, "_extreme", lambda total: "7")
     monkeypatch.setattr(reductions, "text", reductions.text.__wrapped__)  # as if no text had been made before
     monkeypatch.setattr(interpret, "_carriers", OrderedDict())
     x = wg.tensor([[1.0, 2.0, 0.5], [3.0, 4.0, 0.5]], device="cuda")

@@ -17,7 +17,6 @@ from tests.backends.test_convolution_epilogues import evaluated
 from tests.backends.test_tuning import clock, explained
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import dnn, libraries
-from wengert.kernels import cuda_ops
 from wengert.ops.convolve import CONVOLVE
 from wengert.plan import cuda_codegen
 
@@ -76,7 +75,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
     monkeypatch.setenv("WENGERT_CACHE", str(tmp_path))
     monkeypatch.setattr(libraries, "_loaded", {})
     monkeypatch.setattr(cuda_codegen, "BESIDE", 1)
-    monkeypatch.setattr(cuda_ops, "absorbs", lambda node, device: False)
+    monkeypatch.setattr(cuda_codegen, "absorbs", lambda node, device: False)
     monkeypatch.setattr(dnn, "candidates", suggested)
     monkeypatch.setattr(wg.config, "tf32", True)  # by tensor cores channels come last
     yield asked

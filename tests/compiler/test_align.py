@@ -12,8 +12,7 @@ from tests.backends.emulated import IdleDriver, install
 from wengert.compiler import align as module
 from wengert.compiler.align import align
 from wengert.compiler.cleanup import dce
-from wengert.compiler.passes import optimize
-from wengert.compiler.verify import verify
+from wengert.compiler.passes import optimize, verify
 from wengert.core.graph import Graph, Node
 from wengert.ops.core import placeholder
 

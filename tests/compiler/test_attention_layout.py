@@ -11,8 +11,7 @@ import wengert as wg
 from tests.backends.emulated import IdleDriver, install
 from wengert.compiler.attention_layout import attention_layout
 from wengert.compiler.cleanup import dce
-from wengert.compiler.passes import optimize
-from wengert.compiler.verify import verify
+from wengert.compiler.passes import optimize, verify
 from wengert.core.graph import Graph
 from wengert.ops.core import placeholder
 

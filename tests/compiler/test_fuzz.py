@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,21 @@ def test_a_value_behind_a_guard_is_no_row_scalar() -> None:
     scaled = laid + e.exp(x - r.MAX(x, axes=(0,), keepdims=True))
     numbers = [np.asarray(n, np.float32) for n in (2, 3)]
     same([scaled], [x, a, b], np.arange(8, dtype=np.float32), *numbers)
+
+
+@pytest.mark.parametrize("extreme", [wg.max, wg.min])
+@pytest.mark.parametrize("length", [7, 300])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_maximum_finds_itself_in_its_derivative(dtype: str, length: int, extreme: Any) -> None:
+    """What it was taken of was computed twice, once with `a * b + c` as one rounding: no element was the maximum."""
+    rng = np.random.default_rng(0)
+    a, b, c = (wg.tensor(rng.standard_normal((200, length)), getattr(wg, dtype)) for _ in range(3))
+
+    def gradients(*leaves: wg.Tensor) -> Any:
+        def function(a: wg.Tensor, b: wg.Tensor, c: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
+            return extreme(a * b + c, axis=-1), wg.maximum(a * b, 0.1)
+
+        return wg.vjp(function, *leaves)[1](tuple(map(wg.ones_like, function(*leaves))))
+
+    shares = wg.compile(gradients)(a, b, c)[2].numpy().astype(np.float64)
+    np.testing.assert_allclose(shares.sum(axis=-1), 1, rtol=0.01)

@@ -23,7 +23,7 @@ from wengert.kernels.ir.loops import LoopKernel, Position, Stage
 from wengert.ops.core import cast, placeholder
 from wengert.ops.reduce import SUM
 from wengert.plan.fuse import grouped
-from wengert.plan.groups import Group
+from wengert.plan.groups import FusionGroup
 from wengert.plan.launches import regions
 from wengert.plan.lowering import inlines
 from wengert.plan.plan import CCode, Step
@@ -42,7 +42,7 @@ def graph_of(function: Callable[..., Any], *shapes: Any) -> Graph:
     return optimize(Graph(inputs, outputs, since))[0]
 
 
-def groups(function: Callable[..., Any], *shapes: Any) -> list[Group]:
+def groups(function: Callable[..., Any], *shapes: Any) -> list[FusionGroup]:
     """The groups that a function is fused into."""
     return grouped(graph_of(function, *shapes), inlines, c_ops.operands).groups
 

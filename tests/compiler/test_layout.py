@@ -11,9 +11,8 @@ import pytest
 import wengert as wg
 from wengert.compiler.cleanup import dce
 from wengert.compiler.layout import layout
-from wengert.compiler.passes import optimize
+from wengert.compiler.passes import optimize, verify
 from wengert.compiler.rewrite import limited
-from wengert.compiler.verify import verify
 from wengert.core.devices import Target
 from wengert.core.graph import Graph, now
 from wengert.ops.core import placeholder

@@ -11,10 +11,9 @@ import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.compiler.cleanup import cse, dce
 from wengert.compiler.matmul import batch_matmul, transpose_matmul
-from wengert.compiler.passes import PASSES, optimize
+from wengert.compiler.passes import PASSES, optimize, verify
 from wengert.compiler.reductions import factor
 from wengert.compiler.rewrite import rewrite
-from wengert.compiler.verify import verify
 from wengert.core.canonical import frozen
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now

@@ -7,8 +7,7 @@ import pytest
 
 from tests.compiler.random_graphs import assert_close, random_graph, tolerance
 from wengert.compiler.cleanup import cse, dce
-from wengert.compiler.passes import optimize
-from wengert.compiler.verify import verify
+from wengert.compiler.passes import optimize, verify
 
 
 @pytest.mark.parametrize("block", range(10))

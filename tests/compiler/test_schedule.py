@@ -12,7 +12,7 @@ from wengert.backends.cpu.toolchain import compiler
 from wengert.core.graph import Graph, Node
 from wengert.kernels.ir.loops import IndexMap
 from wengert.ops.core import placeholder
-from wengert.plan.groups import LARGE, Group, Read, ordered
+from wengert.plan.groups import LARGE, FusionGroup, Read, ordered
 
 A, B, C, D = ((size,) for size in (4, 3, 2, 1))
 
@@ -21,11 +21,13 @@ def value(shape: Any) -> Node:
     return placeholder(shape, wg.float32)
 
 
-def group(number: int, reads: list[Node], root: Node) -> Group:
-    return Group(number, [root], root.shape, (), reads=[Read(leaf, IndexMap(None)) for leaf in reads], stored=[root])
+def group(number: int, reads: list[Node], root: Node) -> FusionGroup:
+    return FusionGroup(
+        number, [root], root.shape, (), reads=[Read(leaf, IndexMap(None)) for leaf in reads], stored=[root]
+    )
 
 
-def numbers(groups: list[Group], outputs: list[Node], *others: Any) -> list[int]:
+def numbers(groups: list[FusionGroup], outputs: list[Node], *others: Any) -> list[int]:
     return [group.number for group in ordered(Graph([], outputs, nodes=[]), groups, *others)]
 
 

@@ -11,8 +11,8 @@ import pytest
 import wengert as wg
 from wengert.autodiff.custom import custom_vjp
 from wengert.compiler.cleanup import dce
+from wengert.compiler.passes import verify
 from wengert.compiler.simplify import simplify
-from wengert.compiler.verify import verify
 from wengert.core.graph import Graph, Node, now
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m

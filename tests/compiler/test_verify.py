@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.compiler.passes import optimize
-from wengert.compiler.verify import verify
+from wengert.compiler.passes import optimize, verify
 from wengert.core.errors import CompilerError
 from wengert.core.graph import RELEASED, Graph, Node
 from wengert.ops import elementwise as e

@@ -19,7 +19,20 @@ import numpy as np
 
 import wengert as wg
 from tests.compiler.random_graphs import STEPS, Builder, Untame, _broadcasts
-from wengert.core.dtypes import FLOATING, INTEGER, REAL, SIGNED, bfloat16, bool_, float16, float32, float64, int64
+from wengert.core.dtypes import (
+    COMPLEX,
+    FLOATING,
+    INTEGER,
+    REAL,
+    SIGNED,
+    bfloat16,
+    bool_,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int64,
+)
 from wengert.core.errors import WengertError
 from wengert.core.graph import Graph, Node, now, recorded_as
 from wengert.ops import elementwise as e
@@ -72,7 +85,8 @@ def differs(found: np.ndarray, expected: np.ndarray, allowed: float) -> str | No
     if expected.dtype in INTEGER or expected.dtype is bool_:
         wrong = int((found != expected).sum())
         return f"{wrong} of {expected.size} elements differ" if wrong else None
-    a, b = (array.astype(float64) for array in (found, expected))
+    wide = complex128 if expected.dtype in COMPLEX else float64
+    a, b = (array.astype(wide) for array in (found, expected))
     error = np.abs(a - b).max(initial=0) / np.abs(b).max(initial=1)
     return None if error <= allowed else f"{error:.3g} apart, relative to the largest value; allowed is {allowed:.3g}"
 

@@ -14,10 +14,10 @@ from wengert.core.mesh import Mesh
 from wengert.core.placement import Placement
 from wengert.distributed.simulate import over_ranks
 from wengert.ops.core import data
+from wengert.runtime.arguments import take_apart
 from wengert.runtime.capture import capture
 from wengert.runtime.partitioned import placements
 from wengert.runtime.program import Interpreter
-from wengert.runtime.static.arguments import take_apart
 from wengert.runtime.static.specialization import Specialization
 
 Place = Callable[[tuple[int, ...]], Placement | None]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from wengert.runtime.static.arguments import take_apart
 
 import wengert as wg
 from tests.distributed.lockstep import Place
@@ -18,7 +19,6 @@ from wengert.runtime.capture import capture
 from wengert.runtime.partitioned import placements
 from wengert.runtime.pipelined import Pipelined
 from wengert.runtime.program import Interpreter, build
-from wengert.runtime.static.arguments import take_apart
 from wengert.runtime.static.specialization import Specialization
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +54,7 @@ def spread(
     recorded: Recorded, mesh: Mesh, parts: int | None, schedule: str = "1f1b", place: Place = lambda shape: None
 ) -> Distributed:
     """A recorded call over a mesh."""
-    how = distribution(mesh, parts, schedule)
+    how = distribution(mesh, parts, wg.config.parts is not None, schedule)
     assert how is not None
     graph, arrays, binding = recorded
     inputs = placements(graph, how, arrays, binding.count)

@@ -9,7 +9,6 @@ import wengert as wg
 from tests.distributed.staged import check, check_bytes
 from wengert.compiler.schedules import SCHEDULES
 from wengert.core.mesh import Mesh
-from wengert.core.placement import Placement
 
 rng = np.random.default_rng(0)
 

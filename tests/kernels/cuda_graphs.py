@@ -16,7 +16,7 @@ from wengert.kernels.cuda.source import ERROR
 from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import H200, Work, in_turn
 from wengert.plan.fuse import grouped
-from wengert.plan.groups import Group
+from wengert.plan.groups import FusionGroup
 from wengert.plan.lower import lower
 from wengert.plan.lowering import inlines
 
@@ -39,7 +39,7 @@ class CudaGraph:
                 names = {name: node for _, by_name in lowered for name, node in by_name.items()}
                 self.works[group.number] = in_turn([writer(kernel) for kernel, _ in lowered]), names
 
-    def _lowered(self, group: Group) -> tuple[LoopKernel, dict[str, Node]]:
+    def _lowered(self, group: FusionGroup) -> tuple[LoopKernel, dict[str, Node]]:
         by_name: dict[str, Node] = {}
 
         def buffer_of(node: Node) -> str:

@@ -12,10 +12,9 @@ import pytest
 import wengert as wg
 from tests.kernels.emulator import Emulator, compiler
 from wengert.core.graph import Node
-from wengert.kernels import cuda_ops
 from wengert.kernels.gather_scatter import cuda as addressing_cuda
 from wengert.kernels.gather_scatter.cuda import ERROR as ERROR_FLAG
-from wengert.kernels.launch import H200, Work
+from wengert.kernels.launch import H200, Work, work_of
 from wengert.ops.addressing import ADD_ALONG, GATHER, PUT_ALONG, SCATTER, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.core import data
 from wengert.ops.movement import CONCAT
@@ -24,7 +23,7 @@ from wengert.ops.running import CUMSUM
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 
 RNG = np.random.default_rng(0)
-WORK = partial(cuda_ops.work, device=H200, results={})
+WORK = partial(work_of, device=H200, results={})
 
 
 def numbers(*shape: int, dtype: str = "float32") -> Node:

@@ -11,8 +11,8 @@ import pytest
 from tests.kernels.cuda_graphs import CudaGraph
 from wengert.core.dtypes import bfloat16, float32, float64, uint8
 from wengert.core.graph import Graph, Node, now
-from wengert.kernels import cuda_ops, prebuilt
-from wengert.kernels.launch import H200, Launch
+from wengert.kernels import prebuilt
+from wengert.kernels.launch import H200, Launch, work_of
 from wengert.ops import movement as m
 from wengert.ops import reduce as r
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
@@ -48,7 +48,7 @@ def pools(dtype: Any) -> Iterator[Node]:
 
 def launches(node: Node) -> list[Launch]:
     """By kernels for all sizes and by those for these."""
-    works = [prebuilt.work(node, H200), cuda_ops.work(node, lambda value: f"n{value.serial}", H200, {0: node})]
+    works = [prebuilt.work(node, H200), work_of(node, lambda value: f"n{value.serial}", H200, {0: node})]
     return [launch for work in works if work is not None for launch in work.launches]
 
 

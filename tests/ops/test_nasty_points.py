@@ -279,6 +279,8 @@ def test_xlogy_of_zero_is_zero_and_keeps_nan() -> None:
     found = wg.xlogy(t([0.0, 0.0, 0.0, 1.0]), t([0.0, INF, NAN, 0.0])).numpy()
     np.testing.assert_array_equal(found, [0, 0, NAN, -INF])
     np.testing.assert_array_equal(gradient(lambda x: wg.xlogy(x, t([0.0, 2.0])), [0.0, 1.0]), [0, np.log(2)])
+    by_logarithms = gradient(lambda x: wg.xlogy(x, t([2.0, 0.0, INF])), [0.0, 0.0, 0.0])
+    np.testing.assert_allclose(by_logarithms, [np.log(2), 0, 0], rtol=1e-6)  # the derivative is log(x2), at 0 too
 
 
 def test_fmod_has_the_sign_of_the_dividend_and_slope_one_at_zero() -> None:

@@ -3,7 +3,7 @@
 A file holds the tensors by their path ("layers.0.weight"), so that other programs can read it, and in its metadata the
 structure as JSON and checksums of it and of each tensor. It is written beside its place and moved there when it is
 complete: a crash leaves the old file as it was. Pickle is neither written nor read. How arrays lie in a file is the
-neighbour `safetensors_format`'s concern.
+neighbour `safetensors_format`'s concern, what a folder that several ranks wrote holds is `sharded_files`'s.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import json
 import math
 import os
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.api import safetensors_format
+from wengert.api import safetensors_format, sharded_files
 from wengert.api.creation import tensor
 from wengert.api.safetensors_format import Arrays, bytes_of
+from wengert.core import communication
 from wengert.core.dtypes import complex128
 from wengert.core.errors import ArgumentError, DTypeError, FileError
 from wengert.tensor import Tensor
@@ -30,7 +32,7 @@ _LONGEST_DECIMAL = 2000  # bits of an integer that any setting of Python lets be
 _OUR_METADATA = ("structure", "checksums", "checksum")
 
 
-def _path_of(path: Any, caller: str) -> Path:
+def path_of(path: Any, caller: str) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         hint = ": the path comes first: write wg.save(path, tree)" if caller == "save" else ": the path is a string or"
         other = f", not {type(path).__name__} first" if caller == "save" else f" a Path, not {type(path).__name__}"
@@ -57,13 +59,32 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     >>> wg.load(path)["epoch"], wg.load(path)["weight"].tolist()
     (3, [1.0, 2.0])
     """
-    file = _path_of(path, "save")
+    file = path_of(path, "save")
+    structure, values = described(tree)
+    arrays = {name: storable(_on_host(found.value), found.path) for name, found in values.items()}
+    write_described(file, arrays, json.dumps(structure))
+
+
+class NamedValue(NamedTuple):
+    """A tensor or an array of a container, and the keys that lead to it."""
+
+    value: Any
+    path: tuple[Any, ...]
+
+
+def described(tree: Any) -> tuple[Any, dict[str, NamedValue]]:
+    """A container as a description that JSON can hold, and its tensors and arrays by the names it gives them."""
     writer = _Writer()
     try:
-        described = json.dumps(writer.describe(tree, ()))
+        structure = writer.describe(tree, ())
+        json.dumps(structure)
     except RecursionError:
         raise ArgumentError("save: there is not enough stack left for a value so deep in containers") from None
-    write_described(file, writer.arrays, described)
+    return structure, writer.values
+
+
+def _on_host(value: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(value.detach().numpy() if isinstance(value, Tensor) else value)
 
 
 def write_described(path: Path, arrays: Arrays, described: str) -> None:
@@ -76,14 +97,15 @@ def write_described(path: Path, arrays: Arrays, described: str) -> None:
         "checksums": checksums,
         "checksum": _checksum_of_description(described, checksums),
     }
-    safetensors_format.write(path, arrays, metadata)
+    with communication.during("saving"):
+        safetensors_format.write(path, arrays, metadata)
 
 
 class _Writer:
-    """Takes a container apart into arrays by name and a description that JSON can hold."""
+    """Takes a container apart into tensors by name and a description that JSON can hold."""
 
     def __init__(self) -> None:
-        self.arrays: Arrays = {}
+        self.values: dict[str, NamedValue] = {}
         self.names: dict[int, str] = {}  # of tensors met before, by identity
         self.within: set[int] = set()  # the containers being described, by identity
 
@@ -127,12 +149,10 @@ class _Writer:
     def _store(self, value: Any, path: tuple[Any, ...]) -> str:
         if id(value) not in self.names:
             name = _joined(path).encode("utf-8", "backslashreplace").decode() or "tensor"  # half a surrogate is no text
-            while name in self.arrays or name == safetensors_format.RESERVED:
+            while name in self.values or name == safetensors_format.RESERVED:
                 name += "_"
             self.names[id(value)] = name
-            self.arrays[name] = _storable(
-                np.asarray(value.detach().numpy() if isinstance(value, Tensor) else value), path
-            )
+            self.values[name] = NamedValue(value, path)
         return self.names[id(value)]
 
 
@@ -140,7 +160,7 @@ def _described_integer(value: int) -> Any:
     return value if value.bit_length() <= _LONGEST_DECIMAL else {"int": hex(value)}
 
 
-def _storable(array: np.ndarray[Any, Any], path: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+def storable(array: np.ndarray[Any, Any], path: tuple[Any, ...]) -> np.ndarray[Any, Any]:
     """The array as safetensors takes it: in one piece and little-endian; complex128, which it lacks, as pairs."""
     try:
         array = tensor(array, copy=False).numpy()
@@ -174,10 +194,17 @@ def _checksum_of_description(structure: str, checksums: str) -> str:
 def load(path: str | os.PathLike[str]) -> Any:
     """What `save` wrote to a file. A safetensors file of another program is a dict of its tensors by name.
 
+    Of a folder that `wg.distributed.save_checkpoint` wrote, on any number of ranks, it gives the whole tensors.
+
     float8 and float4 tensors of other programs are read as float16 (F8_E8M0 as float32), which holds all their values.
     """
-    file = _path_of(path, "load")
+    file = path_of(path, "load")
+    if sharded_files.is_checkpoint(file):
+        manifest, wholes = sharded_files.read_whole(file)
+        return rebuilt(manifest.structure, wholes, file)
     arrays, metadata = safetensors_format.read(file)
+    if sharded_files.SHARD in metadata:
+        raise FileError(f"load: {str(file)!r} is the part of one rank; load the folder that it is in")
     if metadata.get("format") != "wengert" and not any(name in metadata for name in _OUR_METADATA):
         return {name: tensor(array, copy=False) for name, array in arrays.items()}
     return _restored(file, metadata, arrays)
@@ -204,7 +231,16 @@ def _restored(path: Path, metadata: dict[str, str], arrays: Arrays) -> Any:
     return value
 
 
-def _rebuilt(part: Any, arrays: Arrays, made: dict[str, Tensor]) -> Any:
+def rebuilt(structure: Any, arrays: Mapping[str, Any], path: Path, made: dict[str, Tensor] | None = None) -> Any:
+    """The container that a description of a checkpoint stands for; `made` are the tensors there are already."""
+    try:
+        return _rebuilt(structure, arrays, {} if made is None else made)
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+        what = getattr(error, "message", str(error))
+        raise FileError(f"load: {str(path)!r} was altered: its description does not fit its tensors: {what}") from None
+
+
+def _rebuilt(part: Any, arrays: Mapping[str, Any], made: dict[str, Tensor]) -> Any:
     """The value that a description stands for; `made` are the tensors there are already, by name."""
     if part is None or isinstance(part, (bool, int, float, str)):
         return part

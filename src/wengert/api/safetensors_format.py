@@ -77,8 +77,7 @@ def write(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
             os.replace(temporary, path)
     except OSError as error:
         raise OSError(error.errno, f"save: {str(path)!r} could not be written: {error.strerror or error}") from error
-    if os.name == "posix":
-        _flush_to_disk(path.parent)  # the move itself
+    flush_to_disk(path.parent)  # the move itself
 
 
 def _header(arrays: Arrays, metadata: dict[str, str]) -> bytes:
@@ -93,7 +92,10 @@ def _header(arrays: Arrays, metadata: dict[str, str]) -> bytes:
     return struct.pack("<Q", len(text)) + text
 
 
-def _flush_to_disk(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
+    """Make sure that what was moved into a folder, or made in it, is on the disk."""
+    if os.name != "posix":
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -142,6 +144,14 @@ def read(path: Path) -> tuple[Arrays, dict[str, str]]:
     return {entry.name: arrays[entry.name] for entry in entries}, metadata
 
 
+def read_header(path: Path) -> tuple[list[TensorEntry], dict[str, str], int]:
+    """What the header of a file says of its arrays, the metadata, and where the arrays' bytes begin."""
+    _require_regular(path)
+    with path.open("rb") as file:
+        entries, metadata = _described(path, file)
+        return entries, metadata, file.tell()
+
+
 def _require_regular(path: Path) -> None:
     """Raise for what is no file: to open a pipe would wait for somebody to write."""
     mode = path.stat().st_mode
@@ -172,9 +182,10 @@ def _described(path: Path, file: BinaryIO) -> tuple[list[TensorEntry], dict[str,
 
 def _header_text(path: Path, file: BinaryIO, size: int) -> bytes:
     start = file.read(8)
-    _refuse_other_formats(path, start)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
     header = file.read(min(length, LONGEST_HEADER, size))
+    if not header.startswith(b"{") or length > LONGEST_HEADER:  # a length may begin with the bytes of another format
+        _refuse_other_formats(path, start)
     if not header.startswith(b"{"):
         what = "empty" if not size else "not a safetensors file" if size > 8 else "truncated"
         raise FileError(f"load: {str(path)!r} is {what}")
@@ -249,12 +260,12 @@ def _read_array(file: BinaryIO, entry: TensorEntry) -> np.ndarray[Any, Any]:
         raise EOFError
     dtype = DTYPES.get(entry.dtype)
     try:
-        return (_widened(raw, entry.dtype) if dtype is None else _as(raw, dtype)).reshape(entry.shape)
+        return (_widened(raw, entry.dtype) if dtype is None else elements(raw, dtype)).reshape(entry.shape)
     except ValueError:  # an empty array whose other sizes are beyond NumPy's
         raise _HeaderError(f"the tensor {entry.name!r} has the shape {list(entry.shape)}") from None
 
 
-def _as(raw: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def elements(raw: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Bytes as elements of a dtype. A bool is 0 or 1, whatever other byte a file has."""
     return raw != 0 if dtype is bool_ else raw.view(dtype)
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.context import mode
 from wengert.core.dtypes import HALF
-from wengert.core.evaluation import apply, watch
+from wengert.core.evaluation import apply
 from wengert.core.graph import Node
 from wengert.core.ownership import ownership
 
@@ -48,7 +49,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
 
 def _apply(node: Node, arrays: list[Any], uses: dict[Node, int], keep: set[Node], computed: set[Node]) -> Any:
     op = node.op
-    if type(op.numpy) is np.ufunc and node.size >= _REUSE_FROM and node.dtype not in HALF and not watch.checks_nans:
+    if type(op.numpy) is np.ufunc and node.size >= _REUSE_FROM and node.dtype not in HALF and not mode().checks_nans:
         for i, source in enumerate(node.sources):
             if uses[source] == 1 and source in computed and source not in keep and _is_ours(arrays, i, node):
                 return apply(node, arrays, arrays[i])

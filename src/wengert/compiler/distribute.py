@@ -3,8 +3,8 @@
 In: a recorded graph and where its inputs lie (`Placement`s over a mesh, None for whole ones). Out: the graph of one
 rank and where its outputs lie. The axes of the mesh are gone through one after the other, each by `partition`: what is
 local to one axis is the whole of the next. Along the axis "data" a batch may be cut into more parts than there are
-ranks (`parts`), which are then computed one after the other on each. Along the axis "stage" the layers are cut, first of
-all (`pipeline`): the parts of a rank are the pipeline's micro-batches.
+ranks (`parts`), which are then computed one after the other on each. Along the axis "stage" the layers are cut, first
+of all (`pipeline`): the parts of a rank are the pipeline's micro-batches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import NamedTuple
 
 from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.collectives import algebra, bucket, numbered
@@ -30,23 +29,27 @@ from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
 from wengert.core.mesh import Group, Mesh
-from wengert.core.placement import Placement
+from wengert.core.placement import Placement, block_axis
 from wengert.ops.collective import BLOCK, RANK
 from wengert.ops.core import literal
-from wengert.ops.movement import slice_axis
+from wengert.ops.movement import reshape, slice_axis
+from wengert.ops.reduce import SUM
 
 DATA_AXIS = "data"
 """The axis of a mesh along which batches are cut."""
 
 
-class Distribution(NamedTuple):
+@dataclass(frozen=True)
+class Distribution:
     """The mesh that a function is spread over, and into how many parts its batch is cut; None: one a rank.
 
-    `schedule` is in which order the ranks of a pipeline go through their parts.
+    If `exact`, the bits of all results are the same for any number of ranks. `schedule` is in which order the ranks of
+    a pipeline go through their parts.
     """
 
     mesh: Mesh
     parts: int | None = None
+    exact: bool = False
     schedule: str = "1f1b"
 
     @property
@@ -70,7 +73,9 @@ class Distribution(NamedTuple):
         return self.mesh.size == 1 and self.count == 1
 
 
-def distribution(mesh: Mesh | None, parts: int | None, schedule: str = "1f1b") -> Distribution | None:
+def distribution(
+    mesh: Mesh | None, parts: int | None, exact: bool = False, schedule: str = "1f1b"
+) -> Distribution | None:
     """The distribution that is asked for, if any; raises where the ranks cannot share the parts."""
     schedule_named(schedule)
     if mesh is None and parts is None:
@@ -81,7 +86,7 @@ def distribution(mesh: Mesh | None, parts: int | None, schedule: str = "1f1b") -
     ranks = mesh.sizes.get(DATA_AXIS, 1)
     if parts is not None and (parts < 1 or parts % ranks):
         raise ArgumentError(f"{ranks} ranks of the axis {DATA_AXIS!r} cannot share {parts} parts equally")
-    found = Distribution(mesh, parts, schedule)
+    found = Distribution(mesh, parts, exact, schedule)
     return None if found.is_trivial else found
 
 
@@ -107,16 +112,18 @@ def distribute(
 ) -> Distributed:
     """The graph of a rank, given where its inputs lie; `outputs` are those that lie where an input does, by number.
 
-    Over stages it is the graph of all of them, of which `pieces_of` gives a rank's own; `interface` says what they need.
+    Over stages it is the graph of all of them, of which `pieces_of` gives a rank's own; these need the `interface`.
     """
     mesh = spread.mesh
     found = Distributed(graph, [placement or Placement(mesh, {}) for placement in inputs], [])
     if spread.stages > 1:
         with _reported("pipeline_split", found):
             asked_of = interface or Interface((), 0, outputs)
-            found.graph, found.pipeline = pipeline_split(graph, mesh[STAGE_AXIS], asked_of)
+            found.graph, found.pipeline = pipeline_split(graph, mesh[STAGE_AXIS], asked_of, spread.exact)
         found.schedule = spread.table(found.pipeline.stages)
     found.graph = inline(found.graph, HOST_TARGET)
+    if spread.exact:
+        found.graph = _summed_by_rows(found.graph, spread.count)
     splits: list[dict[str, State]] = [{} for _ in found.graph.outputs]
     for axis in mesh.sizes:
         ranks = mesh[axis]
@@ -126,7 +133,7 @@ def distribute(
         states = [_state(placement, axis) for placement in inputs]
         asked = {k: states[i] for k, i in outputs.items()} | _copies(found.pipeline)
         with _reported(f"partition {axis}" if len(mesh.sizes) > 1 else "partition", found):
-            cut = partition(found.graph, parts, states, asked, ranks)
+            cut = partition(found.graph, parts, states, asked, ranks, spread.exact)
             local = cut.graph
             if parts != ranks:
                 local = unroll(local, parts, ranks, states, cut.outputs, marks=found.pipeline is not None)
@@ -180,6 +187,25 @@ def _at(placement: Placement, stage: int | None) -> Placement:
     """A placement on the ranks of one stage; on those of all where it is None."""
     at = {} if stage is None else {STAGE_AXIS: stage}
     return Placement(placement.mesh, placement.splits, placement.stored, at)
+
+
+def _summed_by_rows(graph: Graph, parts: int) -> Graph:
+    """The graph with sums over several axes done in two: first all but the axis that ranks may have blocks along.
+
+    So the norm of a gradient is added in one order, whether a rank has all of it or some rows.
+    """
+
+    def rule(node: Node) -> Node | None:
+        if node.op is not SUM or len(node.attrs["axes"]) < 2:
+            return None
+        x, axes = node.sources[0], node.attrs["axes"]
+        axis = block_axis(x.shape, parts)
+        if axis not in axes:
+            return None
+        rows = SUM(x, axes=tuple(a for a in axes if a != axis), keepdims=True)
+        return reshape(SUM(rows, axes=(axis,), keepdims=True), node.shape)
+
+    return rewrite(graph, rule)
 
 
 def _parts_group(mesh: Mesh, axis: str, count: int) -> Group:

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from wengert.core.devices import is_host
-from wengert.core.dtypes import HALF
+from wengert.core.dtypes import HALF, bool_
 from wengert.core.graph import Graph, Node
 from wengert.ops.core import AGAIN, CAST
 from wengert.ops.elementwise import multiply
 from wengert.ops.movement import RESHAPE
 from wengert.ops.random import RANDOM_BITS
-from wengert.ops.reduce import reduces_in_loops
+from wengert.ops.reduce import MAX, MIN, reduces_in_loops
 
 
 def storage(node: Node) -> Node:
@@ -120,7 +120,7 @@ def stored_values(
     """
     large = LARGE if large is None else large
     uses: dict[Node, int] = {}
-    roots: set[Node] = set()
+    roots = compared_with_extremes(graph)
     for node in graph.nodes:
         for source in node.sources:
             uses[source] = uses.get(source, 0) + 1
@@ -148,6 +148,29 @@ def stored_values(
             effort[node] = 0
             leaves.pop(node, None)
     return roots & set(graph.nodes)
+
+
+def compared_with_extremes(graph: Graph) -> set[Node]:
+    """The values that are compared with their own maximum or minimum, as the derivatives of these do.
+
+    Both must read the same bits. Computed twice, a value may differ in the last place (a product and a sum become one
+    rounding where the compiler likes, halves are rounded where they are stored), and then no element is the maximum.
+    """
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node.dtype is bool_ and node.op.kind == "elementwise" and len(node.sources) == 2:
+            sides = [_moved_from(source) for source in node.sources]
+            for one, other in (sides, sides[::-1]):
+                if other.op in (MAX, MIN) and one.sources and one is _moved_from(other.sources[0]):
+                    found.add(storage(one))
+    return found
+
+
+def _moved_from(node: Node) -> Node:
+    """What a value is, but for its dtype and the places of its elements."""
+    while node.op.kind in ("movement", "identity") or node.op is CAST:
+        node = node.sources[0]
+    return node
 
 
 def _factors(node: Node, large: float) -> list[Node]:

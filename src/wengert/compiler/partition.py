@@ -90,19 +90,22 @@ def partition(
     inputs: Sequence[State],
     outputs: Mapping[int, State],
     store: Group | None = None,
+    exact: bool = False,
 ) -> Partitioned:
     """The graph of a rank of a group.
 
     `inputs` are the states of the graph's inputs, `outputs` those that some outputs must have. Blocks that are stored
-    are those of the ranks of `store`, where that is another group (see `parts`).
+    are those of the ranks of `store`, where that is another group (see `parts`). If `exact`, what is stored is never
+    summed block by block: the order of additions would depend on how many there are.
     """
-    walk = _Walk(graph, group, store or group)
+    walk = _States(graph, group, store or group, exact)
     placed = walk.take(inputs)
     with recorded_as(recording.location, recording.grad) as inside:
         for node in graph.nodes:
             recording.location, inside.grad = node.location, node.tracked
             walk.visit(node)
-        results, states = [], []
+        results: list[Node] = []
+        states: list[State] = []
         for k, node in enumerate(graph.outputs):
             state = outputs.get(k) or walk.resting(node)
             state = states[state.output] if isinstance(state, Like) else state
@@ -112,11 +115,11 @@ def partition(
     return Partitioned(Graph(placed, results), states, walk.gathered)
 
 
-class _Walk:
+class _States:
     """The states that values have come to, node by node."""
 
-    def __init__(self, graph: Graph, group: Group, store: Group) -> None:
-        self.graph, self.group, self.store = graph, group, store
+    def __init__(self, graph: Graph, group: Group, store: Group, exact: bool) -> None:
+        self.graph, self.group, self.store, self.exact = graph, group, store, exact
         self.n = group.size
         self.states: dict[Node, dict[State, Node]] = {}
         self.gathered: list[tuple[Node, int]] = []
@@ -280,7 +283,7 @@ class _Walk:
         wanted = tuple([_state(axes, factor, kind) for axes in found.sources])
         if not any(w is not WHOLE and self._has(s, w, kind) for s, w in zip(node.sources, wanted)):
             return None
-        if kind is Stored and not self._may_store(node, wanted):
+        if kind is Stored and not self._may_store(node, found.reduction.get(factor)):
             return None
         results = tuple([_state(axes, factor, kind) for axes in found.results])
         moved = sum(self._cost(source, w) for source, w in zip(node.sources, wanted))
@@ -297,8 +300,10 @@ class _Walk:
             return True
         return kind is Stored and self._is_partial(source) and self.wishes.get(source) == state
 
-    def _may_store(self, node: Node, wanted: Sequence[State]) -> bool:
+    def _may_store(self, node: Node, reduction: str | None) -> bool:
         """Whether what is stored may be worked on as it is: one by one, or moved, beside nothing that is cut."""
+        if self.exact and reduction == "sum":
+            return False
         if node.op.kind not in ("elementwise", "movement", "identity", "reduction"):
             return False
         return not any(isinstance(s, Sharded) for source in node.sources for s in self.states[source])
@@ -375,8 +380,14 @@ def _is_linear(node: Node, summed: Sequence[int]) -> bool:
     return len(summed) == 1 and summed[0] in (_EACH.get(node.op) or node.op.multilinear)
 
 
-_JOINTLY = {e.add: (0, 1), e.subtract: (0, 1), e.negative: (0,), e.positive: (0,), e.where: (1, 2)}
-_EACH = {e.multiply: (0, 1), e.divide: (0,)}
+_JOINTLY: dict[Op, tuple[int, ...]] = {
+    e.add: (0, 1),
+    e.subtract: (0, 1),
+    e.negative: (0,),
+    e.positive: (0,),
+    e.where: (1, 2),
+}
+_EACH: dict[Op, tuple[int, ...]] = {e.multiply: (0, 1), e.divide: (0,)}
 """Elementwise ops that are linear in some sources together, or in each alone."""
 
 

@@ -39,7 +39,7 @@ def unroll(
 
     With `marks` what begins a part is a `microbatch`, from which a pipeline tells them.
     """
-    walk = _Walk(parts, ranks, marks)
+    walk = _Unrolled(parts, ranks, marks)
     placed = [walk.take(node, state) for node, state in zip(graph.inputs, inputs)]
     with recorded_as(recording.location, recording.grad) as inside:
         for node in graph.nodes:
@@ -49,7 +49,7 @@ def unroll(
     return Graph(placed, results)
 
 
-class _Walk:
+class _Unrolled:
     def __init__(self, parts: Group, ranks: Group, marks: bool = False) -> None:
         self.parts, self.ranks, self.marks = parts, ranks, marks
         self.count = parts.size // ranks.size
@@ -96,30 +96,30 @@ class _Walk:
         return _RULES[node.op](self, node, lanes)
 
 
-def _all_reduce(walk: _Walk, node: Node, lanes: list[Node]) -> Lanes:
+def _all_reduce(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
     return _over(ALL_REDUCE, walk, tree_sum(lanes, e.add))
 
 
-def _all_reduce_max(walk: _Walk, node: Node, lanes: list[Node]) -> Lanes:
+def _all_reduce_max(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
     return _over(ALL_REDUCE_MAX, walk, tree_sum(lanes, e.maximum))
 
 
-def _reduce_scatter(walk: _Walk, node: Node, lanes: list[Node]) -> Lanes:
+def _reduce_scatter(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
     axis = node.attrs["axis"]
     return walk._cut(_over(REDUCE_SCATTER, walk, tree_sum(lanes, e.add), axis=axis), axis)
 
 
-def _all_gather(walk: _Walk, node: Node, lanes: list[Node]) -> Lanes:
+def _all_gather(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
     axis = node.attrs["axis"]
     return _over(ALL_GATHER, walk, concat(lanes, axis=axis), axis=axis)
 
 
-def _block(walk: _Walk, node: Node, lanes: list[Node]) -> Lanes:
+def _block(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
     axis = node.attrs["axis"]
     return walk._cut(_over(BLOCK, walk, lanes[0], axis=axis), axis)
 
 
-def _all_to_all(walk: _Walk, node: Node, lanes: list[Node]) -> Lanes:
+def _all_to_all(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
     """Each part's value is cut along `split`; what a part gets is joined along `join`."""
     split, join = node.attrs["split"], node.attrs["join"]
     whole = concat(lanes, axis=join)  # of this rank, which is one block along `join`
@@ -128,12 +128,12 @@ def _all_to_all(walk: _Walk, node: Node, lanes: list[Node]) -> Lanes:
     return walk._cut(whole, split)
 
 
-def _over(op: Op, walk: _Walk, x: Node, **attrs: Any) -> Node:
+def _over(op: Op, walk: _Unrolled, x: Node, **attrs: Any) -> Node:
     """A collective among the ranks; one rank alone needs none."""
     return x if walk.ranks.size == 1 else op(x, **attrs, group=walk.ranks)
 
 
-_RULES: dict[Op, Callable[[_Walk, Node, list[Node]], Lanes]] = {
+_RULES: dict[Op, Callable[[_Unrolled, Node, list[Node]], Lanes]] = {
     ALL_REDUCE: _all_reduce,
     ALL_REDUCE_MAX: _all_reduce_max,
     REDUCE_SCATTER: _reduce_scatter,

@@ -196,7 +196,7 @@ class _Steps:
 
 
 def _movable(own: Sequence[Node], inputs: dict[Node, int]) -> set[Node]:
-    """What is computed again in every piece that reads it, and not kept: constants, and elements that are only moved."""
+    """What is computed again in every piece that reads it, and not kept: constants, and elements that only move."""
     found: set[Node] = set()
     constant: set[Node] = set()
     for node in own:

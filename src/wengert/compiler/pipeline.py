@@ -40,11 +40,11 @@ class Pipeline:
         return next(iter(self.outputs[k])) if len(self.outputs[k]) == 1 else None
 
 
-def pipeline_split(graph: Graph, group: Group, interface: Interface) -> tuple[Graph, Pipeline]:
-    """The graph with transfers between stages, which are on the ranks of a group."""
+def pipeline_split(graph: Graph, group: Group, interface: Interface, exact: bool = False) -> tuple[Graph, Pipeline]:
+    """The graph with transfers between stages, which are on the ranks of a group; with the bits of one if `exact`."""
     ranks = group.size
     found = homes(graph, ranks, interface)
-    walk = _Crossings(group, found.of, interface.exact)
+    walk = _Crossings(group, found.of, exact)
     nodes = [walk.visit(node) for node in graph.nodes]
     outputs = [walk.now(node) for node in graph.outputs]
     holders: list[dict[int, int]] = []
@@ -69,8 +69,8 @@ def pipeline_split(graph: Graph, group: Group, interface: Interface) -> tuple[Gr
 class _Crossings:
     """The nodes of a graph over transfers.
 
-    A value that is a sum over micro-batches is transferred once it is added up. Only what has to be exact is transferred
-    in parts: the gradients of a parameter of two stages are added part by part on one rank, and have those bits.
+    A value that is a sum over micro-batches is transferred once it is added up. Where the bits of one rank are asked for
+    it is transferred in parts: there the gradients of a parameter that two stages use are added part by part.
     """
 
     def __init__(self, group: Group, home: Mapping[Node, int], exact: bool) -> None:

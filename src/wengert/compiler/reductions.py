@@ -23,7 +23,8 @@ from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.dtypes import FLOATING, float32, float64, int32, int64
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops import elementwise as e
-from wengert.ops.addressing import ADD_ALONG, CHECKED_INDEX, TAKE_ALONG
+from wengert.ops.addressing import ADD_ALONG, TAKE_ALONG
+from wengert.ops.comparison import CHECKED_INDEX
 from wengert.ops.core import LITERAL, cast, literal
 from wengert.ops.creation import iota
 from wengert.ops.movement import BROADCAST, RESHAPE, reshape

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from wengert.compiler.memory import RECOMPUTE_UP_TO, Life, live, storage, stored_values, times
+from wengert.compiler.memory import RECOMPUTE_UP_TO, Life, compared_with_extremes, live, storage, stored_values, times
 from wengert.compiler.rewrite import over, spend
 from wengert.core.devices import HOST_TARGET, Target, is_host
 from wengert.core.graph import Graph, Node, Shape, recorded_as
@@ -114,6 +114,7 @@ class _MemoryModel:
         self.at = {node: position for position, node in enumerate(graph.nodes)}
         inlined = {node for node in graph.nodes if _is_pointwise(node)}
         self.stored = stored_values(graph, inlined, _operands)
+        self.once = compared_with_extremes(graph)  # what is not to be computed again
         self.kept = {storage(node) for node in graph.outputs}
         self.ends = self._ends()
         self.peak = self._fullest()
@@ -162,6 +163,7 @@ class _MemoryModel:
         turn = max(calls, default=-1)
         across = [node for node, start, end in self._lives() if start < turn and self.peak < end]
         values = [node for node in across if _is_pointwise(node) and _bytes(node) >= SMALL and self._saves(node)]
+        values = [node for node in values if node not in self.once]
         costs = {value: self._costs(value) for value in values}
         found = self._free(costs)
         excess = self.most - aim - sum(map(_bytes, found))

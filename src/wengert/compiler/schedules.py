@@ -73,7 +73,7 @@ def one_forward_one_backward(ranks: int, microbatches: int, stages: int | None =
         return Schedule("1f1b", ranks, stages, microbatches, tuple(table))
     if microbatches % ranks:
         raise ArgumentError(
-            f"interleaved stages take a multiple of {ranks} micro-batches, one for each rank at a time, not {microbatches}"
+            f"interleaved stages take a multiple of {ranks} micro-batches, one for each rank, not {microbatches}"
         )
     table = []
     for rank in range(ranks):

@@ -4,8 +4,8 @@ In: a recorded graph, what the user marked (`wg.distributed.stage`), and which i
 Out: the *home* of a value, the stage that computes or keeps it. A value without a home (a mask, a count of steps) is
 computed wherever somebody needs it: none of its sources has a home.
 
-- A forward node that has gradients has the stage it was recorded in. Where nothing is marked, the forward pass is cut into stages of
-  about the same cost along its order, where few bytes cross.
+- A forward node that has gradients has the stage it was recorded in. Where nothing is marked, the forward pass is cut
+  into stages of about the same cost along its order, where few bytes cross.
 - A gradient's node has the home of the forward node it is the derivative of.
 - Any other node is where most bytes of what it reads are; of equals, on the latest. So a norm over all parameters is
   added up from a number a stage, and an update is where its parameter is.
@@ -37,7 +37,6 @@ class Interface(NamedTuple):
     arguments: int  # how many inputs are a call's own: each rank has them
     pairs: Mapping[int, int]  # by output: the input whose place it takes
     returned: frozenset[int] = frozenset()  # outputs that a call returns: every rank gets them
-    exact: bool = False  # whether the bits must be those of one rank
 
 
 class Homes(NamedTuple):

@@ -11,6 +11,7 @@ While a world runs, `watcher` may look on: engines tell it when this rank enters
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -160,9 +161,18 @@ class Watcher(Protocol):
         """The collective is done."""
         ...
 
+    def during(self, state: str) -> AbstractContextManager[None]:
+        """Inside, this rank does something that takes as long as it takes: "compiling", "loading data", "saving"."""
+        ...
+
 
 watcher: Watcher | None = None
 """Set by `wg.distributed.start` where there is a control plane."""
+
+
+def during(state: str) -> AbstractContextManager[None]:
+    """Say what this rank does inside, if anybody listens: others wait for it without counting the seconds."""
+    return nullcontext() if watcher is None else watcher.during(state)
 
 
 def communicator(group: Group) -> Communicator:

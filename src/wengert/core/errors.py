@@ -102,3 +102,33 @@ class DistributedError(WengertError, RuntimeError):
     def __init__(self, message: str, location: Location = None, ranks: tuple[int, ...] = ()) -> None:
         super().__init__(message, location)
         self.ranks = ranks
+
+
+class RankLost(DistributedError):
+    """A rank died, failed, or ended while others still needed it; `rank` is None where it was the launcher."""
+
+    def __init__(
+        self,
+        message: str,
+        location: Location = None,
+        *,
+        rank: int | None = None,
+        host: str = "",
+        pid: int = 0,
+        signal: int | None = None,
+        step: int | None = None,
+    ) -> None:
+        super().__init__(message, location, () if rank is None else (rank,))
+        self.rank = rank
+        self.host = host
+        self.pid = pid
+        self.signal = signal
+        self.step = step
+
+
+class CollectiveTimeout(DistributedError, TimeoutError):
+    """A collective waited longer than `wg.config.deadline`; `ranks` have not come to it."""
+
+
+class ProgramMismatch(DistributedError):
+    """Ranks are about to run different programs; `ranks` are two of them that differ."""

@@ -46,15 +46,10 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Who looks on, and for what; usually nobody does."""
+    """Who looks on; usually nobody does."""
 
     observer: Observer | None = None
     node: Node | None = None  # that a program of one op runs for
-
-    @property
-    def checks_nans(self) -> bool:
-        """Whether this is inside `debug_nans`."""
-        return mode().checks_nans
 
 
 watch = Watch()
@@ -69,7 +64,7 @@ def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
     result = node.op.run(arrays, node) if out is None else node.op.numpy(*arrays, out=out)
     if observer is not None:
         observer.ran_op(node, result, start, perf_counter())
-    if watch.checks_nans:
+    if mode().checks_nans:
         check_nans(node, arrays, result)
     return result
 

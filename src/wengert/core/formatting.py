@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wengert.core.errors import AbstractValueError, WengertError
+from wengert.core.errors import AbstractValueError, DistributedError, WengertError
 from wengert.core.graph import Graph, ancestors, as_python, describe_type
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def text(tensor: Tensor) -> str:
         values = _values(tensor.detach().numpy(), prefix="Tensor(")
     except AbstractValueError:
         values = "abstract"
+    except DistributedError:  # the world is over, and not for this value alone
+        raise
     except WengertError as error:
         values = f"failed: {error.message}"
     return f"Tensor({values}, {facts}{tracked})"

@@ -2,7 +2,8 @@
 
 A placement says, for some axes of a mesh, along which axis of a value the ranks have blocks of it; along the others the
 ranks have the same. It may also say that only the ranks of one place along an axis hold the value: what belongs to a
-stage of a pipeline lies on its ranks. Where one axis of a value is cut along two axes of the mesh, the first of these cuts it first.
+stage of a pipeline lies on its ranks. Where one axis of a value is cut along two axes of the mesh, the first of these
+cuts it first.
 
 A `ShardedArray` is the array of a value that is held so: the block of this rank, and the shape of the whole. Programs
 that `partition` made for a mesh take and give blocks; everyone else gets the whole, which all ranks gather together.
@@ -147,3 +148,8 @@ def handed_out(x: np.ndarray[Any, Any], group: Communicator, source: int) -> np.
 def block_of(array: Any, placement: Placement, rank: int | None = None) -> Any:
     """The block of a rank (this one, unless told) of a whole array: a view of it."""
     return array[placement.slices(tuple(array.shape), current.rank if rank is None else rank)]
+
+
+def block_axis(shape: Shape, count: int) -> int | None:
+    """The axis along which a value is kept in so many blocks: the first that divides."""
+    return next((i for i, n in enumerate(shape) if n and n % count == 0), None)

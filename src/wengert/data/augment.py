@@ -1,6 +1,7 @@
 """Augmentation: transforms of batches of images (N, channels, height, width) and labels, all random choices from `rng`.
 
-Each takes a batch whose first array holds the images, and gives the batch with others in their place.
+Each takes a batch whose first array holds the images, and gives the batch with others in their place. `by_row` says
+that it treats each image by itself.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class Crop:
 
     padding: int
 
+    by_row = True
+
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         images = _images("Crop", batch)
         n, _, height, width = images.shape
@@ -41,6 +44,8 @@ class Crop:
 class Flip:
     """Each image mirrored, left to right, with probability one half."""
 
+    by_row = True
+
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         images = _images("Flip", batch)
         flipped = np.flatnonzero(rng.random(len(images)) < 0.5)
@@ -54,6 +59,8 @@ class Cutout:
     """A square of `size` pixels of each image set to 0, at a random place (DeVries and Taylor, 2017)."""
 
     size: int
+
+    by_row = True
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         images = _images("Cutout", batch)
@@ -79,6 +86,8 @@ class Normalize:
     mean: Sequence[float]
     std: Sequence[float]
     top: float = 255.0
+
+    by_row = True
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         images = _images("Normalize", batch)

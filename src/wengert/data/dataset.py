@@ -12,7 +12,8 @@ from wengert.core.errors import ArgumentError, ShapeError
 Array = np.ndarray[Any, Any]
 Batch = tuple[Array, ...]
 Transform = Callable[[Batch, np.random.Generator], Batch]
-"""What is done to a batch on its way, with a generator for what is random about it."""
+"""What is done to a batch on its way, with a generator for what is random about it. One that has `by_row` set treats
+each row by itself, with draws of a row each."""
 
 
 class Dataset:
@@ -20,6 +21,9 @@ class Dataset:
 
     One that can take many examples at once defines `batch` instead of leaving it to `__getitem__`. If examples must not
     share a batch with any other (since their lengths differ), `groups` has a number for each: batches are of one group.
+
+    `by_row` says that a row of a batch follows from its example and from what was drawn for that row: all draws have a
+    row for each example. Then a rank prepares its rows of a batch alone; else it prepares all and keeps its own.
 
     >>> import numpy as np, wengert as wg
     >>> class Squares(wg.data.Dataset):
@@ -32,6 +36,11 @@ class Dataset:
     """
 
     groups: Array | None = None
+
+    @property
+    def by_row(self) -> bool:
+        """Whether rows of a batch are made independently; of a `batch` of your own that is not known."""
+        return type(self).batch is Dataset.batch
 
     def __len__(self) -> int:
         raise TypeError(f"{type(self).__name__} has no length: define __len__(self)")
@@ -75,6 +84,12 @@ class ArrayDataset(Dataset):
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         return tuple(array[index] for array in self.arrays)
+
+    @property
+    def by_row(self) -> bool:
+        """Whether rows are made independently: if all transforms do so."""
+        own = type(self).batch is ArrayDataset.batch
+        return own and all(getattr(transform, "by_row", False) for transform in self.transforms)
 
     def batch(self, indices: Array, rng: np.random.Generator) -> Batch:
         """The rows with these numbers, transformed."""

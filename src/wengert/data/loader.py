@@ -2,15 +2,17 @@
 
 The order of an epoch and all that is random about a batch follow from the seed, the epoch and the batch's number alone:
 they are the same with any number of workers, and a loader that is given the state of another goes on where that was.
+With a mesh each rank has its part of the same batches (`rows`), whatever the number of ranks.
 """
 
 from __future__ import annotations
 
 import signal
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -18,10 +20,13 @@ from weakref import WeakSet
 import numpy as np
 
 import wengert as wg
-from wengert.core.devices import is_host
+from wengert.core import communication
+from wengert.core.devices import HOST, is_host
 from wengert.core.errors import ArgumentError, DTypeError
 from wengert.core.forking import in_child
+from wengert.core.mesh import Mesh
 from wengert.data.dataset import Array, Batch, Dataset
+from wengert.data.rows import RowDraws, placement_on
 
 
 class LoadTask(NamedTuple):
@@ -30,6 +35,7 @@ class LoadTask(NamedTuple):
     indices: Array
     seed: tuple[int, int, int]
     padded_to: int | None
+    rows: Array | None = None  # of the batch, padded, that are wanted; None: all
 
 
 class DataLoader:
@@ -44,12 +50,16 @@ class DataLoader:
     Batches are prepared `prefetch` ahead: by a thread, or by `workers` processes that touch nothing but NumPy.
     `close()` ends them. To a GPU the next batch is copied while the one before it is worked on.
 
+    With a `mesh` batches are tensors of all ranks, of which this rank holds and prepares its rows: they are cut along
+    the mesh's axis "data". `split={1: "sequence"}` cuts axis 1 along another. Shapes, the order, and all that is random
+    are those of a single process, so a state goes on in a world of any size.
+
     >>> import numpy as np, wengert as wg
     >>> loader = wg.data.DataLoader(wg.data.ArrayDataset(np.arange(5)), batch_size=2)
     >>> [batch[0].tolist() for batch in loader]
     [[0, 1], [2, 3], [4]]
     >>> loader.state_dict()
-    {'epoch': 1, 'batch': 0}
+    {'epoch': 1, 'batch': 0, 'seed': 0}
     """
 
     def __init__(
@@ -64,6 +74,8 @@ class DataLoader:
         workers: int = 0,
         prefetch: int = 2,
         device: str | None = None,
+        mesh: Mesh | None = None,
+        split: Mapping[int, str] | None = None,
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise DTypeError(
@@ -84,7 +96,8 @@ class DataLoader:
         self.pad_last = pad_last
         self.workers = workers
         self.prefetch = prefetch
-        self.device = device
+        self.placement = placement_on(mesh, split)
+        self.device = HOST if device is None and mesh is not None else device
         self.epoch = 0
         self.next_batch = 0
         self._pool: Executor | None = None
@@ -93,6 +106,7 @@ class DataLoader:
             raise ArgumentError(
                 f"DataLoader: {len(dataset)} examples give no full batch of {batch_size}, and drop_last drops the rest"
             )
+        self._check_rows()
 
     def __len__(self) -> int:
         """The batches of an epoch."""
@@ -108,21 +122,22 @@ class DataLoader:
         return sum(size // self.batch_size * self.batch_size for size in self._group_sizes())
 
     def state_dict(self) -> dict[str, int]:
-        """Which batch comes next, of which epoch."""
-        return {"epoch": self.epoch, "batch": self.next_batch}
+        """Which batch comes next, of which epoch, and the seed that the order follows from."""
+        return {"epoch": self.epoch, "batch": self.next_batch, "seed": self.seed}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Go on where `state_dict()` was taken."""
+        """Go on where `state_dict()` was taken, on however many ranks. A state without a seed keeps the loader's."""
         self.epoch, self.next_batch = state_dict["epoch"], state_dict["batch"]
+        self.seed = state_dict.get("seed", self.seed)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         plan = self._plan(self.epoch)
         tasks = [
-            LoadTask(indices, (self.seed, self.epoch, 1 + number), size)
+            LoadTask(indices, (self.seed, self.epoch, 1 + number), size, self._rows(size or len(indices)))
             for number, (indices, size) in enumerate(zip(plan, self._full_sizes(plan)))
         ]
         epoch = self.epoch
-        for batch in self._placed(self._prepared(tasks[self.next_batch :])):
+        for batch in _loading(self._placed(self._prepared(tasks[self.next_batch :]))):
             self.next_batch += 1
             if self.next_batch == len(plan):
                 self.epoch, self.next_batch = epoch + 1, 0
@@ -150,6 +165,25 @@ class DataLoader:
         names, sizes = np.unique(groups, return_counts=True)
         return [min(self.batch_size, int(sizes[np.searchsorted(names, groups[batch[0]])])) for batch in plan]
 
+    def _rows(self, size: int) -> Array | None:
+        """The rows of a batch of this size that this rank prepares."""
+        return None if self.placement is None else self.placement.rows(size)
+
+    def _check_rows(self) -> None:
+        """Raise where some batch has no equal parts for all ranks."""
+        placement = self.placement
+        if placement is None:
+            return
+        placement.check(self.batch_size, "a batch")
+        for size in self._group_sizes():
+            if self.pad_last and size < self.batch_size:
+                placement.check(size, "the padded batch")
+            elif not self.drop_last and not self.pad_last and size % self.batch_size % placement.parts:
+                raise ArgumentError(
+                    f"DataLoader: the last batch, of {size % self.batch_size} examples, does not divide into rows for "
+                    f"{placement.parts} ranks; drop_last=True drops it, pad_last=True fills it up"
+                )
+
     def _plan(self, epoch: int) -> list[Array]:
         """The examples of each batch of an epoch."""
         rng = np.random.default_rng((self.seed, epoch, 0))
@@ -172,14 +206,17 @@ class DataLoader:
             yield from batches
         elif is_host(device):
             for batch in batches:
-                yield tuple(wg.tensor(array, copy=False) for array in batch)
+                yield tuple(self._tensor(array, partial(wg.tensor, copy=False)) for array in batch)
         else:
             on_the_way: deque[tuple[Any, ...]] = deque()
             for batch in batches:
-                on_the_way.append(tuple(wg.cuda.upload(array, device) for array in batch))
+                on_the_way.append(tuple(self._tensor(array, partial(wg.cuda.upload, device=device)) for array in batch))
                 if len(on_the_way) > 1:
                     yield on_the_way.popleft()
             yield from on_the_way
+
+    def _tensor(self, array: Array, upload: Callable[[Array], Any]) -> Any:
+        return upload(array) if self.placement is None else self.placement.placed(array, upload)
 
     def _prepared(self, tasks: list[LoadTask]) -> Iterator[Batch]:
         if not self.workers and not self.prefetch:
@@ -234,18 +271,35 @@ def _begin_anew() -> None:
 in_child(_begin_anew)
 
 
+def _loading(batches: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The same batches; other ranks are told that this one waits for them."""
+    while True:
+        with communication.during("loading data"):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
 def fetch(dataset: Dataset, task: LoadTask) -> Batch:
     """The batch of a task."""
-    batch = dataset.batch(task.indices, np.random.default_rng(task.seed))
-    return batch if task.padded_to is None else _padded(batch, len(task.indices), task.padded_to)
+    rng = np.random.default_rng(task.seed)
+    count = len(task.indices)
+    size = count if task.padded_to is None else task.padded_to
+    rows = np.arange(size) if task.rows is None else task.rows
+    taken = np.where(rows < count, rows, 0)  # a batch is filled up with its first row
+    batch = _rows_of(dataset, task.indices, taken, rng)
+    return batch if task.padded_to is None else (*batch, (rows < count).astype(np.float32))
 
 
-def _padded(batch: Batch, count: int, size: int) -> Batch:
-    """The batch filled up with its first row, and the weights of its rows."""
-    rows = np.arange(size)
-    rows[count:] = 0
-    full = batch if count == size else tuple(array[rows] for array in batch)
-    return *full, (np.arange(size) < count).astype(np.float32)
+def _rows_of(dataset: Dataset, indices: Array, rows: Array, rng: np.random.Generator) -> Batch:
+    """Some rows of the batch with these examples, as they are in the whole."""
+    if len(rows) == len(indices) and (rows == np.arange(len(rows))).all():
+        return dataset.batch(indices, rng)
+    if dataset.by_row:
+        draws: Any = RowDraws(rng, rows, len(indices))
+        return dataset.batch(indices[rows], draws)
+    return tuple(array[rows] for array in dataset.batch(indices, rng))
 
 
 # --- in a worker process --------------------------------------------------------------------------------------------

@@ -45,6 +45,11 @@ class Windows(Dataset):
         window = self.tokens[start : start + self.length + 1]
         return window[:-1], window[1:]
 
+    @property
+    def by_row(self) -> bool:
+        """Whether rows are made independently: they are, but in a `batch` of your own."""
+        return type(self).batch is Windows.batch
+
     def batch(self, indices: Array, rng: np.random.Generator) -> Batch:
         """The windows with these numbers."""
         starts = indices * self.length

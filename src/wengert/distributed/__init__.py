@@ -2,6 +2,7 @@
 
 from wengert.api.lift import lift
 from wengert.core.mesh import Group, Mesh
+from wengert.distributed.checkpoint import load_checkpoint, save_checkpoint, wait_for_checkpoint
 from wengert.distributed.sharding import Split, place, shard
 from wengert.distributed.simulate import simulate
 from wengert.distributed.stages import stage
@@ -26,13 +27,16 @@ __all__ = [
     "all_reduce",
     "all_to_all",
     "block",
+    "load_checkpoint",
     "place",
     "ppermute",
     "rank",
     "reduce_scatter",
     "replicate",
+    "save_checkpoint",
     "shard",
     "simulate",
     "stage",
     "start",
+    "wait_for_checkpoint",
 ]

@@ -14,7 +14,7 @@ import numpy as np
 
 from wengert.core.errors import ArgumentError
 from wengert.core.mesh import Group, Mesh
-from wengert.core.placement import Placement, ShardedArray, block_of
+from wengert.core.placement import Placement, ShardedArray, block_axis, block_of
 from wengert.runtime.config import config
 from wengert.runtime.dynamic.realize import value
 from wengert.tensor import Tensor
@@ -43,7 +43,7 @@ def shard(what: Any, group: Group) -> None:
     for tensor in tensors_of(what):
         splits, stored = placement_of(tensor, group.mesh)
         shape = Placement(group.mesh, splits).block_shape(tensor.shape)
-        axis = next((i for i, n in enumerate(shape) if n and n % group.size == 0), None)
+        axis = block_axis(shape, config.parts or group.size)
         if axis is not None and name not in splits:
             put(tensor, Placement(group.mesh, {**splits, name: axis}, {*stored, name}))
     config.changed()

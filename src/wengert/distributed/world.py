@@ -21,6 +21,7 @@ from wengert.core.communication import Communicator, current
 from wengert.core.errors import ArgumentError, DistributedError
 from wengert.core.forking import in_child
 from wengert.core.mesh import Group, Mesh
+from wengert.distributed import control
 from wengert.distributed.environment import Launched, launched
 from wengert.kernels.threads import chosen_threads, use_threads
 
@@ -82,9 +83,9 @@ class World:
         if _world is self:
             _world = None
             current.rank, current.size, current.find = 0, 1, None
-            control, communication.watcher = communication.watcher, None
-            if control is not None and hasattr(control, "close"):
-                control.close()
+            communication.watcher = None
+            if control.current is not None:
+                control.current.close()
         if self._engine is not None:
             self._engine.end(why)
 
@@ -130,6 +131,8 @@ def _connected(place: Launched) -> World:
             f"start: {place.launcher} started {place.size} ranks, and mpi4py is not installed in {sys.prefix}: "
             "pip install 'wengert[mpi]'"
         )
+    if place.control is not None:
+        control.join(place.rank, place.size, place.control, place.nonce)  # before MPI, whose own start may hang
     engine = MpiEngine()
     if (engine.rank, engine.size) != (place.rank, place.size):
         raise ArgumentError(
@@ -138,23 +141,33 @@ def _connected(place: Launched) -> World:
             f"a batch job without srun. Use the mpiexec in {os.path.join(sys.prefix, 'bin')}, or srun"
         )
     engine.connect()
+    communication.watcher = control.join(place.rank, place.size, share=lambda text: str(engine.gather(text)[0]))
     cores = sorted(os.sched_getaffinity(0))
     machines = engine.gather((socket.gethostname(), cores))
     here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]
+    share = _share(cores, [machines[k][1] for k in here])
+    if share < 1:
+        engine.share_cores()
     if chosen_threads() is None:
-        _share_threads(cores, [machines[k][1] for k in here])
+        _set_threads(max(1, int(share)))
     local = here.index(place.rank) if place.local_rank is None else place.local_rank
     return World(place.rank, place.size, local, engine)
 
 
-def _share_threads(mine: Sequence[int], all_ranks: Sequence[Sequence[int]]) -> None:
-    """Set this rank's threads to its share of the cores that it may run on, whether or not they were dealt out."""
-    share = sum(1 / sum(core in cores for cores in all_ranks) for core in mine)
-    threads = max(1, int(share + 1e-9))
-    use_threads(threads)
+def _share(mine: Sequence[int], all_ranks: Sequence[Sequence[int]]) -> float:
+    """How many cores a rank has, of those that it may run on, whether or not a launcher dealt them out.
+
+    >>> _share([0, 1], [[0, 1], [0, 1]]), _share([0], [[0], [1]]), _share([0, 1], [[0, 1]] * 4)
+    (1.0, 1.0, 0.5)
+    """
+    return round(sum(1 / sum(core in cores for cores in all_ranks) for core in mine), 9)
+
+
+def _set_threads(count: int) -> None:
+    use_threads(count)
     found = blas()
     if found is not None:
-        found.set_threads(threads)
+        found.set_threads(count)
 
 
 def _filled(sizes: dict[str, int], ranks: int) -> dict[str, int]:

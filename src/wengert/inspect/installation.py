@@ -1,4 +1,8 @@
-"""`wengert info`: what is installed, which devices and which compiler there are, what is missing and how to get it."""
+"""What is installed, which devices and which compiler there are, what is missing and how to get it.
+
+A `Finding` is one of these things. `wengert info` prints what was found; `wengert doctor` (in `doctor`) also tries what
+can be tried, and gives a verdict.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import wengert
 from wengert.backends.cpu import toolchain
 from wengert.backends.cuda import bindings, blas, compile, dnn
 from wengert.core import cache
 from wengert.core.errors import CacheError, CompilerError, DeviceError
+from wengert.distributed import mpiexec
 
 OPTIONAL = {
     "rich": ("train", "live progress in a terminal"),
@@ -20,9 +26,38 @@ OPTIONAL = {
 }
 
 
+@dataclass(frozen=True)
+class Finding:
+    """One thing: what was found of it, and what to do where it is missing or does not work."""
+
+    name: str
+    text: str
+    fix: str = ""
+    works: bool = True
+    is_needed: bool = False  # for computing on the CPU
+
+    def line(self) -> str:
+        """As `wengert info` prints it."""
+        return f"{self.name:<12} {self.text}{f'; {self.fix}' if self.fix else ''}"
+
+
+NO_COMPILER = Finding(
+    "compiler",
+    "missing, so that programs run on slow NumPy references",
+    "Install gcc or clang, or set WENGERT_CC",
+    works=False,
+    is_needed=True,
+)
+
+
 def text() -> str:
     """All of it, a line each."""
-    return "\n".join([*_versions(), *_machine(), *_cuda(), *_optional()])
+    return "\n".join(finding.line() for finding in findings())
+
+
+def findings() -> list[Finding]:
+    """Everything, in the order in which one thing needs another."""
+    return [*_versions(), *_machine(), *_cuda(), *_many_processes(), *_optional()]
 
 
 def _version(package: str) -> str | None:
@@ -32,29 +67,29 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _versions() -> Iterator[str]:
-    yield f"wengert      {wengert.__version__}, {os.path.dirname(wengert.__file__)}"
-    yield f"python       {platform.python_version()}, {sys.executable}"
-    yield f"numpy        {_version('numpy')}"
+def _versions() -> Iterator[Finding]:
+    yield Finding("wengert", f"{wengert.__version__}, {os.path.dirname(wengert.__file__)}")
+    yield Finding("python", f"{platform.python_version()}, {sys.executable}", is_needed=True)
+    yield Finding("numpy", f"{_version('numpy')}", is_needed=True)
 
 
-def _machine() -> Iterator[str]:
+def _machine() -> Iterator[Finding]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield f"system       {platform.system()} {platform.machine()}, {cores} cores"
-    yield f"devices      {', '.join(wengert.__array_namespace_info__().devices())}"
+    yield Finding("system", f"{platform.system()} {platform.machine()}, {cores} cores")
+    yield Finding("devices", ", ".join(wengert.__array_namespace_info__().devices()))
     compiler = toolchain.compiler()
     if compiler is None:
-        yield "compiler     missing: programs run on slow NumPy references. Install gcc or clang, or set WENGERT_CC"
+        yield NO_COMPILER
     else:
-        yield f"compiler     {compiler}, {_compiler_version()}"
-    yield f"cache        {_cache()}"
+        yield Finding("compiler", f"{compiler}, {_compiler_version()}", is_needed=True)
+    yield _cache()
 
 
-def _cache() -> str:
+def _cache() -> Finding:
     try:
-        return f"{cache.folder()}; wengert cache tells more"
+        return Finding("cache", f"{cache.folder()}; wengert cache tells more", is_needed=True)
     except CacheError as error:
-        return error.message
+        return Finding("cache", error.message, "set WENGERT_CACHE to a folder of yours", works=False, is_needed=True)
 
 
 def _compiler_version() -> str:
@@ -65,23 +100,43 @@ def _compiler_version() -> str:
     return version.splitlines()[0] if version else "which gives no version"
 
 
-def _cuda() -> Iterator[str]:
+def _cuda() -> Iterator[Finding]:
     try:
         bindings.bindings()
         version = compile.bindings().nvrtcVersion()
     except DeviceError as error:
-        yield f"cuda         {error.message}"
+        what, _, fix = error.message.partition("; ")
+        yield Finding("cuda", what, fix, works=False)
         return
-    yield f"cuda         NVRTC {'.'.join(map(str, version[1:]))}"
+    yield Finding("cuda", f"NVRTC {'.'.join(map(str, version[1:]))}")
     for name, library in {"cuBLASLt": blas.library(), "cuDNN": dnn.library()}.items():
-        yield f"{name:<12} {'found' if library else _missing('cuda-math', 'larger products and convolutions')}"
+        purpose = "larger products and convolutions"
+        yield Finding(name, "found") if library else _missing(name, "cuda-math", purpose)
 
 
-def _missing(extra: str, purpose: str) -> str:
-    return f"missing, for {purpose}: pip install 'wengert[{extra}]'"
+def _many_processes() -> Iterator[Finding]:
+    """MPI on CPUs, NCCL between GPUs."""
+    version, found = _version("mpi4py"), mpiexec.find()
+    started = f"{found.kind}'s {found.path}" if found else "no mpiexec"
+    if version is None or found is None:
+        missing = [*([] if version else ["mpi4py"]), *([] if found else ["mpiexec"])]
+        purpose = f"{' and '.join(missing)} missing, for several processes that compute together"
+        yield Finding("MPI", purpose, "pip install 'wengert[mpi]'", works=False)
+    else:
+        yield Finding("MPI", f"mpi4py {version}, {started}")
+    nccl = _version("nvidia-nccl-cu13")
+    bound = _version("nccl4py")
+    if nccl and bound:
+        yield Finding("NCCL", f"{nccl}, nccl4py {bound}")
+    else:
+        yield _missing("NCCL", "nccl", "several GPUs that compute together")
 
 
-def _optional() -> Iterator[str]:
+def _missing(name: str, extra: str, purpose: str) -> Finding:
+    return Finding(name, f"missing, for {purpose}", f"pip install 'wengert[{extra}]'", works=False)
+
+
+def _optional() -> Iterator[Finding]:
     for package, (extra, purpose) in OPTIONAL.items():
         version = _version(package)
-        yield f"{package:<12} {version or _missing(extra, purpose)}"
+        yield Finding(package, version) if version else _missing(package, extra, purpose)

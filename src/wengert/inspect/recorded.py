@@ -28,9 +28,9 @@ from wengert.nn.hooks import calls
 from wengert.nn.module import Module
 from wengert.ops.core import LITERAL, VARIABLE, literal, variable
 from wengert.ops.movement import broadcast_to
+from wengert.runtime.arguments import take_apart
 from wengert.runtime.capture import Captured
 from wengert.runtime.dynamic.realize import flush
-from wengert.runtime.static.arguments import take_apart
 from wengert.runtime.static.compile import Compiled
 from wengert.runtime.static.specialization import Specialization
 from wengert.tensor import Tensor, engine

@@ -82,7 +82,7 @@ static void NAMED(wg_tile_of)(const REAL *weight, const REAL *panel, const wg_ru
 INLINE void NAMED(wg_pack_vectors)(REAL *to, const REAL *row, long channels, long taps, const long *at, long width,
                                    long plane, long column, long length, long size, int step)
 {
-    NAMED(mask) parts[taps][2];
+    NAMED(mask) parts[taps + !taps][2];  // an array has no size 0, and a line may have no taps
     NAMED(order) even;
     for (int i = 0; i < WIDTH; i++) even[i] = 2 * i;
     for (long j = 0; j < length; j += WIDTH) {

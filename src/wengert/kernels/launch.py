@@ -1,19 +1,28 @@
-"""Launches: what is asked of a CUDA device, as values. No driver is needed to make or read them.
+"""Launches: what is asked of a CUDA device, as values, and the kernels of ops that ask for them. No driver is needed.
 
 Whatever writes CUDA returns a Work: the launches of a fused group or of an op, in order, and the temporaries they
 share. The runtime compiles the texts, puts addresses for the names of buffers, and launches. `DeviceProperties` are the
 facts of a GPU that a launch's shape follows from.
+
+An op that is no loop has a CudaKernel, which gives its work and what a program has to know of it. An op that has none
+in `registry` and is no expression in a loop is computed on the host by its reference.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from wengert.core.graph import Node
+from wengert.kernels.registry import cuda_of_others, of_folders
+from wengert.ops.op import Op
+
+if TYPE_CHECKING:
+    from wengert.kernels.matmul.product import Epilogue, Tile
 
 Extent = tuple[int, int, int]
 ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
@@ -87,6 +96,14 @@ class Launch:
             found += argument if isinstance(argument, tuple) else [argument]
         return tuple(found)
 
+    def following(self) -> Launch | None:
+        """As it is, but waiting itself for the kernel before it; None where the text is of another kind."""
+        if not self.opening or not all(isinstance(argument, str) for argument in self.arguments):
+            return None
+        source = f"{self.source[: self.opening]}    wg_follow();\n{self.source[self.opening :]}"
+        why = f"{self.why}; its blocks are there when the kernel before it ends"
+        return replace(self, source=source, why=why, follows=True)
+
 
 @dataclass(frozen=True)
 class Work:
@@ -143,3 +160,122 @@ class DeviceProperties:
 
 H200 = DeviceProperties("90a", 132, 2048, 32, 65536, 233472, 232448, 60 << 20, 4.8e12)
 RTX_2080 = DeviceProperties("75", 46, 1024, 16, 65536, 65536, 65536, 4 << 20, 4.48e11)
+
+
+# --- kernels of ops -------------------------------------------------------------------------------------------------
+
+
+def _sources(node: Node) -> Sequence[Node]:
+    return node.sources
+
+
+def _never(node: Node, device: DeviceProperties) -> bool:
+    return False
+
+
+class Asked(NamedTuple):
+    """What is asked of an op's work: the nodes that pick its results, by number; one of its tiles; what an attention's
+    forward leaves for its backward; what is done with the sums of a product.
+    """
+
+    results: Mapping[int, Node] = {}
+    tile: Tile | None = None
+    kept: Sequence[Node] = ()
+    epilogue: Epilogue | None = None
+
+
+def _untiled(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
+    return [None]
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """An op on a GPU: work(node, named, device, asked) -> its launches, or None where the host computes it."""
+
+    work: Callable[[Node, Named, DeviceProperties, Asked], Work | None]
+    has_work: Callable[[Node], bool] | None = None  # whether `work` gives launches; it is tried where this is None
+    operands: Callable[[Node], Sequence[Node]] = _sources  # what it reads from memory
+    tiles: Callable[[Node, DeviceProperties], Sequence[Tile | None]] = _untiled  # candidates, best expected first
+    absorbs: Callable[[Node, DeviceProperties], bool] = _never  # whether it is the best and takes in an epilogue
+    sides: Callable[[Node], tuple[int, int]] | None = None  # the rows and columns of the sums an epilogue takes
+    outdoes_libraries: Callable[[Node, DeviceProperties], bool] = _never  # whether it is faster than theirs
+
+
+def simple(rule: Callable[[Node, Named, DeviceProperties], Work | None]) -> CudaKernel:
+    """The kernel of an op with one result and one way to carry it out."""
+    return CudaKernel(lambda node, named, device, asked: rule(node, named, device))
+
+
+@functools.cache
+def cuda_kernels() -> dict[Op, CudaKernel]:
+    """The ops of the folders that have CUDA C++."""
+    return of_folders("cuda_kernels")
+
+
+def cuda_kernel(op: Op) -> CudaKernel | None:
+    """The CUDA C++ of an op."""
+    return cuda_of_others.get(op) or cuda_kernels().get(op)
+
+
+def work_of(
+    node: Node,
+    named: Named,
+    device: DeviceProperties,
+    results: Mapping[int, Node],
+    tile: Tile | None = None,
+    kept: Sequence[Node] = (),
+) -> Work | None:
+    """The work of an op that is no loop, or None where the host computes it.
+
+    `results` are the nodes that pick the results of one that has several, by number; `tile` is one of `tiles_of`;
+    `kept` is what an attention's forward leaves for its backward.
+    """
+    kernel = cuda_kernel(node.op)
+    return None if kernel is None else kernel.work(node, named, device, Asked(results, tile, kept))
+
+
+def has_work(node: Node) -> bool:
+    """Whether an op can be carried out on a GPU."""
+    kernel = cuda_kernel(node.op)
+    if kernel is None or kernel.has_work is None:
+        return work_of(node, lambda _: "", H200, {}) is not None
+    return kernel.has_work(node)
+
+
+def operands_of(node: Node) -> Sequence[Node]:
+    """What an op that is no loop reads from memory."""
+    kernel = cuda_kernel(node.op)
+    return node.sources if kernel is None else kernel.operands(node)
+
+
+def tiles_of(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
+    """The tiles by which our kernels can carry out an op, the one expected to be fastest first; None: without one."""
+    kernel = cuda_kernel(node.op)
+    return [None] if kernel is None else kernel.tiles(node, device)
+
+
+def absorbs(node: Node, device: DeviceProperties) -> bool:
+    """Whether our kernels for an op are the best there are, and take in what is done with its result."""
+    kernel = cuda_kernel(node.op)
+    return kernel is not None and kernel.absorbs(node, device)
+
+
+def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
+    """Whether our kernels are faster than what libraries have for an op."""
+    kernel = cuda_kernel(node.op)
+    return kernel is not None and kernel.outdoes_libraries(node, device)
+
+
+def sides_of(node: Node) -> tuple[int, int]:
+    """The rows and columns of the sums that an op makes whose kernels take an epilogue."""
+    kernel = cuda_kernel(node.op)
+    assert kernel is not None and kernel.sides is not None
+    return kernel.sides(node)
+
+
+def sums_of(node: Node, named: Named, device: DeviceProperties, epilogue: Epilogue | None, tile: Tile | None) -> Work:
+    """The work of an op whose sums an epilogue may take."""
+    kernel = cuda_kernel(node.op)
+    found = None if kernel is None else kernel.work(node, named, device, Asked(tile=tile, epilogue=epilogue))
+    assert found is not None
+    return found

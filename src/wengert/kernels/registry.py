@@ -16,7 +16,7 @@ from wengert.ops.op import Op
 
 if TYPE_CHECKING:
     from wengert.kernels.c_ops import CKernel
-    from wengert.kernels.cuda_ops import CudaKernel
+    from wengert.kernels.launch import CudaKernel
 
 FOLDERS = ("attention", "convolution", "copy", "fixed_order", "gather_scatter", "matmul", "pool", "scan")
 

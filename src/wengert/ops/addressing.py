@@ -20,7 +20,6 @@ import numpy as np
 from wengert.core.dtypes import INTEGER, int64
 from wengert.core.errors import DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape
-from wengert.ops.checked import CHECKED_INDEX as CHECKED_INDEX
 from wengert.ops.core import as_node, cast, data, literal, operand
 from wengert.ops.elementwise import equal, where
 from wengert.ops.factors import Factors, Labels, aligned, is_zero, putting, without

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from wengert.core.communication import communicator, current, group_rank, tree_sum
-from wengert.core.dtypes import COMPLEX, int64
+from wengert.core.dtypes import COMPLEX, FLOATING, int64
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node, recording
 from wengert.core.mesh import Group
 from wengert.ops.core import as_node, cast, data
-from wengert.ops.elementwise import add, equal
+from wengert.ops.elementwise import add, bitwise_invert, equal, negative
 from wengert.ops.factors import broadcasting, other_axes
 from wengert.ops.movement import (
     broadcast_to,
@@ -362,7 +362,10 @@ def all_reduce(x: Any, group: Group | None = None, reduction: str = "sum") -> No
     if reduction in ("max", "min"):
         if x.dtype in COMPLEX:
             raise DTypeError("all_reduce: complex numbers have no order")
-        return ALL_REDUCE_MAX(x, group=group) if reduction == "max" else -ALL_REDUCE_MAX(-x, group=group)
+        if reduction == "max":
+            return ALL_REDUCE_MAX(x, group=group)
+        turned = negative if x.dtype in FLOATING else bitwise_invert  # -x has no value for an unsigned x, or the least
+        return turned(ALL_REDUCE_MAX(turned(x), group=group))
     total = ALL_REDUCE(x, group=group)
     return total / group.size if reduction == "mean" else total
 

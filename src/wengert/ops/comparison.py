@@ -1,6 +1,8 @@
-"""Comparisons, logic and bits, and choices by them: `where`, the larger and the smaller, `clip`.
+"""Comparisons, logic and bits, and choices by them: `where`, the larger and the smaller, `clip`; and what must hold.
 
-Their derivative is zero, or a choice itself. The table is made as in `elementwise`.
+Their derivative is zero, or a choice itself. The table is made as in `elementwise`. Conditions are checked while a
+program runs, however it is computed: `CHECKED_INDEX` notes an error, in C and on a GPU too. What is no index is checked
+by adding `zero_where` to it, which is 0 or raises.
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import ALL, FLOATING, INTEGER, REAL, bool_, promote
+from wengert.core.dtypes import ALL, FLOATING, INTEGER, REAL, bool_, int64, promote
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Node
 from wengert.ops.core import as_node, cast, operand, operands
-from wengert.ops.facts import SIMPLE, Sample
+from wengert.ops.facts import SIMPLE, Sample, no_flops
 from wengert.ops.op import Op
 from wengert.ops.recorders import Binary, Elementwise, Unary
 from wengert.ops.symbolic import choose, truth
@@ -265,3 +267,35 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Node:
         x, high = operands(x, max)
         x = where(less_equal(x, high), x, minimum(x, high))
     return x
+
+
+# --- conditions that must hold --------------------------------------------------------------------------------------
+
+
+def _checked_index(index: Any, size: int, message: str = "") -> Any:
+    wrong = index[(index < -size) | (index >= size)]
+    if wrong.size:
+        raise IndexError(message or f"index {int(wrong[0])} is out of range for an axis of size {size}")
+    return np.where(index < 0, index + index.dtype.type(size), index)
+
+
+CHECKED_INDEX: Op = Op(
+    "checked_index",
+    infer=lambda index, size, message="": (index.shape, index.dtype),
+    numpy=_checked_index,
+    differentiable=False,
+    batch=lambda y, sources, batched: CHECKED_INDEX(sources[0], **y.attrs),
+    c={"i": "{wg.checked_index}({error}{0}, {size})"},
+    kind="elementwise",
+    cost=SIMPLE,
+    can_fail=True,
+    flops=no_flops,
+    checks=lambda node: [(node.sources[0], node.attrs["size"])],
+)
+"""An index counted from the front; one out of range raises. The compiler records it where it turns a gather into a
+comparison."""
+
+
+def zero_where(holds: Node, message: str) -> Node:
+    """0 for every element of a condition that holds; one that does not hold raises when the value is computed."""
+    return CHECKED_INDEX(cast(logical_not(holds), int64), size=1, message=message)

@@ -17,7 +17,7 @@ from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.elementwise import conj, multiply
 from wengert.ops.linalg import matmul
-from wengert.ops.movement import matrix_transpose, moveaxis, normalize_axis, permute_dims, reshape, take_slice
+from wengert.ops.movement import moveaxis, normalize_axis, permute_dims, reshape, take_slice
 from wengert.ops.rearrange import roll
 from wengert.ops.reduce import SUM
 from wengert.ops.reduce import sum as sum_along
@@ -125,23 +125,6 @@ def kron(x1: Any, x2: Any, /) -> Node:
 
 
 # --- products of matrices and more ----------------------------------------------------------------------------------
-
-
-def linear(x: Any, weight: Any, bias: Any = None) -> Node:
-    """`x @ weight.T + bias` along the last axis of `x`; the weight is (out_features, in_features).
-
-    >>> import wengert as wg
-    >>> wg.linear(wg.tensor([1.0, 2.0]), wg.tensor([[3.0, 4.0]]), wg.tensor([0.5])).tolist()
-    [11.5]
-    """
-    x, weight = operands(x, weight)
-    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
-        raise ShapeError(
-            f"linear: a weight of shape {weight.shape}, (out_features, in_features), does not go with an input of "
-            f"shape {x.shape}, whose last axis is in_features"
-        )
-    y = matmul(x, matrix_transpose(weight))
-    return y if bias is None else y + as_node(bias)
 
 
 def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Node:

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, bool_
+from wengert.core.dtypes import COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, SIGNED, bool_
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, recording
-from wengert.ops.checked import integer_exponent
 from wengert.ops.comparison import (
     bitwise_and,
     bitwise_invert,
@@ -40,9 +39,10 @@ from wengert.ops.comparison import (
     not_equal,
     signbit,
     where,
+    zero_where,
 )
 from wengert.ops.complex import absolute, imag, sign
-from wengert.ops.core import LITERAL, Argument, as_node, literal
+from wengert.ops.core import LITERAL, Argument, as_node, cast, literal
 from wengert.ops.exponential import (
     exp,
     expm1,
@@ -278,7 +278,17 @@ def pow(x1: Any, x2: Any, /) -> Node:
             return square(x1)
         if exponent == 1:
             return positive(x1)
-    return power(x1, integer_exponent(x1, exponent))
+    return power(x1, _checked_exponent(x1, exponent))
+
+
+def _checked_exponent(base: Any, exponent: Any) -> Any:
+    """An exponent as it is, but for an integer's: that must not be negative, which its value alone tells."""
+    if type(exponent) is not Node or exponent.dtype not in SIGNED:
+        return exponent
+    if type(base) is not int and getattr(base, "dtype", None) not in INTEGER:
+        return exponent
+    message = "pow: integers to negative integer powers are no integers; cast with astype"
+    return add(exponent, cast(zero_where(greater_equal(exponent, 0), message), exponent.dtype))
 
 
 # --- steps: their derivative is zero, or a sign ---------------------------------------------------------------------

@@ -76,8 +76,13 @@ def xlogy(x1: Any, x2: Any, /) -> Node:
     [0.0, 0.0]
     """
     a, b = _inexact_pair(x1, x2)
-    nothing = logical_and(equal(a, 0), equal(b, b))  # a NaN stays one
+    nothing = logical_and(equal(a, 0), _has_no_finite_logarithm(b))  # elsewhere the derivative by x1 is log(x2)
     return where(nothing, 0, a * log(where(nothing, 1, b)))
+
+
+def _has_no_finite_logarithm(x: Node) -> Node:
+    """Where the logarithm is infinite, or NaN for a number that is not."""
+    return equal(x, 0) if x.dtype in COMPLEX else logical_or(less_equal(x, 0), equal(x, math.inf))
 
 
 def logit(x: Any, /, eps: float | None = None) -> Node:

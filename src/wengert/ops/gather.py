@@ -26,7 +26,7 @@ from wengert.ops.addressing import (
     put_slice,
     values_for,
 )
-from wengert.ops.checked import zero_where
+from wengert.ops.comparison import zero_where
 from wengert.ops.core import as_node, cast, data
 from wengert.ops.elementwise import equal, greater_equal, less, logical_and, where
 from wengert.ops.movement import broadcast_to, expand_dims, normalize_axis, reshape, take_slice

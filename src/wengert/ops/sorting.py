@@ -15,7 +15,7 @@ from wengert.core.dtypes import COMPLEX, INEXACT, default_float, float64, int64,
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
 from wengert.ops.addressing import GATHER, TAKE_ALONG, as_index
-from wengert.ops.checked import zero_where
+from wengert.ops.comparison import zero_where
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.elementwise import floor, greater_equal, isnan, less_equal, logical_and, minimum, where
 from wengert.ops.factors import Factors, other_axes

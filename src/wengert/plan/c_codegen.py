@@ -16,7 +16,7 @@ from wengert.kernels import c_ops
 from wengert.kernels.c import Function, FunctionCall, write, write_rows
 from wengert.ops.op import PICK
 from wengert.plan.fallible import fallible
-from wengert.plan.groups import Group, Grouping
+from wengert.plan.groups import FusionGroup, Grouping
 from wengert.plan.lowering import LoweringCache, inlines, loops, lowered, picks
 from wengert.plan.plan import NOTHING, CCode, HostOp, LibraryEpilogue, Plan, Step
 
@@ -29,7 +29,7 @@ class CCodegen:
     def __init__(self, target: Target = HOST_TARGET) -> None:
         self.target = target
         self.functions: dict[Function, str] = {}
-        self._fallible: tuple[list[Group], list[int]] | None = None  # the groups that were asked about last
+        self._fallible: tuple[list[FusionGroup], list[int]] | None = None  # the groups that were asked about last
         self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
 
     def inlines(self, node: Node) -> bool:
@@ -83,7 +83,7 @@ class _StepWriter:
         numbers = self.codegen.numbers
         return f"(arena + offset_{numbers.setdefault(node, len(numbers))})"
 
-    def step(self, group: Group) -> Step:
+    def step(self, group: FusionGroup) -> Step:
         """The step of a group."""
         own = set(group.roots)
         reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
@@ -114,7 +114,7 @@ class _StepWriter:
         text = f"memcpy({self.pointer(node)}, {self.pointer(first)}, {node.size * node.dtype.itemsize}L);"
         return _coded(CCode(text), [first], [node])
 
-    def _product_step(self, group: Group, reads: list[Node]) -> Step:
+    def _product_step(self, group: FusionGroup, reads: list[Node]) -> Step:
         """A matrix product with its epilogue: row by row if the rows are one loop, else one after the other."""
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
@@ -136,7 +136,7 @@ class _StepWriter:
         arguments = [f"(void *){self.pointer(by_name[a])}" for a in function.arguments]
         return FunctionCall(name, (*arguments, *more))
 
-    def _loop_step(self, group: Group, reads: list[Node]) -> Step:
+    def _loop_step(self, group: FusionGroup, reads: list[Node]) -> Step:
         kernels, by_name = loops(group, self.plan.grouping, self.donated, self.cache)
         function = write(*kernels)
         call = self._called(function, by_name)

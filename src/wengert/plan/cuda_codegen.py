@@ -18,19 +18,30 @@ from wengert.compiler.memory import storage
 from wengert.compiler.rewrite import spend
 from wengert.core.devices import Target
 from wengert.core.graph import Graph, Node
-from wengert.kernels import cuda_ops
 from wengert.kernels.attention import form as attention_form
 from wengert.kernels.convolution.form import CONVOLUTIONS
 from wengert.kernels.copy.cuda import copy
 from wengert.kernels.cuda import write
-from wengert.kernels.launch import DeviceProperties, Work, in_turn
+from wengert.kernels.launch import (
+    DeviceProperties,
+    Work,
+    absorbs,
+    has_work,
+    in_turn,
+    operands_of,
+    outdoes_libraries,
+    sides_of,
+    sums_of,
+    tiles_of,
+    work_of,
+)
 from wengert.kernels.matmul.cuda import epilogue
 from wengert.kernels.matmul.product import Tile, product
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.linalg import MATMUL
 from wengert.ops.op import PICK
 from wengert.plan.epilogues import ARGUMENT, BIAS, SLOPE, convolution_epilogues, matmul_epilogues
-from wengert.plan.groups import Group, Grouping
+from wengert.plan.groups import FusionGroup, Grouping
 from wengert.plan.libraries import ChoiceStore, Libraries, NoChoices, NoLibraries, Timer
 from wengert.plan.lowering import LoweringCache, inlines, loops, lowered, naming, picks
 from wengert.plan.plan import NOTHING, Choice, HostOp, How, LibraryEpilogue, Plan, Step, called, launched
@@ -68,17 +79,17 @@ class Candidates:
         attentions = [node for node in nodes if node.op in (ATTENTION, ATTENTION_BACKWARD)]
         for forward, backward in attention_form.pairs(attentions) if attentions else ():
             ways = {self._by_library(node, forward) for node in (forward, backward)}
-            if len(ways) == 1 and cuda_ops.has_work(forward) and cuda_ops.has_work(backward):
+            if len(ways) == 1 and has_work(forward) and has_work(backward):
                 (place,) = self.kept.setdefault(forward, (attention_form.place_for_logarithms(forward),))
                 self.kept[backward] = (forward, place)
 
     def _by_library(self, node: Node, keeper: Node | None) -> bool:
-        if cuda_ops.outdoes_libraries(node, self.properties):
+        if outdoes_libraries(node, self.properties):
             return False
         vendors = self.libraries.candidates(node, keeper)
         return bool(self._results(node)) and any(vendor.works for vendor in vendors)
 
-    def step(self, group: Group) -> Step:
+    def step(self, group: FusionGroup) -> Step:
         """The step of a group: by the candidate that won when they were timed, or else the first that works."""
         key = self.key(group) if self.choices else None
         choice = self.choices.get(key) if key is not None else None
@@ -94,7 +105,7 @@ class Candidates:
         steps = (candidate.make() for candidate in self.of(group))
         return next(step for step in steps if step is not None)
 
-    def key(self, group: Group) -> str | None:
+    def key(self, group: FusionGroup) -> str | None:
         """What a group is, for the choice among its candidates; None where there is nothing to choose."""
         node = group.roots[0]
         is_chosen = node.op in (MATMUL, ATTENTION, ATTENTION_BACKWARD) or node.op in CONVOLUTIONS
@@ -104,7 +115,7 @@ class Candidates:
         then = str(finish.how) if finish else ", ".join(dict.fromkeys(each.op.name for each in group.epilogue))
         return f"{node.op.name} {self.libraries.about(node)}" + (f" then {then}" if then else "")
 
-    def of(self, group: Group) -> Iterator[Candidate]:
+    def of(self, group: FusionGroup) -> Iterator[Candidate]:
         """The ways to carry out a group, the one that is expected to be fastest first."""
         own = set(group.roots)
         reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
@@ -121,7 +132,7 @@ class Candidates:
 
     # --- one way --------------------------------------------------------------------------------------------------
 
-    def _loops(self, group: Group, reads: list[Node]) -> Step:
+    def _loops(self, group: FusionGroup, reads: list[Node]) -> Step:
         kernels, names = loops(group, self.grouping, self.donated, self.cache)
         work = in_turn([write(kernel, self.properties) for kernel in kernels])
         kernel = kernels[0] if len(kernels) == 1 else None
@@ -148,12 +159,12 @@ class Candidates:
         vendors = self.libraries.candidates(node, keeper) if results and (by_library or not kept) else ()
         theirs = [Candidate(vendor.name, partial(self._called, vendor, node, reads, results)) for vendor in vendors]
         ours = self._by_tiles(node, reads, BESIDE if vendors else OWN) if not by_library else ()
-        ours_first = cuda_ops.outdoes_libraries(node, self.properties)
+        ours_first = outdoes_libraries(node, self.properties)
         return chain(ours, theirs) if ours_first else chain(theirs, ours)
 
     def _by_tiles(self, node: Node, reads: list[Node], most: int) -> Iterator[Candidate]:
         """An op by our kernels, if they can do it."""
-        for tile in cuda_ops.tiles(node, self.properties)[:most] if cuda_ops.has_work(node) else ():
+        for tile in tiles_of(node, self.properties)[:most] if has_work(node) else ():
             yield Candidate(_named(tile), partial(self._ours, node, reads, tile))
 
     def _results(self, node: Node) -> list[Node]:
@@ -180,12 +191,12 @@ class Candidates:
         names: dict[str, Node] = {}
         results = self.picks.get(node, {})
         kept = self.kept.get(node, ())
-        work = cuda_ops.work(node, naming(names, self.donated), self.properties, results, tile, kept)
+        work = work_of(node, naming(names, self.donated), self.properties, results, tile, kept)
         assert work is not None
         writes = list(results.values()) if isinstance(node.dtype, tuple) else [node]
         return launched(work, names, *self._with_kept(node, reads, writes), kept=kept)
 
-    def _products(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
+    def _products(self, group: FusionGroup, reads: list[Node]) -> Iterator[Candidate]:
         """A product or convolution with what takes its sums: in a library's call or our kernel, or after a call."""
         node, properties = group.roots[0], self.properties
         if node.op not in CONVOLUTIONS:
@@ -194,18 +205,18 @@ class Candidates:
         then = "" if takes_sums else ", then loops"
         ours = (
             Candidate(_named(tile) + then, partial(self._product, group, reads, tile, None))
-            for tile in cuda_ops.tiles(node, properties)[: OWN if takes_sums else BESIDE]
+            for tile in tiles_of(node, properties)[: OWN if takes_sums else BESIDE]
         )
         theirs = (
             Candidate(f"{vendor.name}, then loops", partial(self._product, group, reads, None, vendor))
             for vendor in self.libraries.candidates(node)
         )
-        ours_first = cuda_ops.absorbs(node, properties) or cuda_ops.outdoes_libraries(node, properties)
+        ours_first = absorbs(node, properties) or outdoes_libraries(node, properties)
         yield from chain(ours, theirs) if ours_first else chain(theirs, ours)
         if node.op in CONVOLUTIONS:
             yield from self._at_once(group, reads)
 
-    def _at_once(self, group: Group, reads: list[Node]) -> Iterator[Candidate]:
+    def _at_once(self, group: FusionGroup, reads: list[Node]) -> Iterator[Candidate]:
         """A product or convolution that a library finishes, or adds the bias to."""
         node, finish = group.roots[0], self._epilogue(group)
         if finish is None:
@@ -217,21 +228,23 @@ class Candidates:
         for vendor in self.libraries.candidates(node, epilogue=(BIAS,)) if finish.kept and finish.operands else ():
             yield Candidate(f"{vendor.name}, then loops", partial(self._biased, group, reads, finish, vendor))
 
-    def _epilogue(self, group: Group) -> LibraryEpilogue | None:
+    def _epilogue(self, group: FusionGroup) -> LibraryEpilogue | None:
         """How a library may finish what a group makes."""
         finish = self.epilogues.get(group.roots[0])
         return finish if finish is not None and {*group.stored} == {finish.result, *finish.kept} else None
 
     def _takes_sums(self, node: Node) -> bool:
         """Whether our kernel for a product or convolution does what follows with its sums."""
-        return node.op not in CONVOLUTIONS or cuda_ops.absorbs(node, self.properties)
+        return node.op not in CONVOLUTIONS or absorbs(node, self.properties)
 
-    def _with_epilogue(self, group: Group, reads: list[Node], finish: LibraryEpilogue, vendor: Any) -> Step | None:
+    def _with_epilogue(
+        self, group: FusionGroup, reads: list[Node], finish: LibraryEpilogue, vendor: Any
+    ) -> Step | None:
         values = (*self.libraries.operands(group.roots[0]), *finish.operands, *finish.kept, finish.result)
         names = {f"value{i}": storage(value) for i, value in enumerate(values)}
         return called(vendor, tuple(names), names, reads, list(group.stored)) if vendor.works else None
 
-    def _biased(self, group: Group, reads: list[Node], finish: LibraryEpilogue, vendor: Any) -> Step | None:
+    def _biased(self, group: FusionGroup, reads: list[Node], finish: LibraryEpilogue, vendor: Any) -> Step | None:
         """A bias by a library, which leaves the argument of an activation, and that by loops."""
         if not vendor.works:
             return None
@@ -242,7 +255,7 @@ class Candidates:
         work = write(kernel, self.properties)
         return called(vendor, operands, names, reads, list(group.stored), work)
 
-    def _product(self, group: Group, reads: list[Node], tile: Tile | None, vendor: Any) -> Step | None:
+    def _product(self, group: FusionGroup, reads: list[Node], tile: Tile | None, vendor: Any) -> Step | None:
         if vendor is not None and not vendor.works:
             return None
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
@@ -254,8 +267,8 @@ class Candidates:
         if vendor is None:
             taken = None
             if self._takes_sums(node):
-                taken = epilogue(kernel, made, node.dtype, *cuda_ops.sides(node), stored=node in group.stored)
-            works = [cuda_ops.sums(node, named, properties, taken, tile)]
+                taken = epilogue(kernel, made, node.dtype, *sides_of(node), stored=node in group.stored)
+            works = [sums_of(node, named, properties, taken, tile)]
         else:
             taken, works = None, []
             operands = (*map(named, self.libraries.operands(node)), made)
@@ -268,7 +281,7 @@ class Candidates:
         return called(vendor, operands, names, reads, list(group.stored), in_turn(works))
 
 
-def _spends(group: Group, choice: Choice, key: str) -> bool:
+def _spends(group: FusionGroup, choice: Choice, key: str) -> bool:
     return spend(group.roots[0], lambda: f"{choice.winner} carries out {key}")
 
 
@@ -304,17 +317,17 @@ class CudaCodegen:
 
     def _is_hosted(self, node: Node) -> bool:
         """Whether an op is computed on the host: there are no kernels for it, and no library does it."""
-        if cuda_ops.has_work(node):
+        if has_work(node):
             return False
         return not any(candidate.works for candidate in self.libraries.candidates(node))
 
     def _reads(self, node: Node) -> Sequence[Node]:
         """What an op reads from memory, but for what its epilogue reads."""
-        return node.sources if self.is_hosted(node) else cuda_ops.operands(node)
+        return node.sources if self.is_hosted(node) else operands_of(node)
 
     def absorbs(self, node: Node) -> bool:
         """Whether an elementwise epilogue is part of an op's kernel."""
-        return cuda_ops.absorbs(node, self.properties)
+        return absorbs(node, self.properties)
 
     def epilogues(self, graph: Graph) -> Mapping[Node, LibraryEpilogue]:
         """The epilogues that a library carries out, by their products."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from wengert.core.code import describe
 from wengert.core.graph import Node, describe_type
 from wengert.kernels.launch import Launch
-from wengert.plan.groups import Group
+from wengert.plan.groups import FusionGroup
 from wengert.plan.plan import ARENA, Body, CCode, HostOp, LibraryCall, Part, Plan, Start, Step
 
 
@@ -30,7 +30,7 @@ def _summary(plan: Plan) -> str:
     return f"{busy} steps over {buffers}{overwritten} and an arena of {plan.arena.size} bytes"
 
 
-def _group(number: int, group: Group) -> str:
+def _group(number: int, group: FusionGroup) -> str:
     kind = "a call" if group.opaque else f"over {group.space}" + (f" reducing {group.axes}" if group.axes else "")
     return f"group {number}: {kind}: {', '.join(map(_named, group.roots))}; stores {len(group.stored)}"
 

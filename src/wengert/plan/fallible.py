@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from wengert.compiler.memory import storage
 from wengert.core.graph import Node
 from wengert.ops.facts import Check
-from wengert.plan.groups import Group, Grouping
+from wengert.plan.groups import FusionGroup, Grouping
 
 
 def fallible(plan: Grouping) -> list[int]:
@@ -34,7 +34,7 @@ def _checks_of(node: Node) -> list[Check]:
     return [(storage(index), size) for index, size in node.op.checks(node)]
 
 
-def _checks_inside(group: Group, plan: Grouping) -> Iterable[Check]:
+def _checks_inside(group: FusionGroup, plan: Grouping) -> Iterable[Check]:
     """What the expressions of a group check."""
     agenda, seen = list(group.roots), set(group.roots)
     while agenda:

@@ -15,14 +15,14 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
-from wengert.compiler.memory import storage, stored_values
+from wengert.compiler.memory import compared_with_extremes, storage, stored_values
 from wengert.compiler.rewrite import spend
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.loops import IndexMap, broadcast_place, everywhere, loops_of, moved_place
 from wengert.ops.core import AGAIN
 from wengert.ops.random import RANDOM_BITS
 from wengert.ops.reduce import reduced, reduced_axes, reduces_in_loops
-from wengert.plan.groups import Group, Grouping, Needs, Read, common_space, fits, root_place
+from wengert.plan.groups import FusionGroup, Grouping, Needs, Read, common_space, fits, root_place
 from wengert.plan.plan import Plan
 
 
@@ -46,9 +46,10 @@ class _Fusion:
         self.outside = set(graph.inputs)
         self.refusals: dict[str, None] = {}
         self.roots = stored_values(graph, self.inlined, operands, large)
+        self.compared = compared_with_extremes(graph)
         self.awaited = {storage(s) for node in graph.nodes if self._is_opaque(node) for s in operands(node)}
-        self.home: dict[Node, Group] = {}
-        self.groups: dict[int, Group] = {}
+        self.home: dict[Node, FusionGroup] = {}
+        self.groups: dict[int, FusionGroup] = {}
         self.needs = Needs(len(self.roots))
         for number, node in enumerate(node for node in graph.nodes if node in self.roots):
             self._found(number, node)
@@ -59,9 +60,9 @@ class _Fusion:
     def _found(self, number: int, node: Node) -> None:
         opaque = self._is_opaque(node)
         if node.op.kind == "reduction" and not opaque:
-            group = Group(number, [node], node.sources[0].shape, reduced_axes(node))
+            group = FusionGroup(number, [node], node.sources[0].shape, reduced_axes(node))
         else:
-            group = Group(number, [node], () if opaque else node.shape, (), opaque)
+            group = FusionGroup(number, [node], () if opaque else node.shape, (), opaque)
         self.home[node] = group
         self.groups[number] = group
         if opaque:
@@ -100,7 +101,7 @@ class _Fusion:
             return [(storage(source), IndexMap(None)) for source in node.sources]
         return [(source, broadcast_place(place, node.shape, source.shape)) for source in node.sources]
 
-    def producers(self, group: Group) -> list[Group]:
+    def producers(self, group: FusionGroup) -> list[FusionGroup]:
         """The other groups whose values a group reads."""
         found = {}
         for read in group.reads:
@@ -111,7 +112,7 @@ class _Fusion:
 
     # --- merging ------------------------------------------------------------------------------------------------
 
-    def may_merge(self, first: Group, second: Group) -> str | None:
+    def may_merge(self, first: FusionGroup, second: FusionGroup) -> str | None:
         """Why two groups cannot be one kernel; None if they can."""
         if first.opaque or second.opaque:
             return "an opaque op is a kernel of its own"
@@ -124,13 +125,15 @@ class _Fusion:
                     return f"{root.op.name} does not fit the space {space} reducing {axes}"
             for read in self._reads_in(group, space, axes):
                 home = self.home.get(storage(read.leaf)) or self.home.get(read.leaf)
+                if home is other and storage(read.leaf) in self.compared:
+                    return f"{read.leaf.op.name} is compared with its maximum or minimum: both read it from memory"
                 if home is other and not self._reads_own_element(read, space, axes):
                     return f"{group.roots[0].op.name} reads {read.leaf.op.name} at another element than it works on"
         if self._way_around(first, second):
             return "another kernel lies between them"
         return None
 
-    def _reads_in(self, group: Group, space: Shape, axes: tuple[int, ...]) -> list[Read]:
+    def _reads_in(self, group: FusionGroup, space: Shape, axes: tuple[int, ...]) -> list[Read]:
         if (group.space, group.axes) == (space, axes):
             return group.reads
         return [read for root in group.roots for read in self.reads_of(root, space, axes)]
@@ -142,7 +145,7 @@ class _Fusion:
         own = root_place(leaf, space, axes)
         return own is not None and read.place.indices is not None and own.indices == read.place.indices
 
-    def _way_around(self, first: Group, second: Group) -> bool:
+    def _way_around(self, first: FusionGroup, second: FusionGroup) -> bool:
         """Whether a third group needs one of the two and is needed by the other."""
         for group, other in ((first, second), (second, first)):
             for producer in self.producers(group):
@@ -150,7 +153,7 @@ class _Fusion:
                     return True
         return False
 
-    def merge(self, first: Group, second: Group) -> Group:
+    def merge(self, first: FusionGroup, second: FusionGroup) -> FusionGroup:
         """Make two groups one; the second takes the first in."""
         space, axes = common_space(first, second)
         assert space is not None
@@ -164,7 +167,7 @@ class _Fusion:
         self._join(first, second)
         return second
 
-    def _join(self, first: Group, second: Group) -> None:
+    def _join(self, first: FusionGroup, second: FusionGroup) -> None:
         """The first group is part of the second from now on."""
         del self.groups[first.number]
         self.needs.join(first.number, second.number)
@@ -196,7 +199,7 @@ class _Fusion:
 
     def _absorb_epilogues(self) -> None:
         """A matrix product takes in the elementwise group that reads it: bias, activation, an update of its weight."""
-        readers: dict[Node, dict[Group, None]] = {}
+        readers: dict[Node, dict[FusionGroup, None]] = {}
         for reader in self.groups.values():
             for read in reader.reads:
                 readers.setdefault(read.leaf, {})[reader] = None
@@ -206,14 +209,14 @@ class _Fusion:
             if taken is not None and _spends(group, taken):
                 self._absorb(group, taken)
 
-    def _is_epilogue(self, group: Group, reader: Group) -> bool:
+    def _is_epilogue(self, group: FusionGroup, reader: FusionGroup) -> bool:
         node = group.roots[0]
         if reader.opaque or reader.reduces or reader.space != node.shape or self._way_around(group, reader):
             return False
         own = everywhere(loops_of(reader.space))
         return all(read.place == own for read in reader.reads if storage(read.leaf) is node)
 
-    def _absorb(self, group: Group, reader: Group) -> None:
+    def _absorb(self, group: FusionGroup, reader: FusionGroup) -> None:
         """Make an elementwise group the epilogue of an opaque one; the pair stands where it stood."""
         reader.epilogue, reader.opaque = list(reader.roots), True
         reader.roots = [group.roots[0], *reader.roots]
@@ -234,12 +237,12 @@ class _Fusion:
                     self.home[root] = rows
                 self._join(total, rows)
 
-    def _is_of_rows(self, total: Group, rows: Group) -> bool:
+    def _is_of_rows(self, total: FusionGroup, rows: FusionGroup) -> bool:
         if rows.opaque or rows.final_reduction is not None or not rows.reduces or rows.is_total:
             return False
         return total.space == reduced(rows.space, rows.axes, False) and not self._way_around(rows, total)
 
-    def _belongs_to_product(self, group: Group, reader: Group) -> str | None:
+    def _belongs_to_product(self, group: FusionGroup, reader: FusionGroup) -> str | None:
         """Why an elementwise group is better computed by the product before it than by a reduction after it.
 
         It is stored in either case, and the product's own result is not; and what reads it need not wait for the sum.
@@ -251,7 +254,7 @@ class _Fusion:
                 return f"{producer.roots[0].op.name} takes {group.roots[0].op.name} in"
         return None
 
-    def _merges(self, first: Group, second: Group) -> bool:
+    def _merges(self, first: FusionGroup, second: FusionGroup) -> bool:
         reason = self.may_merge(first, second) or worth_merging(first, second, self.awaited)
         reason = reason or self._belongs_to_product(first, second)
         if reason is not None and not (first.opaque or second.opaque):
@@ -260,7 +263,7 @@ class _Fusion:
 
     def _merge_neighbours(self) -> None:
         """Groups over the same space that read the same value become one: it is read once."""
-        peers: dict[tuple[Shape, tuple[int, ...], Node], dict[Group, None]] = {}  # by space and by what they read
+        peers: dict[tuple[Shape, tuple[int, ...], Node], dict[FusionGroup, None]] = {}  # by space and by what they read
         for group in list(self.groups.values()):
             if group.opaque:
                 continue
@@ -281,7 +284,7 @@ class _Fusion:
             if partner is not None and _spends(group, partner):
                 self.merge(group, partner)
 
-    def _takes_along(self, peer: Group, group: Group) -> bool:
+    def _takes_along(self, peer: FusionGroup, group: FusionGroup) -> bool:
         """Whether a later group reads all that is large for another, and may be one with it."""
         if peer.number <= group.number or peer.opaque or peer.space != group.space:
             return False
@@ -289,15 +292,15 @@ class _Fusion:
         read = {storage(leaf) for leaf in _large_beside(peer)}
         return needed <= read & self.home.keys() and self._is_apart(peer, group)
 
-    def _is_apart(self, peer: Group, group: Group) -> bool:
+    def _is_apart(self, peer: FusionGroup, group: FusionGroup) -> bool:
         """Whether two groups of which neither needs the other may be one."""
         needed = self.needs(group.number, peer.number) or self.needs(peer.number, group.number)
         return not needed and self.may_merge(peer, group) is None
 
-    def ordered(self) -> list[Group]:
+    def ordered(self) -> list[FusionGroup]:
         """The groups, each after those it needs, in the order of the user's program where that leaves a choice."""
         producers = {number: [p.number for p in self.producers(group)] for number, group in self.groups.items()}
-        order: list[Group] = []
+        order: list[FusionGroup] = []
         done: set[int] = set()
         waiting = sorted(producers)
         while waiting:
@@ -328,27 +331,27 @@ class _Fusion:
             group.stored = [root for root in group.roots if root in needed or root in inside]
 
 
-def _spends(first: Group, second: Group) -> bool:
+def _spends(first: FusionGroup, second: FusionGroup) -> bool:
     return spend(first.roots[0], lambda: f"{first} and {second} are one kernel")
 
 
-def _large(group: Group) -> list[Node]:
+def _large(group: FusionGroup) -> list[Node]:
     """The values of more than one element that a group reads."""
     return list(dict.fromkeys(read.leaf for read in group.reads if read.leaf.size > 1))
 
 
-def _large_beside(group: Group) -> list[Node]:
+def _large_beside(group: FusionGroup) -> list[Node]:
     """Of what a group reads, that which is about as large as what it works on."""
     return [leaf for leaf in _large(group) if leaf.size * 4 > math.prod(group.space)]
 
 
-def _is_copy(group: Group) -> bool:
+def _is_copy(group: FusionGroup) -> bool:
     """Whether a group is elementwise and computes something again."""
     large = [] if group.opaque or group.axes else _large_beside(group)
     return bool(large) and all(leaf.op is AGAIN for leaf in large)
 
 
-def worth_merging(first: Group, second: Group, awaited: Container[Node] = ()) -> str | None:
+def worth_merging(first: FusionGroup, second: FusionGroup, awaited: Container[Node] = ()) -> str | None:
     """Why one kernel for a group and what reads it would not pay; None if it would. `awaited` is what opaque ops read.
 
     A number a row that an opaque op reads comes before the rows: what that op makes may be needed for them.

@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
 
 @dataclass(eq=False)
-class Group:
+class FusionGroup:
     """Values computed together. An opaque group is one node that is no loops over elements."""
 
     number: int
@@ -53,7 +53,7 @@ class Group:
     reads: list[Read] = field(default_factory=list)
     stored: list[Node] = field(default_factory=list)  # the roots that somebody outside reads
     epilogue: list[Node] = field(default_factory=list)  # of an opaque op: the elementwise roots on its result
-    final_reduction: Group | None = None  # those roots that are totals of its rows, made after all of them
+    final_reduction: FusionGroup | None = None  # those roots that are totals of its rows, made after all of them
 
     @property
     def reduces(self) -> bool:
@@ -65,7 +65,7 @@ class Group:
         """Whether it makes single numbers, from everything it works on."""
         return not self.opaque and len(self.axes) == len(self.space)
 
-    def parts(self) -> list[Group]:
+    def parts(self) -> list[FusionGroup]:
         """The group as loops that follow each other: its rows, and the totals of these."""
         if self.final_reduction is None:
             return [self]
@@ -85,13 +85,13 @@ class Group:
 class Grouping(NamedTuple):
     """The groups in the order to run them, the values that belong to one, and those that are computed where read."""
 
-    groups: list[Group]
+    groups: list[FusionGroup]
     roots: set[Node]
     inlined: set[Node]
     refusals: list[str]
 
 
-def common_space(first: Group, second: Group) -> tuple[Shape | None, tuple[int, ...]]:
+def common_space(first: FusionGroup, second: FusionGroup) -> tuple[Shape | None, tuple[int, ...]]:
     """The iteration space in which both groups can be computed."""
     if first.reduces and second.reduces:
         same = (first.space, first.axes) == (second.space, second.axes)
@@ -180,10 +180,10 @@ LARGE = 1 << 22  # bytes of a value from which it counts when it is freed
 
 def ordered(
     graph: Graph,
-    groups: Sequence[Group],
+    groups: Sequence[FusionGroup],
     pairs: Iterable[tuple[Node, Node]] = (),
     fallible: Collection[int] = (),
-) -> list[Group]:
+) -> list[FusionGroup]:
     """The groups in the order to run them.
 
     `pairs` are inputs and the outputs that may be written over them; `fallible` the numbers, in the order given, of the
@@ -197,7 +197,7 @@ def ordered(
     return [groups[number] for number in order] if order is not None else list(groups)
 
 
-def _keep_collectives_in_order(groups: Sequence[Group], needs: Sequence[set[int]]) -> None:
+def _keep_collectives_in_order(groups: Sequence[FusionGroup], needs: Sequence[set[int]]) -> None:
     """Have each collective wait for the one before: all ranks carry them out in one order."""
     found = [k for k, group in enumerate(groups) if group.opaque and group.roots[0].op.collective]
     found.sort(key=lambda k: groups[k].roots[0].attrs.get("number", k))
@@ -214,7 +214,7 @@ def schedule(plan: Plan) -> Plan:
     return replace(plan, grouping=plan.grouping._replace(groups=order))
 
 
-def _needs(groups: Sequence[Group]) -> list[set[int]]:
+def _needs(groups: Sequence[FusionGroup]) -> list[set[int]]:
     """For each group the numbers of those whose values it reads."""
     home = {root: number for number, group in enumerate(groups) for root in group.roots}
     needs = []
@@ -225,7 +225,7 @@ def _needs(groups: Sequence[Group]) -> list[set[int]]:
 
 
 def _waits(
-    groups: Sequence[Group],
+    groups: Sequence[FusionGroup],
     needs: Sequence[set[int]],
     pairs: Iterable[tuple[Node, Node]],
     fallible: Collection[int],
@@ -254,7 +254,7 @@ def _waits(
 class _Order:
     """The search for an order."""
 
-    def __init__(self, graph: Graph, groups: Sequence[Group], needs: Sequence[set[int]]) -> None:
+    def __init__(self, graph: Graph, groups: Sequence[FusionGroup], needs: Sequence[set[int]]) -> None:
         self.needs = needs
         self.rank = [group.number for group in groups]  # the order of the user's program
         self.missing = [len(own) for own in needs]

@@ -153,9 +153,7 @@ def dependent_launch(plan: Plan) -> Plan:
         return plan
     if int(properties.arch.rstrip("a")) < 90 or busy[0].moved_bytes < LONG:
         return plan
-    from wengert.kernels.cuda.source import following  # which a program for the CPU does not load
-
-    launch = following(busy[0].launches[0])
+    launch = busy[0].launches[0].following()
     if launch is None or not spend(busy[0].first_result, lambda: "the kernel is launched ahead of the end of the last"):
         return plan
     changed = replace(busy[0], parts=(launch,))

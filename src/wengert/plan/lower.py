@@ -40,10 +40,10 @@ from wengert.ops.creation import IOTA
 from wengert.ops.movement import PLACE
 from wengert.ops.random import RANDOM_BITS
 from wengert.ops.reduce import ARGMAX, ARGMIN
-from wengert.plan.groups import Group, root_place
+from wengert.plan.groups import FusionGroup, root_place
 
 
-def lower(group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> LoopKernel:
+def lower(group: FusionGroup, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> LoopKernel:
     """The kernel of a loop group. `buffer_of` names the memory a stored value or a leaf lies in."""
     return _Lowering(group, name, inlined, buffer_of).kernel()
 
@@ -53,7 +53,9 @@ KEEP_FROM = 10  # the cost from which it pays to keep a value for a later pass
 
 
 class _Lowering:
-    def __init__(self, group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> None:
+    def __init__(
+        self, group: FusionGroup, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]
+    ) -> None:
         self.group, self.name, self.inlined, self.buffer_of = group, name, inlined, buffer_of
         self.loops = loops_of(group.space)
         self.inner = {self.loops[axis] for axis in group.axes}

@@ -17,7 +17,7 @@ from wengert.ops.core import LITERAL
 from wengert.ops.creation import IOTA
 from wengert.ops.op import PICK
 from wengert.ops.random import RANDOM_BITS
-from wengert.plan.groups import Group, Grouping
+from wengert.plan.groups import FusionGroup, Grouping
 from wengert.plan.lower import lower
 
 
@@ -57,7 +57,7 @@ def naming(names: dict[str, Node], donated: Mapping[Node, Node]) -> Callable[[No
 
 
 def lowered(
-    group: Group, grouping: Grouping, donated: Mapping[Node, Node], cache: LoweringCache
+    group: FusionGroup, grouping: Grouping, donated: Mapping[Node, Node], cache: LoweringCache
 ) -> tuple[LoopKernel, dict[str, Node]]:
     """The kernel of a loop group that is one nest, and what its buffers are."""
     names: dict[str, Node] = {}
@@ -65,7 +65,7 @@ def lowered(
 
 
 def loops(
-    group: Group, grouping: Grouping, donated: Mapping[Node, Node], cache: LoweringCache
+    group: FusionGroup, grouping: Grouping, donated: Mapping[Node, Node], cache: LoweringCache
 ) -> tuple[list[LoopKernel], dict[str, Node]]:
     """The kernels of a loop group, to run one after the other, and what their buffers are."""
     found = [lowered(part, grouping, donated, cache) for part in group.parts()]
@@ -81,7 +81,9 @@ class LoweringCache:
     def __init__(self) -> None:
         self.kernels: dict[Hashable, LoopKernel] = {}
 
-    def lower(self, group: Group, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> LoopKernel:
+    def lower(
+        self, group: FusionGroup, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]
+    ) -> LoopKernel:
         """The kernel of a loop group, as `lower` gives it."""
         buffers: dict[str, str] = {}  # those of the group, to what they are called in every group that is alike
 
@@ -94,7 +96,7 @@ class LoweringCache:
         return with_buffers(self.kernels[key], {common: own for own, common in buffers.items()})
 
 
-def _content(group: Group, inlined: Container[Node], called: Callable[[Node], str]) -> Hashable:
+def _content(group: FusionGroup, inlined: Container[Node], called: Callable[[Node], str]) -> Hashable:
     """All that a group's kernel depends on: what is computed from what, down to the values that lie in memory."""
     own, stored = set(group.roots), set(group.stored)
     nodes = sorted(group.roots, key=lambda node: node.serial)

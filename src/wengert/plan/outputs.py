@@ -22,7 +22,7 @@ from wengert.core.dtypes import INTEGER
 from wengert.core.graph import Graph, Node, recorded_as
 from wengert.ops import elementwise as e
 from wengert.ops.core import CAST
-from wengert.plan.groups import Group, Grouping, root_place
+from wengert.plan.groups import FusionGroup, Grouping, root_place
 from wengert.plan.plan import Buffers, HostOutputs, Plan
 
 
@@ -141,7 +141,7 @@ def _changes(result: Node, source: Node) -> bool:
     return first is source and source not in others
 
 
-def _reads_own(group: Group, source: Node, result: Node) -> bool:
+def _reads_own(group: FusionGroup, source: Node, result: Node) -> bool:
     """Whether a group reads a value only at the element at which it writes another, and before it does."""
     if group.opaque and result not in group.epilogue:
         return False

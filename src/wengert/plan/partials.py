@@ -168,7 +168,7 @@ def _joined_attention(
     made, kernel = step.writes[0], totals.kernel
     node = made.sources[0]
     from wengert.kernels.attention import cuda as attention_cuda
-    from wengert.kernels.cuda import final_reduction, partials_name
+    from wengert.kernels.cuda import final_reduction
 
     left = attention_cuda.parts_of_totals(node, device)
     total = None if kernel is None else _only_total(kernel, {k for k, x in totals.buffers.items() if x is made})
@@ -179,7 +179,7 @@ def _joined_attention(
         return None
     names = dict(step.buffers)
     named = naming(names, donated)
-    work = attention_cuda.backward(node, named, device, {0: made}, step.kept, partials_name(total))
+    work = attention_cuda.backward(node, named, device, {0: made}, step.kept, total.partials_name)
     assert work is not None
     rest = final_reduction(kernel, count)
     parts = partials_of(rest, work.workspace, totals)

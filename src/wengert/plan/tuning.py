@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wengert.kernels.convolution.form import CONVOLUTIONS, convolution
 from wengert.ops.linalg import MATMUL
-from wengert.plan.groups import Group
+from wengert.plan.groups import FusionGroup
 from wengert.plan.libraries import Timer
 from wengert.plan.plan import Choice, Step
 
@@ -37,7 +37,7 @@ class Tuned(NamedTuple):
         return f"tuning took {self.seconds:.1f} s: {len(self.choices)} timed, {self.known} known before{left}"
 
 
-def tune(candidates: Candidates, groups: Iterable[Group], timer: Timer, seconds: float) -> Tuned:
+def tune(candidates: Candidates, groups: Iterable[FusionGroup], timer: Timer, seconds: float) -> Tuned:
     """Time the candidates for groups that have several and no choice yet, for about so many seconds."""
     start = perf_counter()
     wanted = {key: group for group in groups if (key := candidates.key(group)) is not None}
@@ -60,7 +60,7 @@ def tune(candidates: Candidates, groups: Iterable[Group], timer: Timer, seconds:
     return Tuned(perf_counter() - start, found, len(wanted) - len(new), left)
 
 
-def _ready(candidates: Candidates, groups: dict[str, Group], timer: Timer) -> dict[str, dict[str, Step]]:
+def _ready(candidates: Candidates, groups: dict[str, FusionGroup], timer: Timer) -> dict[str, dict[str, Step]]:
     """The steps of the candidates for some groups, by key and name, their kernels compiled side by side."""
     found = {
         key: _steps(candidate for candidate in candidates.of(group) if not candidate.is_late)
@@ -76,7 +76,7 @@ def _steps(candidates: Iterable[Candidate]) -> dict[str, Step]:
     return {name: step for name, step in made.items() if step is not None}
 
 
-def _weight(group: Group) -> tuple[int, int]:
+def _weight(group: FusionGroup) -> tuple[int, int]:
     """About how many products of numbers a group adds up, and how many numbers it reads."""
     node = group.roots[0]
     first, second, *_ = node.sources

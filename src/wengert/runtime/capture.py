@@ -7,24 +7,26 @@ slot, what it leaves changed there (slots assigned, gradients) becomes outputs; 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from weakref import ref
 
+import numpy as np
+
 from wengert.core import tree
 from wengert.core.devices import HOST
-from wengert.core.errors import AbstractValueError, AssignmentError
+from wengert.core.errors import AbstractValueError, AssignmentError, RecordingError
 from wengert.core.forking import new_rlock
 from wengert.core.graph import Graph, Node, Trace, has_array, recorded_as, recording, tracing
 from wengert.ops.core import PLACEHOLDER, data, placeholder
+from wengert.runtime.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Float, Floats
 from wengert.runtime.debug.reasons import names
 from wengert.runtime.dynamic.realize import flush, value
-from wengert.runtime.floats import Float, Floats
 from wengert.runtime.reads.contents import array_input
 from wengert.runtime.reads.log import ReadLog
-from wengert.runtime.static.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments
 from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
 
@@ -129,7 +131,7 @@ class _Attempt:
             self.trace = trace
             trace.array_of = None if self.log is None else partial(array_input, self.log)
             args, kwargs = tree.unflatten(self.given.key[0], self._stand_ins())
-            with nullcontext() if self.log is None else self.log.watching(function, self._objects()):
+            with nullcontext() if self.log is None else self._watching(function, self.log):
                 result = function(*args, **kwargs)
             self._collect(result, trace)
         self.captured.stages = trace.stages
@@ -139,6 +141,12 @@ class _Attempt:
             self.captured.graph = self._close(trace)
         self.captured.held = [slot() for slot in self.captured.all_slots()]  # type: ignore[misc]
         return self.captured
+
+    @contextmanager
+    def _watching(self, function: Callable[..., Any], log: ReadLog) -> Iterator[None]:
+        """Inside, reads are logged, and the global random states may not move."""
+        with _steady_random(log.name), log.watching(function, self._objects()):
+            yield
 
     def _objects(self) -> list[tuple[str, Any]]:
         """The arguments that are objects, with what they are called."""
@@ -317,3 +325,45 @@ def _own_pending() -> Iterator[None]:
     finally:
         recording.pending = before + [slot for slot in recording.pending if slot() is not None]
         recording.cut = min(cut, len(before))
+
+
+# --- random states of Python and NumPy ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _steady_random(name: str) -> Iterator[None]:
+    """Raise, and put it back, where Python's or NumPy's global random state is moved inside."""
+    before = _states()
+    try:
+        yield
+    finally:
+        moved = [module for module, state, is_same, put in before if not is_same(state)]
+        for _, state, is_same, put in before:
+            if not is_same(state):
+                put(state)
+    if moved:
+        raise RecordingError(
+            f"compile: {name} moves the state of {moved[0]}, which would happen only while it is recorded. Draw by "
+            "wg.random, or outside, and give the numbers as an argument"
+        )
+
+
+def _states() -> list[tuple[str, Any, Any, Any]]:
+    found: list[tuple[str, Any, Any, Any]] = []
+    python: Any = sys.modules.get("random")
+    if python is not None:
+        found.append(("random", python.getstate(), lambda state: python.getstate() == state, python.setstate))
+    numpy: Any = sys.modules.get("numpy.random")
+    if numpy is not None:
+        found.append(("np.random", _numpy(numpy), lambda state: _numpy(numpy) == state, _put_numpy))
+    return found
+
+
+def _numpy(module: Any) -> tuple[Any, ...]:
+    kind, keys, *rest = module.get_state()
+    return (kind, keys.tobytes(), *rest)
+
+
+def _put_numpy(state: tuple[Any, ...]) -> None:
+    kind, keys, *rest = state
+    np.random.set_state((kind, np.frombuffer(keys, np.uint32), *rest))

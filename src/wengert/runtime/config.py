@@ -6,9 +6,12 @@ another version is recorded again.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from wengert.core import devices
+from wengert.core.errors import ArgumentError
 from wengert.core.sizes import budget_of
 
 
@@ -54,6 +57,11 @@ class Config:
     check: bool = False
     """Whether every kernel of a compiled program is replayed against its reference; the first that differs raises."""
 
+    deadline: float = 60.0
+    """The seconds that a collective waits for ranks that have not come to it, before it raises CollectiveTimeout with
+    who came and who did not. Time in which a missing rank compiles, loads data or saves does not count.
+    """
+
     def changed(self) -> None:
         """Count the version up: something that recorded functions depend on was set."""
         self.__dict__["version"] += 1
@@ -61,9 +69,23 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(type(self), name):
             raise AttributeError(f"there is no setting {name!r}")
-        self.__dict__[name] = budget_of(value, "config.memory_budget") if name == "memory_budget" else value
-        self.changed()
+        self.__dict__[name] = _CHECKED[name](value) if name in _CHECKED else value
+        if name != "deadline":  # nothing that is recorded depends on it
+            self.changed()
 
+
+def _budget(value: Any) -> int | None:
+    return budget_of(value, "config.memory_budget")
+
+
+def _deadline(value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= threading.TIMEOUT_MAX:
+        raise ArgumentError(f"config.deadline: a number of seconds above 0, such as 60, not {value!r}")
+    return float(value)
+
+
+_CHECKED: dict[str, Callable[[Any], Any]] = {"memory_budget": _budget, "deadline": _deadline}
 
 config = Config()
 devices.on_change = config.changed

@@ -18,7 +18,7 @@ import numpy as np
 
 from wengert.backends.protocol import NOTHING, Runnable
 from wengert.compiler.passes import PassReport
-from wengert.core import cache, devices
+from wengert.core import cache, communication, devices
 from wengert.core.devices import HOST, accelerator_of, moved, on_host
 from wengert.core.errors import ArgumentError, CacheError, CompilerError
 from wengert.core.evaluation import apply_here, watch
@@ -47,7 +47,7 @@ def build(
     `before` are the reports of passes that the graph went through already.
     """
     start = perf_counter()
-    with _uncollected():
+    with _uncollected(), communication.during("compiling"):
         program = _built(graph, pairs, tuning, promise, before)
     if watch.observer is not None:
         watch.observer.built(start, perf_counter())

@@ -1,7 +1,9 @@
-"""Checkpoints: the whole state of a training in one safetensors file, of which the last few and the best are kept.
+"""Checkpoints: the whole state of a training, of which the last few and the best are kept.
 
-A file is written beside its place and moved there, so there is at every moment the old one, the new one or both. What a
-crash left unfinished is removed by the next save; what a live process is writing is left to it.
+One process writes a safetensors file; several ranks write a folder together (`wengert.distributed.checkpoint`), in the
+background. Any number of processes goes on from either. A file is written beside its place and moved there, so there is
+at every moment the old one, the new one or both. What a crash left unfinished is removed by the next save; what a live
+process is writing is left to it.
 """
 
 from __future__ import annotations
@@ -9,21 +11,30 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import wengert as wg
+from wengert.api.sharded_files import is_checkpoint, is_complete
+from wengert.core.communication import current
 from wengert.core.errors import FileError
 from wengert.core.file_locks import remove_if_abandoned
+from wengert.distributed import shards
+from wengert.distributed.checkpoint import load_checkpoint as read_like
+from wengert.distributed.checkpoint import save_checkpoint, wait_for_checkpoint
 
 KIND = "wengert training"
 VERSION = 1
 BEST = "best.safetensors"
-_STEP = re.compile(r"step-(\d+)\.safetensors")
+BEST_FOLDER = "best"
+_STEP = re.compile(r"step-(\d+)(\.safetensors)?")
 
 
 class Checkpoints:
     """The checkpoints in a folder: `step-000120.safetensors`, ..., the last `keep` of them, and `best.safetensors`.
+
+    Those of several ranks are folders: `step-000120`, `best`. They are complete when the next is saved, or by `wait`.
 
     >>> import tempfile, wengert as wg
     >>> checkpoints = wg.train.Checkpoints(tempfile.mkdtemp(), keep=2)
@@ -44,24 +55,43 @@ class Checkpoints:
     def save(self, step: int, state: dict[str, Any], is_best: bool = False) -> Path:
         """Write a state as that of a step, and let go of the oldest. The best so far gets a second name."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        whole = {"kind": KIND, "version": VERSION, "step": step, **state}
+        path = self.folder / f"step-{step:06}"
+        if current.size > 1:
+            return save_checkpoint(path, whole, step=step, then=partial(self._keep, is_best=is_best))
         for unfinished in self.folder.glob(".*.tmp"):
             remove_if_abandoned(unfinished)
-        path = self.folder / f"step-{step:06}.safetensors"
-        wg.save(path, {"kind": KIND, "version": VERSION, "step": step, **state})
+        shards.clear_beside(path)
+        file = path.with_suffix(".safetensors")
+        wg.save(file, whole)
+        self._keep(file, is_best)
+        return file
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is complete; every rank calls it."""
+        wait_for_checkpoint()
+
+    def _keep(self, path: Path, is_best: bool) -> None:
+        """Give a checkpoint its second name if it is the best, and let go of the oldest, and of what it replaces."""
         if is_best:
             self._name_best(path)
+        _remove(path.with_suffix("" if path.suffix else ".safetensors"))  # of the same step, by more or fewer ranks
         for old in self.steps()[self.keep :]:
-            old.unlink(missing_ok=True)
-        return path
+            _remove(old)
 
     def steps(self) -> list[Path]:
-        """The checkpoints by step, the latest first."""
+        """The checkpoints by step, the latest first; those that are incomplete are left out."""
         found = [(int(match[1]), path) for path in self.folder.glob("step-*") if (match := _STEP.fullmatch(path.name))]
-        return [path for _, path in sorted(found, reverse=True)]
+        return [path for _, path in sorted(found, reverse=True) if path.is_file() or is_complete(path)]
 
     def _name_best(self, path: Path) -> None:
+        if path.is_dir():
+            shards.name_also(path, self.folder / BEST_FOLDER)
+            _remove(self.folder / BEST)
+            return
         while not self._renamed_best(path):
             pass  # another process that saves here took the new name for an abandoned file
+        _remove(self.folder / BEST_FOLDER)
 
     def _renamed_best(self, path: Path) -> bool:
         temporary = self.folder / f".{BEST}.{os.urandom(4).hex()}.tmp"
@@ -80,12 +110,20 @@ class Checkpoints:
         return True
 
 
+def _remove(path: Path) -> None:
+    """Remove a checkpoint, a file or a folder, if it is there."""
+    if path.is_dir():
+        shards.remove(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def located(path: str | os.PathLike[str]) -> Path:
-    """The checkpoint that a path stands for: a file, or the latest in the folder of a run or of its checkpoints."""
+    """The checkpoint that a path stands for: itself, or the latest in the folder of a run or of its checkpoints."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no checkpoint {str(path)!r}")
-    if path.is_file():
+    if path.is_file() or is_checkpoint(path):
         return path
     found = [*Checkpoints(path / "checkpoints").steps(), *Checkpoints(path).steps()]
     if not found:
@@ -93,11 +131,14 @@ def located(path: str | os.PathLike[str]) -> Path:
     return found[0]
 
 
-def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The state in a checkpoint: of a file, or the latest in a folder."""
+def load_checkpoint(path: str | os.PathLike[str], like: Any = None) -> dict[str, Any]:
+    """The state in a checkpoint, whoever wrote it: of a file, of a folder of ranks, or the latest in a run's folder.
+
+    Tensors come whole. Of those that `like`, a state as this rank has it, holds a block of, that block is read.
+    """
     file = located(path)
     try:
-        state = wg.load(file)
+        state = read_like(file, like) if is_checkpoint(file) else wg.load(file)
     except FileError as error:
         raise FileError(f"{error.message}{_hint_at_others(file)}") from None
     if not isinstance(state, dict) or state.get("kind") != KIND:

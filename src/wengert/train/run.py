@@ -254,7 +254,10 @@ class Run:
                     else:
                         self._train_epoch(screen, log)
                     if self._stop and not self.is_done:
-                        raise Interrupted(self.save(), self._stop.signal_number)
+                        path = self.save()
+                        self.checkpoints.wait()
+                        raise Interrupted(path, self._stop.signal_number)
+            self.checkpoints.wait()
             if self.validations is not None:
                 self._note(log, "test", self.evaluate())
         finally:

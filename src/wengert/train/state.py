@@ -46,7 +46,8 @@ def check_state(state: dict[str, Any]) -> None:
             _refuse("history", point)
     if not all(isinstance(name, str) and _is_number(value) for name, value in state["epoch_sums"].items()):
         _refuse("epoch_sums", state["epoch_sums"])
-    if not all(_is_count(state["order"].get(name)) for name in ("epoch", "batch")):
+    order = {"seed": 0, **state["order"]}  # which older checkpoints have not
+    if not all(_is_count(order.get(name)) for name in ("epoch", "batch", "seed")):
         _refuse("order", state["order"])
 
 

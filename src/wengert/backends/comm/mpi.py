@@ -24,7 +24,8 @@ from wengert.core import communication
 from wengert.core.communication import Array
 from wengert.core.errors import DistributedError
 
-_SPINS = 200  # polls before the core is offered to others: about 100 us
+_SPIN = 3e-4  # seconds of polling without a pause: longer than a chunk takes; who waits longer waits for a late rank
+_PAUSE = 5e-5  # seconds between polls after that
 _LONGEST = 1 << 30  # bytes of a message: MPI counts with 31 bits
 _NEWS = 2.0  # seconds in which the control plane may say which rank is lost, after MPI has said that one is
 
@@ -40,6 +41,7 @@ class MpiEngine:
         self.rank: int = everyone.Get_rank()
         self.size: int = everyone.Get_size()
         self.library = str(self.mpi.Get_library_version()).splitlines()[0].split(",")[0]
+        self.spin = _SPIN
         self.broken = False  # whether messages are under way that nobody waits for
         self._messages: Any = None
         self._made: list[MpiCommunicator] = []
@@ -50,6 +52,10 @@ class MpiEngine:
         self._messages = self.mpi.COMM_WORLD.Dup()
         self._messages.Set_errhandler(self.mpi.ERRORS_RETURN)  # an error raises, instead of ending the process
         atexit.register(self._at_exit, os.getpid())
+
+    def share_cores(self) -> None:
+        """Several ranks run on one core: who waits lets the others work."""
+        self.spin = 0.0
 
     def gather(self, value: Any) -> list[Any]:
         """Something small of every rank, on each of them."""
@@ -88,12 +94,14 @@ class MpiEngine:
 
     def wait(self, started: list[Any], memory: Any) -> None:
         """Wait until messages are done; whatever raises meanwhile leaves them, and what they lie on, to MPI."""
-        done, polls = self.mpi.Request.Testall, 0
+        done = self.mpi.Request.Testall
         try:
+            if done(started):
+                return
+            late = time.perf_counter() + self.spin
             while not done(started):
-                polls += 1
-                if polls > _SPINS:
-                    os.sched_yield()
+                if time.perf_counter() > late:
+                    time.sleep(_PAUSE)
         except BaseException as error:
             self._kept.append((started, memory))
             self.broken = True

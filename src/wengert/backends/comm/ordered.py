@@ -116,7 +116,8 @@ class OrderedCommunicator:
         """Compute what all ranks of the group compute together."""
         self._calls += 1
         tag = self._tag(f"{self._calls} {name}", x)
-        return self._under_watch(name, x, lambda x: compute(x, tag))
+        result: Array = self._under_watch(name, x, lambda x: compute(x, tag))
+        return result
 
     def _tag(self, key: str, x: Array) -> int:
         """Ranks that are in different collectives wait for each other (until a deadline), and mix up nothing."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from wengert.core.dtypes import bfloat16, float16, float32, float64
 from wengert.core.errors import CudaError
-from wengert.kernels.matmul.product import BlasProduct
 from wengert.plan.epilogues import ARGUMENT, BIAS, GELU, SLOPE
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in
@@ -124,13 +123,6 @@ class ProductShape:
     def beside(self) -> bool:
         """Whether a matrix of the result's size is read or written besides."""
         return ARGUMENT in self.finish or SLOPE in self.finish
-
-
-def shape_of(p: BlasProduct, result: np.dtype[Any], tf32: bool, finish: tuple[str, ...] = ()) -> ProductShape:
-    """The shape of a product whose result has this dtype."""
-    return ProductShape(
-        p.batch, p.m, p.n, p.k, p.turned_x, p.turned_y, p.step_x, p.step_y, p.x.dtype, result, tf32, finish
-    )
 
 
 class Matmul:

@@ -14,7 +14,7 @@ from wengert.backends.cuda.memory import DeviceArray
 from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
 from wengert.core.devices import Target
 from wengert.core.graph import Node, Shape
-from wengert.kernels.cuda_ops import cuda_kernels
+from wengert.kernels.launch import cuda_kernels
 from wengert.ops.movement import RESHAPE
 from wengert.plan.plan import MakeCodegen, Plan
 

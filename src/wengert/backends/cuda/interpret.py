@@ -21,6 +21,7 @@ from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.memory import DeviceArray, download, upload
 from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
 from wengert.backends.cuda.single_op import SingleOpKernel
+from wengert.core.context import mode
 from wengert.core.errors import CompilerError, CudaError
 from wengert.core.evaluation import check_nans, watch
 from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording
@@ -87,7 +88,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
             watch.node = node
             try:
                 node.buffer = _computed(node, carriers.get(node), settings)
-                if watch.checks_nans:
+                if mode().checks_nans:
                     check_nans(node, [_on_host(source) for source in node.sources], _on_host(node))
             except (CompilerError, CudaError) as error:  # of what serves many nodes: the line is this one's
                 node.buffer = failure(type(error)(error.message, node.location), node)

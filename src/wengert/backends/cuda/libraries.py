@@ -62,7 +62,8 @@ class CudaLibraries:
         if node.op is MATMUL:
             if not node.size or not is_even(node):
                 return None
-            return blas.shape_of(product(node), node.dtype, self.tf32, epilogue)
+            p = product(node)  # but for its operands, a shape begins as a product
+            return blas.ProductShape(*p[2:], p.x.dtype, node.dtype, self.tf32, epilogue)
         if node.op in CONVOLUTIONS:
             return dnn.shape_of(node, self.tf32, epilogue)
         return dnn_attention.shape_of(node, keeper) if node.op in dnn_attention.ATTENTIONS else None

@@ -1,7 +1,7 @@
 """Attention and its backward: one pass over blocks of scores, which are never stored whole."""
 
 from wengert.kernels.c_ops import CKernel
-from wengert.kernels.cuda_ops import CudaKernel
+from wengert.kernels.launch import CudaKernel
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.op import Op
 

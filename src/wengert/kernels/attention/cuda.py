@@ -15,8 +15,7 @@ from typing import Any
 from wengert.core.dtypes import bool_
 from wengert.core.graph import Node
 from wengert.kernels.attention.form import AttentionForm, attention, by_head
-from wengert.kernels.cuda_ops import Asked
-from wengert.kernels.launch import H200, DeviceProperties, Launch, Named, Work
+from wengert.kernels.launch import H200, Asked, DeviceProperties, Launch, Named, Work
 from wengert.kernels.matmul.gemm_source import wgmma
 from wengert.kernels.matmul.product import HALVES, device_type, sum_type
 from wengert.ops.attention import ATTENTION

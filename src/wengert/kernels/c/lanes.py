@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position, reductions_in
+from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Stage, Statement
-from wengert.kernels.ir.transforms import definitions, used
+from wengert.kernels.ir.transforms import definitions, reductions_in, used
 
 LANES, MANY_LANES = 128, 2048  # rows worked on together: so many that all threads have work, or as the cache holds
 COLUMN_PARTS, PARTIAL_SUMS = 8, 1 << 16  # of sums down the columns: the parts, and the most reductions to keep for them
@@ -42,7 +42,7 @@ class Lanes(Writer):
         for stage in kernel.stages:
             self._lane_scalars(stage.before, rows, last, width)
             self._lane_pass(stage, rows, last, width, kernel.inner)
-            for reduction in reductions_in(stage):
+            for reduction in reductions_in(stage.inside):
                 self._finish_lanes(reduction, rows)
         self._after_lanes(rows, last)
         self.close(len(outer) + 1)
@@ -52,7 +52,7 @@ class Lanes(Writer):
         self.in_parts = True
         (stage,), (last,), (first, *inner) = self.kernel.stages, self.kernel.outer, self.kernel.inner
         reductions, size, blocks = (
-            reductions_in(stage),
+            reductions_in(stage.inside),
             -(-first.extent // COLUMN_PARTS),
             self._blocks(last, MANY_LANES),
         )
@@ -109,7 +109,7 @@ class Lanes(Writer):
         self, stage: Stage, rows: dict[str, str], last: Loop, width: int, loops: Sequence[Loop], outermost: str = ""
     ) -> None:
         """One pass over the inner loops, perhaps inside another."""
-        self._declare_lanes(reductions_in(stage), width)
+        self._declare_lanes(reductions_in(stage.inside), width)
         if outermost:
             self.open(outermost)
         for loop in loops:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position, reductions_in
+from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Stage, Statement
+from wengert.kernels.ir.transforms import reductions_in
 from wengert.kernels.writer import stored_type
 
 PARTS = 32
@@ -73,7 +74,7 @@ class RowWriter(Writer):
         self.close(len(kernel.outer))
 
     def _row_pass(self, stage: Stage, loops: Sequence[Loop]) -> None:
-        reductions = reductions_in(stage)
+        reductions = reductions_in(stage.inside)
         for reduction in reductions:
             self._begin(reduction, "")
         *slow, fast = loops or [Loop("once", 1)]
@@ -114,7 +115,7 @@ class RowWriter(Writer):
         """A reduction of everything: PARTS sums, in parallel, added up in order."""
         self.in_parts = True
         stage, (loop, *rest) = self.kernel.stages[0], self.kernel.inner
-        reductions = reductions_in(stage)
+        reductions = reductions_in(stage.inside)
         size = -(-loop.extent // PARTS)
         for reduction in reductions:
             self.line(f"{self.widths[reduction.name]} {reduction.name}_parts[{PARTS}];")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from wengert.core.dtypes import bool_, float32, float64
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Position, Stage, Statement, Store
-from wengert.kernels.ir.transforms import statements_of
+from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Position, Statement, Store
+from wengert.kernels.ir.transforms import reductions_in, statements_of
 from wengert.kernels.writer import (
     C,
     Page,
@@ -71,7 +71,7 @@ class Writer(Page):
     # --- accumulating ---------------------------------------------------------------------------------------------
 
     def _accumulated(self) -> list[Accumulate]:
-        return [reduction for stage in self.kernel.stages for reduction in reductions_in(stage)]
+        return [reduction for stage in self.kernel.stages for reduction in reductions_in(stage.inside)]
 
     def _total_type(self, reduction: Accumulate) -> str:
         """Long sums of floats go on in double: the error does not grow with the length.
@@ -191,11 +191,6 @@ def _mixes_widths_under_guards(kernel: LoopKernel) -> bool:
 def _effort(statement: Statement) -> int:
     """What a statement costs; an addition is 1, a call of a mathematical function 8."""
     return 8 if isinstance(statement, Let) and functions_of(statement) else 1
-
-
-def reductions_in(stage: Stage) -> list[Accumulate]:
-    """The reductions that a pass accumulates."""
-    return [s for s in stage.inside if isinstance(s, Accumulate)]
 
 
 def is_position(reduction: Accumulate) -> bool:

@@ -1,7 +1,7 @@
 """Convolutions and their two cotangents: direct, as products or in Winograd's tiles."""
 
 from wengert.kernels.c_ops import CKernel
-from wengert.kernels.cuda_ops import CudaKernel
+from wengert.kernels.launch import CudaKernel
 from wengert.ops.op import Op
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from wengert.core.graph import Node
 from wengert.kernels.convolution import cuda
 from wengert.kernels.convolution.form import convolution
-from wengert.kernels.cuda_ops import Asked
-from wengert.kernels.launch import DeviceProperties, Named, Work
+from wengert.kernels.launch import Asked, DeviceProperties, Named, Work
 from wengert.kernels.matmul.product import Tile
 
 

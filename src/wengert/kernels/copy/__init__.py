@@ -1,7 +1,7 @@
 """Values that are copied, joined, or partly replaced."""
 
 from wengert.kernels.c_ops import CKernel
-from wengert.kernels.cuda_ops import CudaKernel
+from wengert.kernels.launch import CudaKernel
 from wengert.ops.addressing import PUT_SLICE
 from wengert.ops.movement import CONCAT
 from wengert.ops.op import Op
@@ -17,6 +17,6 @@ def c_kernels() -> dict[Op, CKernel]:
 def cuda_kernels() -> dict[Op, CudaKernel]:
     """The ops that have CUDA C++."""
     from wengert.kernels.copy import cuda
-    from wengert.kernels.cuda_ops import simple
+    from wengert.kernels.launch import simple
 
     return {CONCAT: simple(cuda.concat), PUT_SLICE: simple(cuda.put_slice)}

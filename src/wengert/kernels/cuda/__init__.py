@@ -29,14 +29,12 @@ from wengert.kernels.cuda.multi_tensor import (
     write_multi_tensor,
     write_multi_transpose,
 )
-from wengert.kernels.cuda.reductions import partials_name
 from wengert.kernels.cuda.write import write, write_column_partials, write_in_place
 
 __all__ = [
     "final_reduction",
     "final_reduction_shape",
     "final_reduction_signature",
-    "partials_name",
     "multi_tensor_signature",
     "takes_in",
     "transpose_signature",

@@ -14,24 +14,37 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wengert.kernels.cuda.multi_tensor import final_reduction
-from wengert.kernels.cuda.reductions import accumulated, partials_name, reductions_in, start, state_bytes, state_type
 from wengert.kernels.cuda.rewrites import with_reciprocals
 from wengert.kernels.cuda.rows import WholeRows
 from wengert.kernels.cuda.shapes import Rows, registers_beside, same_for_all_rows
-from wengert.kernels.cuda.source import Access, Pass, access, is_vector, stored_type
+from wengert.kernels.cuda.source import Pass, accumulated, start, state_bytes, state_type
 from wengert.kernels.ir.intrinsics import COPY
-from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Stage, Statement, Store, Value, let
+from wengert.kernels.ir.loops import (
+    Access,
+    Accumulate,
+    Load,
+    LoopKernel,
+    Stage,
+    Statement,
+    Store,
+    Value,
+    access,
+    is_vector,
+    let,
+)
 from wengert.kernels.ir.transforms import (
     Fresh,
     definitions,
     indices_of,
     merge_loops,
     number_of,
+    reductions_in,
     renamed,
     statements_of,
     uses,
 )
 from wengert.kernels.launch import DeviceProperties, Work
+from wengert.kernels.writer import stored_type
 
 MOST = 4  # reductions that one kernel takes
 
@@ -161,7 +174,7 @@ class _ColumnPartials(WholeRows):
         self.resident = fitting if self.places <= device.shared_per_block - 1024 else 0
         self.turns = self.count // shape.rows  # of one block that had to do it all
         self.grid = min(self.turns, device.sms * self.resident)
-        self.names.workspace = {partials_name(reduction): state_type(reduction) for reduction in reductions}
+        self.names.workspace = {reduction.partials_name: state_type(reduction) for reduction in reductions}
 
     def registers(self) -> int:
         """Registers that a thread needs: what it adds up is widened to float32."""
@@ -207,7 +220,7 @@ class _ColumnPartials(WholeRows):
         page.close()
         self._leave_parts()
         length = self.vectors * shape.vector
-        space = {partials_name(reduction): self.grid * length * state_bytes(reduction) for reduction in self.columns}
+        space = {reduction.partials_name: self.grid * length * state_bytes(reduction) for reduction in self.columns}
         why = f"{self.why}, {self.grid} blocks that add up columns"
         return Work((self.names.launch(page, self.grid, shape.threads, self.places, why, self.resident),), space)
 
@@ -308,6 +321,6 @@ class _ColumnPartials(WholeRows):
                 page.line(f"{name}_v.at[j] = wg_{reduction.kind}()({name}_v.at[j], {other});")
                 page.close()
                 page.close()
-            vectors = f"(({self._kind(reduction)} *){self.names.of(partials_name(reduction))})"
+            vectors = f"(({self._kind(reduction)} *){self.names.of(reduction.partials_name)})"
             page.line(f"{vectors}[({self.names.index})blockIdx.x * {self.vectors} + at] = {name}_v;")
         page.close()

@@ -10,23 +10,24 @@ other way than the one before: what that read last is still in the cache.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
-from wengert.kernels.cuda.reductions import (
-    partials_name,
-    reductions_in,
-    result_name,
+from wengert.kernels.cuda.rows import bytes_of, copies_of, copying, declare, reading
+from wengert.kernels.cuda.shapes import Columns
+from wengert.kernels.cuda.source import (
+    CudaPage,
+    Names,
+    Pass,
+    base_name,
     result_type,
     start,
     state_bytes,
     state_type,
+    unravel,
 )
-from wengert.kernels.cuda.rows import bytes_of, copies_of, copying, declare, reading
-from wengert.kernels.cuda.shapes import Columns
-from wengert.kernels.cuda.source import CudaPage, Names, Pass, base_name, unravel
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Stage, Statement
-from wengert.kernels.ir.transforms import definitions
+from wengert.kernels.ir.transforms import definitions, reductions_in
 from wengert.kernels.launch import Launch, Work
 from wengert.kernels.writer import scalar_type
 
@@ -56,9 +57,9 @@ class ColumnsText:
         reductions = [reduction for stage in kernel.stages for reduction in reductions_in(stage.inside)]
         for reduction in reductions:
             kind = state_type(reduction)
-            self.names.workspace |= {partials_name(reduction): kind, result_name(reduction): kind}
-        self.space = {partials_name(t): self.count * shape.splits * state_bytes(t) for t in reductions}
-        self.space |= {result_name(t): self.count * state_bytes(t) for t in reductions}
+            self.names.workspace |= {reduction.partials_name: kind, reduction.result_name: kind}
+        self.space = {t.partials_name: self.count * shape.splits * state_bytes(t) for t in reductions}
+        self.space |= {t.result_name: self.count * state_bytes(t) for t in reductions}
         self.copies = copies_of(kernel) if shape.splits > 1 else {}
         declare(self.copies, self.names)
         self.space |= bytes_of(self.copies, self.count)
@@ -143,7 +144,7 @@ class ColumnsText:
         self._steps(number, stage, "first", "last")
         self._put_together(reductions)
         if reductions:
-            self._store_states(reductions, partials_name, f"split * {self.count} + column")
+            self._store_states({t.name: t.partials_name for t in reductions}, f"split * {self.count} + column")
         if finishes:
             self.page.open("if (split == 0)")
             self._after()
@@ -159,7 +160,7 @@ class ColumnsText:
             self._finish(reductions)
             self._after()
         else:
-            self._store_states(reductions, result_name, "column")
+            self._store_states({t.name: t.result_name for t in reductions}, "column")
         self.launch(self.lines * self.others, self.why)
 
     def _add_up_parts(self, reductions: Sequence[Accumulate]) -> None:
@@ -168,7 +169,7 @@ class ColumnsText:
         self._declare_states(reductions)
         page.open(f"for (int part = down; part < {shape.splits}; part += {shape.down})")
         for reduction in reductions:
-            part = f"wg_load<{shape.vector}>(&{self.names.of(partials_name(reduction))}[part * {self.count} + column])"
+            part = f"wg_load<{shape.vector}>(&{self.names.of(reduction.partials_name)}[part * {self.count} + column])"
             page.line(f"const wg_vector<{state_type(reduction)}, {shape.vector}> {reduction.name}_p = {part};")
         page.unrolled("j", shape.vector)
         for reduction in reductions:
@@ -178,12 +179,13 @@ class ColumnsText:
         page.close()
         self._put_together(reductions)
 
-    def _store_states(self, reductions: Sequence[Accumulate], where: Callable[[Accumulate], str], at: str) -> None:
+    def _store_states(self, temporaries: Mapping[str, str], at: str) -> None:
+        """Leave what reductions have come to, each in its temporary."""
         page = self.page
         page.open(f"if (down == 0{' && alive' if self.ragged else ''})")
         page.unrolled("j", self.shape.vector)
-        for reduction in reductions:
-            page.line(f"{self.names.of(where(reduction))}[{at} + j] = {reduction.name}_s[j];")
+        for reduction, temporary in temporaries.items():
+            page.line(f"{self.names.of(temporary)}[{at} + j] = {reduction}_s[j];")
         page.close()
         page.close()
 
@@ -249,7 +251,7 @@ class ColumnsText:
         if reductions:
             page.unrolled("j", vector)
             for reduction in reductions:
-                value = f"{self.names.of(result_name(reduction))}[{at} + j]" if at else start(reduction)
+                value = f"{self.names.of(reduction.result_name)}[{at} + j]" if at else start(reduction)
                 page.line(f"{reduction.name}_s[j] = {value};")
             page.close()
 

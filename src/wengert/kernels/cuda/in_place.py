@@ -8,11 +8,10 @@ read once for a row may be read late, by any thread, and what a later pass reads
 
 from __future__ import annotations
 
-from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.cuda.shapes import Elements, Rows, Shape
 from wengert.kernels.ir.loops import Let, Load, LoopKernel, Statement, Store
-from wengert.kernels.ir.transforms import statements_of
-from wengert.ops.addressing import CHECKED_INDEX
+from wengert.kernels.ir.transforms import reductions_in, statements_of
+from wengert.ops.comparison import CHECKED_INDEX
 
 
 def reads_first(kernel: LoopKernel, shape: Shape, buffer: str) -> bool:

@@ -21,14 +21,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from wengert.kernels.cuda.columns import ColumnsText
-from wengert.kernels.cuda.reductions import partials_name, reductions_in, state_dtype
 from wengert.kernels.cuda.shapes import Columns, accesses, vector_width
-from wengert.kernels.cuda.source import CudaPage, Names, Pass, access, stored_type
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, state_dtype
 from wengert.kernels.ir.index import ZERO, Index, Loop, flat, substitute, variable
-from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Position, Stage, Statement, Store
-from wengert.kernels.ir.transforms import Fresh, definitions, merge_loops, needed, statements_of
+from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Position, Stage, Statement, Store, access
+from wengert.kernels.ir.transforms import Fresh, definitions, merge_loops, needed, reductions_in, statements_of
 from wengert.kernels.launch import DeviceProperties, Work
-from wengert.kernels.writer import CUDA
+from wengert.kernels.writer import CUDA, stored_type
 
 ALONG = Loop("i", 1 << 30)  # the loop over a segment, whatever its length
 ADDRESSES = 3_000  # in a table: a launch takes up to 32 KB by value
@@ -300,7 +299,7 @@ def final_reduction(columns: LoopKernel, parts: int) -> LoopKernel:
     loops = [along, *columns.outer]
     index = flat([variable(loop) for loop in loops], [loop.extent for loop in loops])
     fresh = Fresh(definitions(statements_of(columns)).values())
-    loads = [Load(fresh.name(), partials_name(reduction), state_dtype(reduction), index) for reduction in reductions]
+    loads = [Load(fresh.name(), reduction.partials_name, state_dtype(reduction), index) for reduction in reductions]
     added = [replace(reduction, value=load.name) for reduction, load in zip(reductions, loads)]
     kernel = needed(replace(columns, inner=[along], stages=[Stage(columns.stages[0].before, [*loads, *added])]))
     used = {s.buffer for s in statements_of(kernel) if isinstance(s, Load | Store)}

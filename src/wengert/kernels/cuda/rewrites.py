@@ -27,7 +27,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from wengert.core.dtypes import HALF, float32, int32, int64, uint32, uint64
-from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.ir.index import ZERO, Index, Loop, substitute, variable
 from wengert.kernels.ir.intrinsics import (
     COPY,
@@ -56,6 +55,7 @@ from wengert.kernels.ir.transforms import (
     Fresh,
     definitions,
     is_op,
+    reductions_in,
     statements_of,
     uses,
     with_index,

@@ -12,20 +12,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from wengert.kernels.cuda.reductions import (
-    partials_name,
-    reductions_in,
-    result_name,
-    result_type,
-    start,
-    state_bytes,
-    state_type,
-)
 from wengert.kernels.cuda.shapes import Rows, kept_words, registers_beside, same_for_all_rows
-from wengert.kernels.cuda.source import Access, CudaPage, Names, Pass, access, stored_type, unravel
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, result_type, start, state_bytes, state_type, unravel
 from wengert.kernels.ir.index import flat, variable
-from wengert.kernels.ir.loops import Accumulate, DType, Load, LoopKernel, Stage, Statement, Store
+from wengert.kernels.ir.loops import Access, Accumulate, DType, Load, LoopKernel, Stage, Statement, Store, access
+from wengert.kernels.ir.transforms import reductions_in
 from wengert.kernels.launch import DeviceProperties, Launch, Work
+from wengert.kernels.writer import stored_type
 
 Copies = Mapping[Access, Load]  # by what is read: the same from its copy
 
@@ -310,9 +303,9 @@ class _SplitRows(RowsText):
         reductions = [reduction for stage in kernel.stages for reduction in reductions_in(stage.inside)]
         for reduction in reductions:
             kind = state_type(reduction)
-            self.names.workspace |= {partials_name(reduction): kind, result_name(reduction): kind}
-        self.space = {partials_name(t): self.count * shape.splits * state_bytes(t) for t in reductions}
-        self.space |= {result_name(t): self.count * state_bytes(t) for t in reductions}
+            self.names.workspace |= {reduction.partials_name: kind, reduction.result_name: kind}
+        self.space = {t.partials_name: self.count * shape.splits * state_bytes(t) for t in reductions}
+        self.space |= {t.result_name: self.count * state_bytes(t) for t in reductions}
         self.copies = copies_of(kernel)
         declare(self.copies, self.names)
         self.space |= bytes_of(self.copies, self.count)
@@ -333,7 +326,7 @@ class _SplitRows(RowsText):
 
     def _result(self, reduction: Accumulate) -> str:
         """The temporary that has rows' reductions."""
-        return self.names.of(result_name(reduction))
+        return self.names.of(reduction.result_name)
 
     def _known(self, number: int) -> None:
         """The numbers of a row that stages before this one have made."""
@@ -368,7 +361,7 @@ class _SplitRows(RowsText):
         page.close()
         self.put_together(reductions)
         for reduction in reductions:
-            part = f"{self.names.of(partials_name(reduction))}[row * {shape.splits} + split]"
+            part = f"{self.names.of(reduction.partials_name)}[row * {shape.splits} + split]"
             page.line(f"if (lane == 0) {part} = {reduction.name}_;")
         if finishes:
             page.open("if (split == 0)")
@@ -385,7 +378,7 @@ class _SplitRows(RowsText):
         self.declare_states(reductions)
         page.open(f"for (int part = lane; part < {shape.splits}; part += {shape.lanes})")
         for reduction in reductions:
-            part = f"{self.names.of(partials_name(reduction))}[row * {shape.splits} + part]"
+            part = f"{self.names.of(reduction.partials_name)}[row * {shape.splits} + part]"
             text = f"wg_{reduction.kind}()({reduction.name}_, {part})"
             page.line(f"{reduction.name}_ = {text};")
         page.close()

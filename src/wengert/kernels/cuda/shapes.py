@@ -12,11 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from wengert.kernels.cuda.reductions import reductions_in, state_bytes
-from wengert.kernels.cuda.source import access, is_vector
+from wengert.kernels.cuda.source import state_bytes
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Let, Load, LoopKernel, Stage, Statement, Store
-from wengert.kernels.ir.transforms import crosses, statements_of, symbols
+from wengert.kernels.ir.loops import Let, Load, LoopKernel, Stage, Statement, Store, access, is_vector
+from wengert.kernels.ir.transforms import crosses, reductions_in, statements_of, symbols
 from wengert.kernels.launch import DeviceProperties
 from wengert.kernels.writer import functions_of
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from wengert.kernels.cuda.reductions import reductions_in
 from wengert.kernels.cuda.rewrites import may_be_among, one_hots, places, without_one_hots
 from wengert.kernels.cuda.rows import RowsText
 from wengert.kernels.cuda.shapes import Rows, loaded_again, vector_bytes
-from wengert.kernels.cuda.source import Access, Pass, access, base_name, unravel
+from wengert.kernels.cuda.source import Pass, base_name, unravel
 from wengert.kernels.ir.intrinsics import COPY
-from wengert.kernels.ir.loops import Let, Literal, Load, LoopKernel, Stage, Statement, let, literal
-from wengert.kernels.ir.transforms import definitions, is_op
+from wengert.kernels.ir.loops import Access, Let, Literal, Load, LoopKernel, Stage, Statement, access, let, literal
+from wengert.kernels.ir.transforms import definitions, is_op, reductions_in
 from wengert.kernels.launch import DeviceProperties, Work
 from wengert.ops.elementwise import less
 

@@ -7,17 +7,16 @@ element in a loop over `j` that the compiler unrolls. Buffers must begin on 16 b
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from wengert.core.dtypes import HALF, float32
+from wengert.core.dtypes import HALF, bool_, float32
 from wengert.kernels import writer
-from wengert.kernels.cuda.reductions import accumulated
 from wengert.kernels.ir.index import Index, Loop, substitute, variable
 from wengert.kernels.ir.loops import (
+    Access,
     Accumulate,
     DType,
     Guard,
@@ -29,6 +28,8 @@ from wengert.kernels.ir.loops import (
     Statement,
     Store,
     Value,
+    access,
+    is_vector,
 )
 from wengert.kernels.ir.transforms import indices_of, is_op, number_of, statements_of, symbols, used
 from wengert.kernels.launch import Argument, Extent, Launch, Number
@@ -43,10 +44,10 @@ from wengert.kernels.writer import (
     parameter,
     position_text,
     scalar_type,
+    stored_type,
     widened,
 )
-from wengert.kernels.writer import stored_type as stored_type
-from wengert.ops.addressing import CHECKED_INDEX
+from wengert.ops.comparison import CHECKED_INDEX
 from wengert.ops.core import CAST
 
 _HEAD = '#include "block.cuh"\n\n'
@@ -117,15 +118,6 @@ class Names:
             arguments.append(ERROR)
         self._used = set()
         return declared, tuple(arguments)
-
-
-def following(launch: Launch) -> Launch | None:
-    """A launch of a text of ours that waits itself for the kernel before it; None for one of another kind."""
-    if not launch.opening or not all(isinstance(argument, str) for argument in launch.arguments):
-        return None
-    source = f"{launch.source[: launch.opening]}    wg_follow();\n{launch.source[launch.opening :]}"
-    why = f"{launch.why}; its blocks are there when the kernel before it ends"
-    return replace(launch, source=source, why=why, follows=True)
 
 
 def _largest(kernel: LoopKernel) -> int:
@@ -335,46 +327,56 @@ def _rounded(statements: Iterable[Statement]) -> dict[tuple[Operand, DType], Ope
     return {(s.name, s.dtype): s.operands[0] for s in lets if s.computed_in is float32 or s.computed_in in HALF}
 
 
-Access = tuple[str, Index, tuple[Guard, ...]]
+# --- what a reduction accumulates -----------------------------------------------------------------------------------
 
 
-def access(load: Load) -> Access:
-    """What a load reads, whatever it is called."""
-    return load.buffer, load.index, load.guards
+def state_type(reduction: Accumulate) -> str:
+    """The C type of what accumulates."""
+    kind = scalar_type(reduction.dtype)
+    if reduction.position is None:
+        return kind
+    return f"wg_place<{kind}, {'int' if reduction.position.bounds()[1] < 1 << 31 else 'int64_t'}>"
 
 
-def is_vector(statement: Load | Store, loop: Loop | None, vector: int) -> bool:
-    """Whether V steps of a loop find elements side by side, from a multiple of V on."""
-    if vector == 1:
-        return True
-    if loop is None or not _side_by_side(statement.index, loop, vector):
-        return False
-    guards = statement.guards if isinstance(statement, Load) else ()
-    return all(_holds_for_all(guard, loop, vector) for guard in guards)
+def state_bytes(reduction: Accumulate) -> int:
+    """The size of what accumulates."""
+    return 16 if reduction.kind in ("argmax", "argmin") else 4 if reduction.dtype in HALF else reduction.dtype.itemsize
 
 
-_WITHIN = Loop("j", 8)
+def state_dtype(reduction: Accumulate) -> DType:
+    """The dtype that parts of a reduction have in memory (but for argmax and argmin)."""
+    return float32 if reduction.dtype in HALF else reduction.dtype
 
 
-@functools.lru_cache(maxsize=1 << 14)
-def _side_by_side(index: Index, loop: Loop, vector: int) -> bool:
-    """Whether an index takes V steps of 1 from a multiple of V on."""
-    index = _in_vectors(index, loop, vector)
-    within = _WITHIN._replace(size=vector)
-    rest = [factor for atom, factor in index.terms if atom != within]
-    return index.factor(within) == 1 and all(factor % vector == 0 for factor in (*rest, index.constant))
+def accumulated(reduction: Accumulate) -> str:
+    """What an element adds to what accumulates."""
+    kind, value = state_type(reduction), operand_text(reduction.value)
+    if reduction.position is not None:
+        return f"{kind}{{{value}, {reduction.position}}}"
+    return f"({kind})({value} != 0)" if reduction.kind in ("all", "any") else f"({kind}){value}"
 
 
-def _in_vectors(index: Index, loop: Loop, vector: int) -> Index:
-    """An index with the loop in steps of V, and a loop `j` over those."""
-    first = Loop(f"{loop.name}_0", loop.extent // vector)
-    within = _WITHIN._replace(size=vector)
-    return substitute(index, loop, Index(((first, vector), (within, 1))))
+def result_type(reduction: Accumulate) -> str:
+    """The C type of a finished reduction."""
+    return "int64_t" if reduction.kind in ("argmax", "argmin") else scalar_type(reduction.dtype)
 
 
-def _holds_for_all(guard: Guard, loop: Loop, vector: int) -> bool:
-    """Whether a guard holds for all of V elements or for none."""
-    if guard.index.factor(loop) == 0:
-        return True
-    even = guard.step == 1 and guard.low % vector == 0 and guard.high % vector == 0
-    return even and _side_by_side(guard.index, loop, vector)
+def start(reduction: Accumulate) -> str:
+    """What accumulating begins from."""
+    if reduction.kind in ("argmax", "argmin"):
+        return f"{state_type(reduction)}{{{_extreme(reduction)}, INT32_MAX}}"
+    return {"sum": "0", "prod": "1", "all": "1", "any": "0"}.get(reduction.kind) or _extreme(reduction)
+
+
+def _extreme(reduction: Accumulate) -> str:
+    """The number that loses against every other."""
+    largest = reduction.kind in ("min", "argmin")
+    dtype = reduction.dtype
+    if dtype in HALF or dtype.kind == "f":
+        end = "" if dtype.itemsize == 8 else "f"
+        return f"__builtin_inf{end}()" if largest else f"(-__builtin_inf{end}())"
+    if dtype is bool_:
+        return "1" if largest else "0"
+    if dtype.kind == "u":
+        return f"({stored_type(dtype)})-1" if largest else "0"
+    return f"INT{8 * dtype.itemsize}_{'MAX' if largest else 'MIN'}"

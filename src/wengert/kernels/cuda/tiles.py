@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 from wengert.kernels.cuda.shapes import Tiles, transposed
-from wengert.kernels.cuda.source import CudaPage, Names, Pass, access, base_name, unravel
+from wengert.kernels.cuda.source import CudaPage, Names, Pass, base_name, unravel
 from wengert.kernels.ir.index import Loop
-from wengert.kernels.ir.loops import Load, LoopKernel
+from wengert.kernels.ir.loops import Load, LoopKernel, access
 from wengert.kernels.ir.transforms import statements_of
 from wengert.kernels.launch import Work
 from wengert.kernels.writer import stored_type

@@ -1,7 +1,7 @@
 """Reductions, products and convolutions in a fixed order, for `config.invariant`."""
 
 from wengert.kernels.c_ops import CKernel
-from wengert.kernels.cuda_ops import CudaKernel
+from wengert.kernels.launch import CudaKernel
 from wengert.ops.op import Op
 
 

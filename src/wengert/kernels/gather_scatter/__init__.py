@@ -1,7 +1,7 @@
 """Elements named by integers: read, replaced, added to."""
 
 from wengert.kernels.c_ops import CKernel
-from wengert.kernels.cuda_ops import CudaKernel
+from wengert.kernels.launch import CudaKernel
 from wengert.ops.addressing import ADD_ALONG, GATHER, PUT_ALONG, SCATTER, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.op import Op
 
@@ -22,8 +22,8 @@ def c_kernels() -> dict[Op, CKernel]:
 
 def cuda_kernels() -> dict[Op, CudaKernel]:
     """The ops that have CUDA C++."""
-    from wengert.kernels.cuda_ops import simple
     from wengert.kernels.gather_scatter import cuda
+    from wengert.kernels.launch import simple
 
     def into_zeros(rule: cuda.Rule) -> CudaKernel:
         return CudaKernel(lambda node, named, device, asked: rule(node, named, device), operands=cuda.reads_of(rule))

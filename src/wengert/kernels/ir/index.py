@@ -7,6 +7,7 @@ Movement ops are maps of these; at the end they are written down as C.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -281,3 +282,22 @@ def with_merged(a: Index, slow: Loop, fast: Loop, both: Loop) -> Index:
     """`a` with one loop's variable for two, where a step of the slow one is as far as all steps of the fast one."""
     terms = [(both if atom == fast else atom, factor) for atom, factor in a.terms if atom != slow]
     return Index(tuple(sorted(terms, key=_order)), a.constant)
+
+
+_WITHIN = Loop("j", 8)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def side_by_side(index: Index, loop: Loop, vector: int) -> bool:
+    """Whether an index takes V steps of 1 from a multiple of V on."""
+    index = _in_vectors(index, loop, vector)
+    within = _WITHIN._replace(size=vector)
+    rest = [factor for atom, factor in index.terms if atom != within]
+    return index.factor(within) == 1 and all(factor % vector == 0 for factor in (*rest, index.constant))
+
+
+def _in_vectors(index: Index, loop: Loop, vector: int) -> Index:
+    """An index with the loop in steps of V, and a loop `j` over those."""
+    first = Loop(f"{loop.name}_0", loop.extent // vector)
+    within = _WITHIN._replace(size=vector)
+    return substitute(index, loop, Index(((first, vector), (within, 1))))

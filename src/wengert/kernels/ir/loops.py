@@ -20,7 +20,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.graph import Node, Shape
-from wengert.kernels.ir.index import ZERO, Index, Loop, Quotient, add, flat, number, scale, unflat, variable
+from wengert.kernels.ir.index import (
+    ZERO,
+    Index,
+    Loop,
+    Quotient,
+    add,
+    flat,
+    number,
+    scale,
+    side_by_side,
+    unflat,
+    variable,
+)
 from wengert.kernels.ir.intrinsics import Intrinsic
 from wengert.ops.movement import BROADCAST, FLIP, PERMUTE, RESHAPE, SLICE
 from wengert.ops.op import Op
@@ -231,6 +243,16 @@ class Accumulate:
     value: Operand
     position: Index | None = None  # for argmax, argmin: where along the reduced axis
 
+    @property
+    def partials_name(self) -> str:
+        """What its parts are called, where several blocks share it."""
+        return f"{self.name}_partial"
+
+    @property
+    def result_name(self) -> str:
+        """What it is called where a launch leaves it for the next one."""
+        return f"{self.name}_total"
+
 
 Value = Load | Let | Position  # what has a name
 Statement = Value | Store | Accumulate
@@ -266,3 +288,31 @@ class LoopKernel:
     def label(self) -> str:
         """The same as part of a name."""
         return "_".join(self.ops)[:40].strip("_") or "kernel"
+
+
+# --- accesses -------------------------------------------------------------------------------------------------------
+
+Access = tuple[str, Index, tuple[Guard, ...]]
+
+
+def access(load: Load) -> Access:
+    """What a load reads, whatever it is called."""
+    return load.buffer, load.index, load.guards
+
+
+def is_vector(statement: Load | Store, loop: Loop | None, vector: int) -> bool:
+    """Whether V steps of a loop find elements side by side, from a multiple of V on."""
+    if vector == 1:
+        return True
+    if loop is None or not side_by_side(statement.index, loop, vector):
+        return False
+    guards = statement.guards if isinstance(statement, Load) else ()
+    return all(_holds_for_all(guard, loop, vector) for guard in guards)
+
+
+def _holds_for_all(guard: Guard, loop: Loop, vector: int) -> bool:
+    """Whether a guard holds for all of V elements or for none."""
+    if guard.index.factor(loop) == 0:
+        return True
+    even = guard.step == 1 and guard.low % vector == 0 and guard.high % vector == 0
+    return even and side_by_side(guard.index, loop, vector)

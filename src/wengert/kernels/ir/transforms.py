@@ -161,6 +161,11 @@ def indices_of(statement: Statement) -> list[Index]:
     return [statement.index]
 
 
+def reductions_in(statements: Iterable[Statement]) -> list[Accumulate]:
+    """The reductions among some statements."""
+    return [s for s in statements if isinstance(s, Accumulate)]
+
+
 def with_buffers(kernel: LoopKernel, names: Mapping[str, str]) -> LoopKernel:
     """A kernel with other names for its buffers."""
 

@@ -1,7 +1,7 @@
 """Matrix products: by BLAS or in tiles in C, by a ladder of kernels in CUDA."""
 
 from wengert.kernels.c_ops import CKernel
-from wengert.kernels.cuda_ops import CudaKernel
+from wengert.kernels.launch import CudaKernel
 from wengert.ops.linalg import MATMUL
 from wengert.ops.op import Op
 

@@ -21,10 +21,9 @@ from dataclasses import replace
 
 from wengert.core.dtypes import COMPLEX, bool_, float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.cuda_ops import Asked
 from wengert.kernels.ir.loops import Accumulate, DType, Let, Load, LoopKernel, Statement, Store, Value
 from wengert.kernels.ir.transforms import merge_loops, uses
-from wengert.kernels.launch import DeviceProperties, Named, Work
+from wengert.kernels.launch import Asked, DeviceProperties, Named, Work
 from wengert.kernels.matmul.gemm_source import write
 from wengert.kernels.matmul.product import FLOATS, HALVES, Epilogue, Matrix, Product, Tile, is_even, product
 from wengert.kernels.writer import (
@@ -38,7 +37,7 @@ from wengert.kernels.writer import (
     scalar_type,
     widened,
 )
-from wengert.ops.addressing import CHECKED_INDEX
+from wengert.ops.comparison import CHECKED_INDEX
 
 __all__ = ["Epilogue", "Matrix", "Product", "Tile", "candidates", "expected", "matmul", "write"]
 

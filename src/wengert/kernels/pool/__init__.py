@@ -1,7 +1,7 @@
 """Pools: the largest or the sum of each window, and where the largest lies."""
 
 from wengert.kernels.c_ops import CKernel
-from wengert.kernels.cuda_ops import CudaKernel
+from wengert.kernels.launch import CudaKernel
 from wengert.ops.op import Op
 
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from wengert.core.dtypes import COMPLEX, HALF, bool_, float16
 from wengert.core.graph import Node
-from wengert.kernels.cuda_ops import Asked
 from wengert.kernels.gather_scatter.c import is_zero
-from wengert.kernels.launch import Argument, DeviceProperties, Launch, Named, Work
+from wengert.kernels.launch import Argument, Asked, DeviceProperties, Launch, Named, Work
 from wengert.kernels.matmul.product import device_type
 from wengert.ops.channels_last import MAX_POOL_BACK_LAST, MAX_POOL_LAST, SUM_POOL_LAST
 from wengert.ops.movement import RESHAPE

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wengert.core.graph import Node
-from wengert.kernels.cuda.reductions import start, state_bytes, state_type
+from wengert.kernels.cuda.source import start, state_bytes, state_type
 from wengert.kernels.ir.index import Loop, strides, variable
 from wengert.kernels.ir.loops import Accumulate, DType
 from wengert.kernels.launch import DeviceProperties, Launch, Struct, Work

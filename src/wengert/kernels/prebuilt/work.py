@@ -23,7 +23,6 @@ from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, spa
 from wengert.kernels.writer import CUDA, c_expression, scalar_type
 from wengert.ops.addressing import (
     ADD_ALONG,
-    CHECKED_INDEX,
     GATHER,
     PUT_ALONG,
     PUT_SLICE,
@@ -31,6 +30,7 @@ from wengert.ops.addressing import (
     SCATTER_ADD,
     TAKE_ALONG,
 )
+from wengert.ops.comparison import CHECKED_INDEX
 from wengert.ops.core import AGAIN, ALIAS, STOP_GRADIENT, VARIABLE
 from wengert.ops.creation import IOTA
 from wengert.ops.linalg import MATMUL

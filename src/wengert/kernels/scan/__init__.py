@@ -1,7 +1,7 @@
 """Running sums along an axis."""
 
 from wengert.kernels.c_ops import CKernel
-from wengert.kernels.cuda_ops import CudaKernel
+from wengert.kernels.launch import CudaKernel
 from wengert.ops.op import Op
 from wengert.ops.running import CUMSUM
 
@@ -15,7 +15,7 @@ def c_kernels() -> dict[Op, CKernel]:
 
 def cuda_kernels() -> dict[Op, CudaKernel]:
     """The op that has CUDA C++."""
-    from wengert.kernels.cuda_ops import simple
+    from wengert.kernels.launch import simple
     from wengert.kernels.scan import cuda
 
     return {CUMSUM: simple(cuda.cumsum)}

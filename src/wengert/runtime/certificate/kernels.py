@@ -24,7 +24,7 @@ from wengert.backends.checked import kernel_name
 from wengert.core import cache, devices
 from wengert.core.dtypes import FLOATING, bool_
 from wengert.core.graph import Node
-from wengert.plan.groups import Group
+from wengert.plan.groups import FusionGroup
 from wengert.plan.plan import Plan, Step
 from wengert.runtime.certificate.keys import key_of, references_key
 from wengert.runtime.certificate.measured import Finding, measured
@@ -152,7 +152,7 @@ def _check(found: Any) -> Check | None:
     return None if found is None else Check(**found)
 
 
-def _shown(pairs: Sequence[tuple[Group, Step]], found: Found) -> KernelCheck:
+def _shown(pairs: Sequence[tuple[FusionGroup, Step]], found: Found) -> KernelCheck:
     group, step = pairs[0]
     ops = ", ".join(dict.fromkeys(root.op.name for root in group.roots))
     return KernelCheck(_name(step), ops, len(pairs), _check(found["small"]), _check(found["own"]), found["note"])
@@ -167,9 +167,9 @@ def _name(step: Step) -> str:
 # --- texts ----------------------------------------------------------------------------------------------------------
 
 
-def _distinct(plan: Plan) -> dict[str, list[tuple[Group, Step]]]:
+def _distinct(plan: Plan) -> dict[str, list[tuple[FusionGroup, Step]]]:
     """The kernels by key, each with the groups and steps that it carries out."""
-    found: dict[str, list[tuple[Group, Step]]] = {}
+    found: dict[str, list[tuple[FusionGroup, Step]]] = {}
     common, selected = references_key(plan.target), _selected(plan)
     bodies = _bodies(selected)
     for group, step in zip(selected.grouping.groups, selected.steps):
@@ -223,7 +223,7 @@ def class_of(plan: Plan, step: Step) -> tuple[str, tuple[str, ...]]:
 # --- checking -------------------------------------------------------------------------------------------------------
 
 
-def _checked(plan: Plan, missing: Mapping[str, tuple[Group, Step]]) -> dict[str, Found]:
+def _checked(plan: Plan, missing: Mapping[str, tuple[FusionGroup, Step]]) -> dict[str, Found]:
     """What is found of kernels that were not checked before."""
     if not missing:
         return {}
@@ -256,7 +256,7 @@ def _parts(wanted: Mapping[tuple[str, str], Witness]) -> Iterator[dict[tuple[str
         yield part
 
 
-def _chosen(plan: Plan, group: Group, step: Step) -> tuple[dict[str, Witness], str]:
+def _chosen(plan: Plan, group: FusionGroup, step: Step) -> tuple[dict[str, Witness], str]:
     """The witnesses of a kernel, and why there is none of some sizes."""
     try:
         own = witness_of(plan, group, step)
@@ -280,7 +280,7 @@ def _chosen(plan: Plan, group: Group, step: Step) -> tuple[dict[str, Witness], s
     return found, note
 
 
-def smallest(plan: Plan, group: Group, step: Step, wanted: Any) -> Witness | None:
+def smallest(plan: Plan, group: FusionGroup, step: Step, wanted: Any) -> Witness | None:
     """The smallest witness of a class that is found by making one size after the other smaller."""
     sizes: dict[int, int] = {}
     found: Witness | None = None
@@ -293,7 +293,7 @@ def smallest(plan: Plan, group: Group, step: Step, wanted: Any) -> Witness | Non
     return found
 
 
-def _of_class(plan: Plan, group: Group, step: Step, sizes: Mapping[int, int], wanted: Any) -> Witness | None:
+def _of_class(plan: Plan, group: FusionGroup, step: Step, sizes: Mapping[int, int], wanted: Any) -> Witness | None:
     try:
         witness = witness_of(plan, group, step, sizes)
         written = plan_with_steps([witness], plan, _codegen(plan))

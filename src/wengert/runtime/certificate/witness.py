@@ -17,7 +17,7 @@ from wengert.core.canonical import frozen_attributes
 from wengert.core.graph import Graph, Node, Shape
 from wengert.ops.core import LITERAL, placeholder
 from wengert.ops.movement import SLICE
-from wengert.plan.groups import Group, Grouping, Read, fits
+from wengert.plan.groups import FusionGroup, Grouping, Read, fits
 from wengert.plan.launches import parallel_regions
 from wengert.plan.memory import arena, in_place, liveness, waits
 from wengert.plan.plan import Buffers, HostOutputs, LibraryEpilogue, MakeCodegen, Plan, Step
@@ -30,7 +30,7 @@ _SIZED = ("shape", "starts", "size", "sizes", "n")  # the attributes of ops that
 class Witness:
     """A group over inputs of its own."""
 
-    group: Group
+    group: FusionGroup
     inputs: list[Node]
     nodes: list[Node]
     outputs: list[Node]  # what its step writes
@@ -56,12 +56,12 @@ class Witness:
         return sorted({n for shape in (*shapes, self.group.space) for n in shape if n > 1}, reverse=True)
 
 
-def witness_of(plan: Plan, group: Group, step: Step, sizes: Sizes | None = None) -> Witness:
+def witness_of(plan: Plan, group: FusionGroup, step: Step, sizes: Sizes | None = None) -> Witness:
     """The group of a plan's step over inputs of its own, with other sizes for some; raises where ops refuse them."""
     return _GroupRecorder(plan, group, sizes or {}).witness(step)
 
 
-def meaning_of(plan: Plan, group: Group, step: Step) -> str:
+def meaning_of(plan: Plan, group: FusionGroup, step: Step) -> str:
     """What a step must compute, down to the values in memory: the same for equal ops of values of equal types.
 
     A text alone does not tell: a product that lost its transpose has the text of one that never had it.
@@ -84,7 +84,7 @@ def resized(n: int, sizes: Sizes) -> int:
 class _GroupRecorder:
     """One recording of a group."""
 
-    def __init__(self, plan: Plan, group: Group, sizes: Sizes) -> None:
+    def __init__(self, plan: Plan, group: FusionGroup, sizes: Sizes) -> None:
         self.plan, self.group, self.sizes = plan, group, sizes
         self.parts = [group, *([group.final_reduction] if group.final_reduction else [])]
         self.own = {root for part in self.parts for root in (*part.roots, *part.epilogue)}
@@ -172,7 +172,7 @@ class _GroupRecorder:
             return tuple(map(self._attribute, value))
         return resized(value, self.sizes) if isinstance(value, int) else value
 
-    def _group(self, group: Group) -> Group:
+    def _group(self, group: FusionGroup) -> FusionGroup:
         def mapped(nodes: Iterable[Node]) -> list[Node]:
             return [self.instead[node] for node in nodes]
 

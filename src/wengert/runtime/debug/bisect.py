@@ -19,10 +19,10 @@ from wengert.core.code import describe, source_line
 from wengert.core.devices import on_host
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph
+from wengert.runtime.arguments import take_apart
 from wengert.runtime.capture import capture
 from wengert.runtime.dynamic.realize import host_value
 from wengert.runtime.program import plan_of, program_of
-from wengert.runtime.static.arguments import take_apart
 
 Array = np.ndarray[Any, Any]
 

@@ -19,7 +19,7 @@ from wengert.core.code import describe
 from wengert.core.devices import is_host
 from wengert.core.evaluation import watch
 from wengert.kernels.threads import thread_count
-from wengert.plan.groups import Group
+from wengert.plan.groups import FusionGroup
 from wengert.plan.plan import Step
 from wengert.runtime.debug.explain import compiled_program, flops, moved_by
 from wengert.runtime.static.compile import Compiled
@@ -125,7 +125,7 @@ def _text(program: CpuProgram) -> str:
     )
 
 
-def described(group: Group, step: Any) -> str:
+def described(group: FusionGroup, step: Any) -> str:
     """A kernel in words: its ops, what they go over, and who carries them out, where that is not a kernel of ours."""
     names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
     if not group.opaque:
@@ -134,7 +134,7 @@ def described(group: Group, step: Any) -> str:
     return f"{names} {' by '.join(shapes)}" + (f" (by {step.carrier})" if step.carrier else "")
 
 
-def _timed(group: Group, step: Step, seconds: float) -> Timed:
+def _timed(group: FusionGroup, step: Step, seconds: float) -> Timed:
     root = group.roots[0]
     operations = flops(root) if group.opaque else 0
     return Timed(described(group, step), describe(root.location), seconds, moved_by(step), operations)

@@ -17,7 +17,7 @@ from wengert.core.code import Location, describe, source_line
 from wengert.core.devices import is_host
 from wengert.core.errors import RecordingError
 from wengert.core.graph import Graph, Node
-from wengert.runtime.static.arguments import ARRAY, FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Specification
+from wengert.runtime.arguments import ARRAY, FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Specification
 
 _MANY_SHAPES = 8  # of one argument: from then on padding would be cheaper
 _MANY_RECORDINGS = 16  # for reasons other than the arguments, if that is more than every fourth call

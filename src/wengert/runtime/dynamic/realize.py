@@ -32,7 +32,6 @@ from wengert.core.errors import (
     NaNError,
     OutOfMemoryError,
 )
-from wengert.core.evaluation import watch
 from wengert.core.forking import new_rlock
 from wengert.core.graph import RELEASED, Node, Trace, recording
 from wengert.core.placement import ShardedArray
@@ -121,10 +120,26 @@ def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[
                 _raise_abstract(node)
         targets = [node for node in targets if node not in abstract]
         order = _unrealized(targets)
+    if ShardedArray.made:
+        order = _not_named_anew(order)
     if not order:
         return
     with gathered(order) if ShardedArray.made else nullcontext():
         _compute(order, targets, released)
+
+
+def _not_named_anew(order: Sequence[Node]) -> list[Node]:
+    """The nodes that are more than sharded values under other names; those get the values as they lie, not gathered."""
+    rest = []
+    for node in order:
+        held = node.sources[0].buffer if node.op.kind == "identity" else None
+        if type(held) is not ShardedArray or node.device != node.sources[0].device:
+            rest.append(node)
+            continue
+        node.buffer = held
+        if not (node.tracked and node.sources[0].tracked):
+            node.sources = ()
+    return rest
 
 
 @contextmanager
@@ -166,7 +181,7 @@ def _run_part(part: Part, is_step: bool) -> None:
         _move(part.order[0])
         return
     order = [node for node in part.order if node.buffer is None]
-    if watch.checks_nans or not run_compiled(order, part.keep, is_step):
+    if mode().checks_nans or not run_compiled(order, part.keep, is_step):
         device = devices.of(part.device)
         device.interpret(order, part.keep, Failure, tf32=config.tf32, check=config.check)
 

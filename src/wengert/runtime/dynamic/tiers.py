@@ -43,6 +43,7 @@ def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
         if config.invariant:
             raise_interpreted()
         return False
+    keep = {node for node in keep if not isinstance(node.dtype, tuple)}  # a program has arrays for its outputs
     order = _with_slices_taken(order)
     key, leaves, kept = _structure(order, keep)
     if not all(has_array(leaf) for leaf in leaves):

@@ -18,13 +18,13 @@ from wengert.core.errors import ArgumentError
 from wengert.core.graph import recording
 from wengert.core.sizes import bytes_of, is_size
 from wengert.plan.plan import Plan
+from wengert.runtime.arguments import take_apart
 from wengert.runtime.config import config
 from wengert.runtime.debug.explain import bytes_text, compiled_program, is_compiled, size_of
 from wengert.runtime.memory.budget import Promise, plan_within
 from wengert.runtime.memory.machines import MACHINES, Machine, host_memory, machine
 from wengert.runtime.memory.predict import ProgramMemory, predicted
 from wengert.runtime.program import Interpreter, is_interpreted, plan_of
-from wengert.runtime.static.arguments import take_apart
 from wengert.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -1,14 +1,19 @@
 """What libraries do that is not a function of their arguments' contents: clocks, random numbers, files, the process.
 
 The lists are of modules and names. A call of one of these while a function is recorded is an error on the user's line:
-its result would be a constant of the program, and what it does would be done only while recording.
+its result would be a constant of the program, and what it does would be done only while recording. Builtins that read
+one thing of their arguments, or change them, have functions of their own here (`SPECIAL`).
 """
 
 from __future__ import annotations
 
+import builtins
 import io
 from types import BuiltinFunctionType, MethodType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wengert.runtime.reads.log import ReadLog
 
 _MODULES = frozenset(
     {
@@ -166,3 +171,70 @@ def _is_shown(function: Any) -> bool:
         return owner.fileno() in (1, 2)
     except (OSError, ValueError):
         return False
+
+
+# --- builtins that are not just functions of contents ---------------------------------------------------------------
+
+
+def _getattr(log: ReadLog, value: Any, name: str, *default: Any) -> Any:
+    try:
+        return log.attribute(value, name)
+    except AttributeError:
+        if not default:
+            raise
+        return default[0]
+
+
+def _hasattr(log: ReadLog, value: Any, name: str) -> bool:
+    try:
+        _getattr(log, value, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _setattr(log: ReadLog, value: Any, name: str, *new: Any) -> None:
+    log.writable(value, f".{name}")
+    setattr(value, name, *new) if new else delattr(value, name)
+
+
+def _isinstance(log: ReadLog, value: Any, kinds: Any) -> bool:
+    if log.is_outside(value):
+        log.guards.watch_class(value, f"the class of {log.label(value)}")
+    return isinstance(value, kinds)
+
+
+def _type(log: ReadLog, *args: Any, **kwargs: Any) -> Any:
+    if len(args) == 1 and log.is_outside(args[0]):
+        log.guards.watch_class(args[0], f"the class of {log.label(args[0])}")
+    return type(*args, **kwargs)
+
+
+def _next(log: ReadLog, iterator: Any, *default: Any) -> Any:
+    log.iterated(iterator)
+    return next(iterator, *default)
+
+
+def _vars(log: ReadLog, *value: Any) -> Any:
+    found = vars(*value)
+    if value and log.is_outside(value[0]):
+        log.mark(found, f"vars({log.label(value[0])})")
+    return found
+
+
+def _identity(log: ReadLog, value: Any) -> int:
+    return id(value)
+
+
+SPECIAL: dict[Any, Any] = {
+    builtins.getattr: _getattr,
+    builtins.hasattr: _hasattr,
+    builtins.setattr: _setattr,
+    builtins.delattr: _setattr,
+    builtins.isinstance: _isinstance,
+    builtins.type: _type,
+    builtins.next: _next,
+    builtins.vars: _vars,
+    builtins.id: _identity,
+}
+"""By function: what is called with the log before its arguments."""

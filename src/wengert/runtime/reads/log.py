@@ -11,28 +11,30 @@ watched; what depends on more than that (`impure`) is an error on the user's lin
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from wengert.core.code import here, is_library
+from wengert.core.code import forget_sources, functions_of, here, is_library
 from wengert.core.errors import RecordingError
 from wengert.core.graph import now, recording
-from wengert.runtime.reads import contents, coverage, source
+from wengert.runtime.reads import contents
 from wengert.runtime.reads.contents import ATOMS, is_library_class
-from wengert.runtime.reads.twin import is_twin, twin_of
+from wengert.runtime.reads.twin import covering, is_twin, twin_of
 from wengert.runtime.static.guards import MISSING, Guards, namespace_of
 from wengert.tensor import Tensor
 
 INSTEAD = "Return the value, or keep it in a tensor made outside and assign that"
 _OF_TENSORS = frozenset({"requires_grad", "is_leaf", "shape", "dtype", "device", "ndim", "size"})
 _ARRAYS = 128  # from outside that one recording may read where they lie; others are compared by value
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 
 
@@ -84,10 +86,10 @@ class ReadLog:
             self.mark(root, self.name)
             for one in (root, *self.memory.functions):
                 self.install(one)
-            with coverage.covering(self.uncovered) if self.covers else nullcontext(), coverage.steady_random(self.name):
+            with covering(self.uncovered) if self.covers else nullcontext():
                 yield
         except BaseException as error:
-            error.__traceback__ = coverage.without_hooks(error.__traceback__)
+            error.__traceback__ = _without_hooks(error.__traceback__)
             raise
         finally:
             current.log = outer
@@ -97,14 +99,14 @@ class ReadLog:
 
     def found_more(self) -> bool:
         """Whether functions of the user's ran that nobody had seen; they are known now."""
-        new = [one for one in coverage.functions_of(self.uncovered) if one not in self.memory.functions]
+        new = [one for one in functions_of(self.uncovered) if one not in self.memory.functions]
         self.memory.functions += new
         return bool(new)
 
     def finish(self) -> Guards:
         """The guards of all that was read; raises where some of it was changed."""
         self.outside, self._entered, self._used, self._frozen = {}, {}, {}, {}
-        source.forget()
+        forget_sources()
         contents.require_few(self)
         self.guards.settle()
         reason = self.guards.changed()
@@ -379,3 +381,15 @@ class ReadLog:
         if isinstance(value, Tensor) or not self.is_outside(value):
             return
         self.refuse(f"{self.label(value)}{place} is set, which is outside of the function", INSTEAD)
+
+
+def _without_hooks(traceback: TracebackType | None) -> TracebackType | None:
+    """The frames of an error but for those of this package, which stand between the user's."""
+    kept = []
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.startswith(_HERE):
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    for one, following in zip(kept, [*kept[1:], None]):
+        one.tb_next = following
+    return kept[0] if kept else None

@@ -3,18 +3,23 @@
 In: a code object whose source can be found. Out: a code object for the same function (arguments, free variables, file
 and lines are the same) in which attributes, items, iteration, truth, operands, calls and stores go through the hooks of
 `hooks`. What a twin computes is what the function computes.
+
+A library may call a function of the user's that no twin has seen: one kept in an object of C, say. A profile hook finds
+those (`covering`); it is set when a recording is repeated for the first time, before any recording is used twice.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
 
-from wengert.runtime.reads.source import FUNCTIONS, bare, compiled, find, fits, wrapped
+from wengert.core.code import FUNCTIONS, bare, compiled, fits, is_library, source_of, wrapped
 
 _MARK = "\0wengert:"  # a constant that stands for a hook until the code is compiled
 _LOOK_AROUND = frozenset({"super", "locals", "vars", "dir"})  # builtins that look at the frame that calls them
@@ -58,6 +63,25 @@ def twin_of(code: CodeType) -> Twin | None:
     return twin
 
 
+@contextmanager
+def covering(uncovered: dict[CodeType, dict[str, Any]]) -> Iterator[None]:
+    """Inside, note the code of the user's that runs without a twin, with its globals."""
+    known: dict[int, CodeType] = {}
+
+    def look(frame: Any, event: str, argument: Any) -> None:
+        code = frame.f_code
+        if event == "call" and id(code) not in known:
+            known[id(code)] = code
+            if not is_library(code) and not is_twin(code) and not code.co_name.startswith("<module"):
+                uncovered[code] = frame.f_globals
+
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
 def _drop(known: int, _: Any = None) -> None:
     """Let go of the twin of a function that is gone."""
     _, twin = _twins.pop(known, (None, None))
@@ -68,7 +92,7 @@ def _drop(known: int, _: Any = None) -> None:
 
 
 def _build(code: CodeType) -> Twin | None:
-    found = find(code)
+    found = source_of(code)
     if found is None:
         return None
     node, class_name = found

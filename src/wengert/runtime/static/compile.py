@@ -20,6 +20,7 @@ from wengert.core.forking import new_rlock
 from wengert.core.graph import recording
 from wengert.core.mesh import Mesh
 from wengert.core.sizes import budget_of
+from wengert.runtime.arguments import CallArguments, take_apart
 from wengert.runtime.capture import capture
 from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import RecordingLog, change
@@ -29,7 +30,6 @@ from wengert.runtime.partitioned import build_partitioned, placements
 from wengert.runtime.pickling import ByFunction, ByObject
 from wengert.runtime.program import Interpreter, build
 from wengert.runtime.reads.log import ReadLog, ReadState
-from wengert.runtime.static.arguments import CallArguments, take_apart
 from wengert.runtime.static.fast_path import MOVED
 from wengert.runtime.static.specialization import Specialization
 
@@ -220,13 +220,17 @@ class Compiled(ByFunction, Shown):
         graph, binding, spread = specialization.graph, specialization.binding, self._spread()
         if spread is None:
             return build(graph, binding.pairs, self._tuning, promise)
+        binding.takes_blocks = True
         inputs = placements(graph, spread, binding.arrays(arguments.leaves), binding.count)
         made = functools.partial(build, pairs=binding.pairs, tuning=self._tuning, promise=promise)
         return build_partitioned(graph, spread, inputs, binding.pairs, made, binding.interface())
 
     def _spread(self) -> Distribution | None:
         """How the function is spread over a mesh, if it is."""
-        return distribution(self._mesh, self._microbatches or config.parts, self._schedule)
+        parts = self._microbatches or config.parts
+        if self._mesh is None and parts is None:
+            return None
+        return distribution(self._mesh, parts, config.parts is not None, self._schedule)
 
     @property
     def budget(self) -> int | None:

@@ -21,11 +21,10 @@ from wengert.core.devices import accelerator_of, keepers, owns_memory
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node, now
 from wengert.core.ownership import ownership
+from wengert.runtime.arguments import ARRAY, FLOAT, TENSOR, CallArguments, Floats
 from wengert.runtime.capture import ARGUMENT, NONE, NUMBER, SLOT, VALUE
 from wengert.runtime.config import config
-from wengert.runtime.floats import Floats
 from wengert.runtime.program import Array
-from wengert.runtime.static.arguments import ARRAY, FLOAT, TENSOR, CallArguments
 from wengert.tensor import Tensor
 
 if TYPE_CHECKING:

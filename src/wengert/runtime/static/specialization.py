@@ -19,21 +19,21 @@ from wengert.backends.protocol import Runnable
 from wengert.compiler.stages import Interface
 from wengert.core import tree
 from wengert.core.canonical import ACROSS_RECORDINGS, frozen
+from wengert.core.context import mode
 from wengert.core.devices import is_sole, on_host
 from wengert.core.dtypes import as_dtype, native
-from wengert.core.evaluation import watch
 from wengert.core.graph import NO_ATTRS, RELEASED, Graph, Node, now, recording
 from wengert.core.ownership import ownership
 from wengert.core.placement import ShardedArray
 from wengert.ops.core import DATA, VARIABLE, data
 from wengert.ops.op import pick
+from wengert.runtime.arguments import ARRAY, OBJECT, TENSOR, CallArguments, Specification
 from wengert.runtime.capture import CONSTANT, NEW, NONE, SAME_GRAD, VALUE, Captured, recording_lock
 from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import Transcript
 from wengert.runtime.dynamic.realize import value
 from wengert.runtime.partitioned import PartitionedProgram
 from wengert.runtime.program import Array, Interpreter
-from wengert.runtime.static.arguments import ARRAY, OBJECT, TENSOR, CallArguments, Specification
 from wengert.runtime.static.fast_path import MOVED, FastPath, given, tensors_like
 from wengert.tensor import Tensor
 
@@ -166,7 +166,7 @@ class Specialization:
     def run(self, arguments: CallArguments) -> Any:
         """Run the program on a call's arguments, give the slots their new values, return the result."""
         self.fast_path = None
-        if watch.checks_nans:
+        if mode().checks_nans:
             return self.binding.run(Interpreter(self.graph), arguments.leaves)
         fast_path = FastPath.before(self) if self._tries else None
         result = self.binding.run(self.program, arguments.leaves)  # type: ignore[arg-type]
@@ -221,8 +221,7 @@ class Binding:
     def interface(self) -> Interface:
         """What a pipeline has to know of the graph."""
         returned = frozenset(k for how, k in self.captured.returned if how == VALUE)
-        pairs = {k: i for i, k in self.pairs}
-        return Interface(self.captured.stages, self.count, pairs, returned, exact=config.parts is not None)
+        return Interface(self.captured.stages, self.count, {k: i for i, k in self.pairs}, returned)
 
     def leaves_arguments_alone(self) -> bool:
         """Whether of its arguments a call only reads the values, and refers to none of them later."""

@@ -1,0 +1,211 @@
+"""Checkpoints that are free of the world's size: saved by any number of ranks, loaded by any other.
+
+Each rank writes the blocks that it holds into a file of its own; rank 0 writes the manifest when all are there. A rank
+that loads reads what its blocks need, whoever wrote it. Neighbours: `shards` and `background` write,
+`api.sharded_files` reads, `wg.load` gives whole tensors of the same folders in one process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wengert.api.files import described, path_of, rebuilt
+from wengert.api.manifest import StoredTensor
+from wengert.api.sharded_files import ShardReader, is_checkpoint, read_manifest, whole
+from wengert.core import devices
+from wengert.core.communication import Communicator, communicator, current
+from wengert.core.dtypes import complex128
+from wengert.core.errors import FileError, ShapeError, WengertError
+from wengert.core.forking import in_child
+from wengert.core.placement import ShardedArray
+from wengert.distributed import shards
+from wengert.distributed.background import SaveOrder, Saving
+from wengert.distributed.sharded import sharded_tensor
+from wengert.tensor import Tensor
+
+
+class Saver:
+    """Saves the checkpoints of a rank, one after another, in the background."""
+
+    def __init__(self) -> None:
+        self.saving: Saving | None = None
+
+    def save(
+        self,
+        folder: Path,
+        state: Any,
+        step: int | None,
+        group: Communicator,
+        then: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Copy what this rank writes of a state, and begin to write it; the save before it is waited for."""
+        self.wait(group)
+        snapshot = shards.snapshot(state, group.rank, group.size)
+        nonce = _agreed_nonce(folder, snapshot.digest(step), group)
+        self.saving = Saving(SaveOrder(folder, step, group.rank, group.size, nonce, then), snapshot)
+        self.saving.start()
+
+    def wait(self, group: Communicator) -> None:
+        """Wait for the save under way. Every rank raises if one of them failed."""
+        saving, self.saving = self.saving, None
+        if saving is None:
+            return
+        own = saving.written()
+        failed = np.flatnonzero(_gathered(int(own is not None), group))
+        if failed.size:
+            saving.abandon()
+            saving.finished()
+            _raise_unsaved(saving, own, f"rank {failed[0]} could not write its part")
+        own = saving.finished()
+        if _gathered(int(own is not None), group).any():
+            _raise_unsaved(saving, own, "rank 0 could not complete it")
+
+    def abandon(self) -> None:
+        """Wait for no other rank any longer: the world has ended."""
+        if self.saving is not None:
+            self.saving.abandon()
+
+
+def _gathered(number: int, group: Communicator) -> np.ndarray[Any, Any]:
+    """The numbers that all ranks give, in order."""
+    return group.all_gather(np.array([number], np.int64), 0)
+
+
+def _raise_unsaved(saving: Saving, error: BaseException | None, otherwise: str) -> None:
+    reason = otherwise if error is None else error.message if isinstance(error, WengertError) else str(error)
+    raise FileError(f"the checkpoint {saving.order.name!r} was not saved: {reason}") from error
+
+
+def _agreed_nonce(folder: Path, digest: int, group: Communicator) -> str:
+    """The nonce of a save, chosen by rank 0, which prepares the folder; raises on all ranks where they do not agree."""
+    error: Exception | None = None
+    nonce = shards.new_nonce()
+    if group.rank == 0:
+        try:
+            shards.prepare(folder)
+        except OSError as found:
+            error = found
+    if _gathered(int(error is not None), group).any():
+        reason = "rank 0 could not make the folder" if error is None else str(error)
+        raise FileError(f"save_checkpoint: {str(folder)!r} cannot be written: {reason}") from error
+    digests = _gathered(digest, group)
+    different = np.flatnonzero(digests != digests[0])
+    if different.size:
+        raise FileError(
+            f"save_checkpoint: rank {different[0]} saves other tensors, or another step, than rank 0 to "
+            f"{str(folder)!r}; every rank saves the same state"
+        )
+    halves = [int(_gathered(int(nonce[at : at + 8], 16), group)[0]) for at in (0, 8)]
+    lacking = np.flatnonzero(_gathered(int(not folder.is_dir()), group))
+    if lacking.size:
+        raise FileError(
+            f"save_checkpoint: rank {lacking[0]} does not see {str(folder)!r}: is it on its machine's disk?"
+        )
+    return "".join(f"{half:08x}" for half in halves)
+
+
+# --- the world's ----------------------------------------------------------------------------------------------------
+
+_saver = Saver()
+
+
+def save_checkpoint(
+    folder: str | os.PathLike[str],
+    state: Any,
+    *,
+    step: int | None = None,
+    then: Callable[[Path], None] | None = None,
+) -> Path:
+    """Save a nested container of tensors, numbers and strings to a folder; every rank calls it with its part.
+
+    Each rank writes the blocks that it holds, in the background; what is equal on all, and all that is no tensor, is
+    rank 0's. The call returns when the blocks are copied. The next one waits for the writing, and raises what went
+    wrong with it; so does `wait_for_checkpoint`. `then` is called on rank 0 when the checkpoint is complete.
+
+    >>> import tempfile, wengert as wg
+    >>> folder = wg.distributed.save_checkpoint(tempfile.mkdtemp() + "/step-10", {"w": wg.ones(3)}, step=10)
+    >>> wg.distributed.wait_for_checkpoint()
+    >>> wg.load(folder)["w"].tolist()
+    [1.0, 1.0, 1.0]
+    """
+    place = path_of(folder, "save_checkpoint")
+    if place.exists() and not place.is_dir():
+        raise FileError(f"save_checkpoint: {str(place)!r} is a file; a checkpoint is a folder")
+    _saver.save(place, state, step, communicator(current.group()), then)
+    return place
+
+
+def wait_for_checkpoint() -> None:
+    """Wait until the last checkpoint is saved, on all ranks; raises what went wrong."""
+    _saver.wait(communicator(current.group()))
+
+
+def abandon_checkpoint() -> None:
+    """Let go of the save under way where other ranks are lost: what is written of it stays incomplete."""
+    _saver.abandon()
+
+
+def load_checkpoint(folder: str | os.PathLike[str], like: Any = None) -> Any:
+    """What `save_checkpoint` wrote, on however many ranks; tensors that `like` has blocks of come as those blocks.
+
+    `like` is a state as this rank has it: of a tensor that is sharded there, this rank's block is read, by its
+    placement there. All others come whole, as `wg.load` gives them.
+    """
+    place = path_of(folder, "load_checkpoint")
+    if not is_checkpoint(place):
+        raise FileError(f"load_checkpoint: {str(place)!r} is no folder of a checkpoint; wg.load reads files")
+    return read_checkpoint(place, like, current.rank)
+
+
+def read_checkpoint(folder: Path, like: Any, rank: int) -> Any:
+    """The state in a checkpoint as a rank takes it."""
+    manifest = read_manifest(folder)
+    placed = {name: array for name, array in _arrays(like).items() if isinstance(array, ShardedArray)}
+    arrays, made = {}, {}
+    with ShardReader(folder, manifest) as reader:
+        for name, stored in manifest.tensors.items():
+            if name in placed:
+                made[name] = _read_block(reader, name, stored, placed[name], rank)
+            else:
+                arrays[name] = reader.read(name, whole(stored.shape))
+    return rebuilt(manifest.structure, arrays, folder, made)
+
+
+def _arrays(like: Any) -> dict[str, Any]:
+    return {name: shards.array_of(found.value) for name, found in described(like)[1].items()}
+
+
+def _read_block(reader: ShardReader, name: str, stored: StoredTensor, like: ShardedArray, rank: int) -> Tensor:
+    """A rank's block of a stored tensor, placed like another."""
+    is_pairs = like.dtype == complex128  # stored with an axis of real and imaginary parts behind the others
+    shape = stored.shape[:-1] if is_pairs else stored.shape
+    if shape != like.shape:
+        raise ShapeError(f"load_checkpoint: {name!r} has shape {shape} in the checkpoint, and {like.shape} here")
+    part = like.placement.slices(shape, rank)
+    found = reader.read(name, (*part, slice(0, 2)) if is_pairs else part)
+    found = found.view(complex128)[..., 0] if is_pairs else found
+    return sharded_tensor(devices.of(like.device).upload(found), shape, like.placement)
+
+
+def _tell_at_exit() -> None:
+    """Say what went wrong with the last save, where nobody asked."""
+    saving = _saver.saving
+    if saving is not None and saving.finished() is not None:
+        print(f"wengert: the checkpoint {saving.order.name!r} was not saved: {saving.error}", file=sys.stderr)
+
+
+atexit.register(_tell_at_exit)
+
+
+def _forget_in_child() -> None:
+    _saver.saving = None
+
+
+in_child(_forget_in_child)

@@ -1,0 +1,83 @@
+"""How a rank's process ends when the job does: the main thread is interrupted, exceptions are told, nothing waits.
+
+Interrupting is a signal to the main thread, whose handler raises there. It is SIGURG, which is ignored where nobody
+handles it and which no batch system uses for its own ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Any
+
+Handler = Callable[[int, FrameType | None], None]
+Told = Callable[[type[BaseException], BaseException], bool]
+
+_LEAVING = 2.0  # seconds that functions registered with atexit have, once the job has failed
+
+
+def interrupt_with(handler: Handler) -> Any:
+    """Have `interrupt` call this in the main thread; what was there before, or None where that cannot be."""
+    number = getattr(signal, "SIGURG", None)
+    if number is None or threading.current_thread() is not threading.main_thread():
+        return None
+    before = signal.signal(number, handler)
+    return before if before is not None else signal.SIG_DFL
+
+
+def interrupt(installed: Any) -> None:
+    """Wake the main thread, if a handler was installed."""
+    if installed is not None:
+        with suppress(OSError, ValueError):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGURG)
+
+
+def restore(installed: Any) -> None:
+    """Put back what handled the signal before."""
+    if installed is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGURG, installed)
+
+
+def on_exception(told: Told) -> None:
+    """Have an exception that ends this process told first.
+
+    Where `told` says so, the process is left right behind: what the interpreter would do at its end (MPI's own end, for
+    one) waits for ranks that are no longer there. Functions registered with `atexit` still run.
+    """
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        before(kind, error, trace)
+        if told(kind, error) and not hasattr(sys, "ps1"):  # at a prompt the process goes on
+            leave(1)
+
+    sys.excepthook = hook
+
+
+def leave(status: int) -> None:
+    """End this process, with functions registered with `atexit` but without the interpreter's own end."""
+    timer = threading.Timer(_LEAVING, os._exit, (status,))
+    timer.daemon = True
+    timer.start()
+    atexit._run_exitfuncs()
+    _flush()
+    os._exit(status)
+
+
+def end_now(text: str) -> None:
+    """End this process from another thread than the main one, which is stuck."""
+    sys.stderr.write(f"wengert: {text}\n")
+    _flush()
+    os._exit(1)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()

@@ -1,0 +1,257 @@
+"""`wengert launch`: start the ranks of a script, tell their outputs apart, and end all of them when one is lost.
+
+MPI's own mpiexec starts them where there is one, which knows other machines too. Otherwise they are processes of the
+launcher. In both cases the launcher listens on the control plane: it is told which rank died, and says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from wengert.core.errors import ArgumentError
+from wengert.distributed import mpiexec as mpi
+from wengert.distributed import processes
+from wengert.distributed.control_server import Server
+from wengert.distributed.mpiexec import Mpiexec
+from wengert.kernels.threads import chosen_threads
+
+RAISING = 1.4  # seconds that ranks have to end by themselves after a loss
+ENDING = 0.4  # and then behind a SIGTERM
+STOPPING = 10.0  # seconds behind a signal that the launcher passed on to end the job
+
+_COLOURS = (36, 33, 35, 32, 34, 31)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be started: so many ranks of a program, on this machine or on some hosts."""
+
+    ranks: int
+    program: tuple[str, ...]
+    hosts: str = ""
+
+    def a_machine(self) -> int:
+        """The most ranks on one machine."""
+        return max(slots for _, slots in _parsed(self.hosts)) if self.hosts else self.ranks
+
+
+def job(ranks: int | None, hosts: str | None, is_module: bool, script: str, arguments: Sequence[str]) -> Job:
+    """The job that was asked for; raises where it makes no sense."""
+    slots = sum(count for _, count in _parsed(hosts)) if hosts else None
+    count = ranks if ranks is not None else slots
+    if count is None:
+        raise ArgumentError("launch: how many ranks? Say -n 4, or --hosts a:8,b:8")
+    if count < 1 or (slots is not None and count > slots):
+        raise ArgumentError(f"launch: {count} ranks{f' on {slots} slots of --hosts' if slots else ''} are not possible")
+    if not is_module and not Path(script).is_file():
+        raise ArgumentError(f"launch: there is no file {script}; a module is started with -m {script.split('.py')[0]}")
+    return Job(count, (*(["-m"] if is_module else []), script, *arguments), hosts or "")
+
+
+def _parsed(hosts: str) -> list[tuple[str, int]]:
+    """The hosts and how many ranks each may have.
+
+    >>> _parsed("a:8,b")
+    [('a', 8), ('b', 1)]
+    """
+    found = []
+    for part in hosts.split(","):
+        name, _, count = part.partition(":")
+        if not name or not (count or "1").isdecimal():
+            raise ArgumentError(
+                f"launch: --hosts is a list of names with their numbers of ranks, a:8,b:8, not {hosts!r}"
+            )
+        found.append((name, int(count or "1")))
+    return found
+
+
+def launch(asked: Job, restarts: int = 0, chosen: str | None = None) -> int:
+    """Run a job, up to so many times again if it fails; the exit status."""
+    found = None if chosen == "none" else mpi.find(chosen)
+    if found is not None and chosen is None and importlib.util.find_spec("mpi4py") is None:
+        found = None  # without mpi4py nobody would answer that mpiexec
+    if found is None and asked.hosts:
+        raise ArgumentError("launch: --hosts needs mpiexec, which knows how to reach them: pip install 'wengert[mpi]'")
+    for attempt in range(restarts + 1):
+        if attempt:
+            print(f"wengert: starting again, {attempt} of {restarts}", file=sys.stderr, flush=True)
+        run = _Run(asked, found)
+        status = run.done()
+        if status == 0 or run.stopped:
+            break
+    return status
+
+
+class _Run:
+    """One start of a job."""
+
+    def __init__(self, asked: Job, found: Mpiexec | None) -> None:
+        self.stopped: int | None = None  # the signal that the user ended it with
+        self._stopped_at = 0.0
+        self._found = found
+        self._nonce = secrets.token_hex(16)
+        self._tags = sys.stdout.isatty()
+        host = "" if asked.hosts else "127.0.0.1"
+        self._server = Server(asked.ranks, self._nonce, host, exit_status=self._exit_status)
+        self._running = self._started(asked)  # before any thread: a fork copies only one
+        self._server.start()
+        self._copied = [processes.Copied(process, self._tagger(k)) for k, process in enumerate(self._running)]
+
+    def done(self) -> int:
+        """Wait for the end; the exit status."""
+        try:
+            with _signals_to(self._pass_on):
+                self._wait()
+        finally:
+            self._end_all()
+        if self._server.over.is_set() and self.stopped is None:
+            print(f"wengert: {self._server.error()}", file=sys.stderr, flush=True)
+        return self._status()
+
+    # --- starting -------------------------------------------------------------------------------------------------
+
+    def _started(self, asked: Job) -> list[subprocess.Popen[bytes]]:
+        program = [sys.executable, "-m", "wengert.distributed.begin", *asked.program]
+        environment = {**os.environ, "WENGERT_CONTROL": self._server.address, "WENGERT_NONCE": self._nonce}
+        if chosen_threads() is None:
+            environment["OMP_NUM_THREADS"] = str(max(1, _cores() // asked.a_machine()))
+        for name in ("RANK", "SIZE", "LOCAL_RANK"):
+            environment.pop(f"WENGERT_{name}", None)  # of a launch around this one
+        if self._found is not None:
+            environment |= mpi.environment_of_root(self._found)
+            command = self._found.command(asked.ranks, asked.hosts, environment, program, self._tags)
+            return [processes.started(command, environment)]
+        return [processes.started(program, environment | _place(k, asked.ranks)) for k in range(asked.ranks)]
+
+    def _tagger(self, number: int) -> Callable[[bytes], bytes]:
+        """What is shown of a line: with the rank's number in a colour, on a terminal."""
+        if not self._tags:
+            return lambda line: line
+        found = self._found
+        if found is None:
+            return lambda line: _tagged(number, line)
+        return lambda line: _tagged(*found.untagged(line))
+
+    # --- waiting --------------------------------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        over_at: float | None = None
+        asked_to = 0
+        while self._is_running():
+            now = time.monotonic()
+            self._look_for_ended()
+            if over_at is None and self._server.over.is_set():
+                over_at = now
+            ends = [at for at in (over_at and over_at + RAISING, self.stopped and self._stopped_at + STOPPING) if at]
+            late = now - min(ends) if ends else -1.0
+            if late >= ENDING:
+                return
+            if late >= 0 and not asked_to:
+                asked_to = signal.SIGTERM
+                processes.end_job(self._nonce, self._running, asked_to)
+            time.sleep(0.02)
+        self._look_for_ended()
+
+    def _is_running(self) -> bool:
+        """Whether anybody is left. An mpiexec may end before the ranks that it started have raised."""
+        if any([process.poll() is None for process in self._running]):
+            return True
+        return self._server.over.is_set() and bool(processes.of_job(self._nonce))
+
+    def _look_for_ended(self) -> None:
+        """A process that ended badly may have been none of the control plane's yet."""
+        if self._found is None and not self._server.over.is_set():
+            for rank, process in enumerate(self._running):
+                if process.poll():
+                    self._server.lose(rank, process.returncode)
+                    return
+
+    def _exit_status(self, rank: int) -> int | None:
+        """How a rank's process ended, if it is one of ours; it is gone in a moment if its connection is closed."""
+        if self._found is not None:
+            return None
+        try:
+            return self._running[rank].wait(0.3)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _pass_on(self, number: int) -> None:
+        """A signal came: it is for the ranks. The second one that ends a job ends it at once."""
+        if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if self.stopped is not None:
+                number = signal.SIGKILL
+            else:
+                self.stopped, self._stopped_at = number, time.monotonic()
+        processes.end_job(self._nonce, self._running, number)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _end_all(self) -> None:
+        failed = self._server.over.is_set() or any(process.poll() != 0 for process in self._running)
+        if failed:
+            processes.end_job(self._nonce, self._running, signal.SIGKILL)
+        for process, copied in zip(self._running, self._copied):
+            process.wait()
+            copied.join(1.0)
+        if self._found is not None:
+            culprit = mpi.culprit(self._copied[0].words())
+            if culprit is not None:
+                self._server.blame(culprit[0], -culprit[1] if culprit[1] else None)
+        self._server.close()
+
+    def _status(self) -> int:
+        if self.stopped is not None:
+            return 128 + self.stopped
+        found = [_as_shells_say(process.returncode) for process in self._running]
+        return next(filter(None, found), 0) or int(self._server.over.is_set())
+
+
+def _place(rank: int, size: int) -> dict[str, str]:
+    return {"WENGERT_RANK": str(rank), "WENGERT_SIZE": str(size), "WENGERT_LOCAL_RANK": str(rank)}
+
+
+def _as_shells_say(status: int) -> int:
+    return 128 - status if status < 0 else status
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _tagged(rank: int | None, line: bytes) -> bytes:
+    if rank is None:
+        return line
+    return f"\x1b[{_COLOURS[rank % len(_COLOURS)]}m{rank}\x1b[0m ".encode() + line
+
+
+@contextmanager
+def _signals_to(handle: Callable[[int], None]) -> Iterator[None]:
+    """Have signals handled inside, where this is the main thread, which alone hears them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        handle(number)
+
+    before: dict[int, Any] = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -1,0 +1,96 @@
+"""Processes of a job: started so that they end with the launcher, found by the job's nonce, and ended for certain."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _ends_with_parent() -> Callable[[], None] | None:
+    """What a new process does first: ask the kernel (Linux) for a SIGTERM when its parent is gone."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl  # found before the fork: little may be done behind it
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def started(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """A process in a session of its own: a Ctrl-C is for the launcher, which passes it on once."""
+    return subprocess.Popen(
+        command,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=_ends_with_parent(),
+    )
+
+
+def of_job(nonce: str) -> list[int]:
+    """All processes on this machine whose environment has the job's nonce: ranks, and what they started."""
+    mark = f"WENGERT_NONCE={nonce}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def end_job(nonce: str, processes: Iterable[subprocess.Popen[bytes]], number: int) -> None:
+    """Send a signal to all processes of a job."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+    if number == signal.SIGKILL:
+        for pid in of_job(nonce):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+
+class Copied:
+    """A process's output on its way to ours, line by line, by a thread for each stream."""
+
+    def __init__(self, process: subprocess.Popen[bytes], line: Callable[[bytes], bytes]) -> None:
+        self._line = line
+        self._last: list[bytes] = []
+        self._threads = []
+        for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+            thread = threading.Thread(target=self._copy, args=(source, target), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def words(self) -> str:
+        """The last lines."""
+        return b"".join(self._last[-50:]).decode(errors="replace")
+
+    def join(self, seconds: float) -> None:
+        """Wait until the streams are at their ends; a process that left the job may hold one open."""
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def _copy(self, source: Iterable[bytes], target: object) -> None:
+        for line in source:
+            self._last = [*self._last[-49:], line]
+            _write(target, self._line(line))
+
+
+def _write(target: object, line: bytes) -> None:
+    """Write bytes to a stream; where it is none of bytes (a notebook's, a test's), as text."""
+    with suppress(OSError, ValueError):  # nobody reads it any more
+        raw = getattr(target, "buffer", None)
+        if raw is not None:
+            raw.write(line)
+        else:
+            target.write(line.decode(errors="replace"))  # type: ignore[attr-defined]
+        target.flush()  # type: ignore[attr-defined]

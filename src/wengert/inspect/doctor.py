@@ -1,0 +1,123 @@
+"""`wengert doctor`: whether what is installed works, a line each, with what to do where something does not.
+
+What is there is found by `installation`. Here it is tried: a small program is compiled, loaded and run on several
+threads, a file is written to the cache, and the GPUs are asked for their names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wengert.backends.cpu import toolchain
+from wengert.backends.cuda import bindings
+from wengert.core import cache
+from wengert.core.errors import CacheError, CompilerError, WengertError
+from wengert.inspect.installation import Finding, findings
+
+_THREADS = """
+#include <omp.h>
+int wg_threads(void) {
+    int threads = 0;
+    #pragma omp parallel num_threads(2) reduction(+: threads)
+    threads += 1;
+    return threads;
+}
+"""
+
+
+def examined() -> tuple[str, int]:
+    """Everything as text, and the exit status: 0 if all works that the CPU needs."""
+    found = [tried for finding in findings() for tried in _TRIED.get(finding.name, _as_it_is)(finding)]
+    lines = [f"{_mark(finding)} {finding.line()}" for finding in found]
+    broken = [finding.name for finding in found if finding.is_needed and not finding.works]
+    verdict = f"not all that the CPU needs works: {', '.join(broken)}" if broken else "the CPU has all that it needs"
+    return "\n".join([*lines, "", verdict]), int(bool(broken))
+
+
+def _mark(finding: Finding) -> str:
+    if finding.works:
+        return "ok     "
+    return "BROKEN " if finding.is_needed else "missing"
+
+
+def _as_it_is(finding: Finding) -> list[Finding]:
+    return [finding]
+
+
+def _numpy(finding: Finding) -> list[Finding]:
+    if float(np.ones(3).sum()) == 3.0 and tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1):
+        return [finding]
+    return [replace(finding, works=False, fix="pip install 'numpy>=2.1'")]
+
+
+def _compiler(finding: Finding) -> list[Finding]:
+    """The compiler, and OpenMP, which it brings along or not."""
+    if not finding.works:
+        return [finding]
+    threads = Finding("OpenMP", "", is_needed=True)
+    try:
+        return [finding, replace(threads, text=f"{_threads()} threads ran")]
+    except (CompilerError, OSError) as error:
+        said = str(error).partition("The command:")[0]  # where -fopenmp is always named
+        if any(word in said for word in ("omp.h", "fopenmp", "gomp", "libomp")):
+            fix = "install it beside the compiler: libgomp for gcc (which brings it), libomp for clang"
+            return [finding, replace(threads, text="missing", fix=fix, works=False)]
+        what = str(getattr(error, "message", error)).splitlines()[0]
+        return [replace(finding, text=f"{finding.text}: {what}", fix="name another in WENGERT_CC", works=False)]
+
+
+def _threads() -> int:
+    """How many of two threads ran in a program that was compiled just now."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "threads.so"
+        path.write_bytes(toolchain.build([_THREADS], Path(folder)))
+        return int(ctypes.CDLL(str(path)).wg_threads())
+
+
+def _cache(finding: Finding) -> list[Finding]:
+    """Whether a file can be written there, and nobody else could replace it."""
+    if not finding.works:
+        return [finding]
+    fix = "set WENGERT_CACHE to a folder of yours"
+    try:
+        folder = cache.folder()
+        cache.make_private(folder)
+        refusal = cache.refusal(folder)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(os.urandom(1024))
+    except (OSError, CacheError) as error:
+        return [replace(finding, text=f"{finding.text} ({error})", fix=fix, works=False)]
+    return [replace(finding, text=refusal, fix=fix, works=False)] if refusal else [finding]
+
+
+def _cuda(finding: Finding) -> list[Finding]:
+    """The bindings, NVRTC and the driver; and the GPUs that the driver shows."""
+    if not finding.works:
+        return [finding, Finding("GPU", "none that can be reached", works=False)]
+    try:
+        cu, check = bindings.bindings(), bindings.check
+        names = [_gpu(cu, check(cu.cuDeviceGet(index))) for index in range(bindings.count())]
+    except WengertError as error:
+        return [finding, Finding("GPU", error.message, "look at what nvidia-smi says", works=False)]
+    return [finding, Finding("GPU", ", ".join(names))]
+
+
+def _gpu(cu: Any, device: Any) -> str:
+    name = bindings.check(cu.cuDeviceGetName(64, device)).split(b"\0")[0].decode()
+    return f"{name}, {bindings.check(cu.cuDeviceTotalMem(device)) / 2**30:.0f} GiB"
+
+
+_TRIED: dict[str, Callable[[Finding], list[Finding]]] = {
+    "numpy": _numpy,
+    "compiler": _compiler,
+    "cache": _cache,
+    "cuda": _cuda,
+}
