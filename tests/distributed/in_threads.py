@@ -32,7 +32,7 @@ class ThreadCommunicator(OrderedCommunicator):
     """One rank's end of a group of threads."""
 
     def __init__(self, queues: Queues, rank: int, size: int) -> None:
-        super().__init__("threads", rank, size)
+        super().__init__("threads", rank, range(size))
         self.queues = queues
 
     def transfer(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:

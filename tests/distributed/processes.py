@@ -29,6 +29,14 @@ class ProcessGroup:
 
 def in_processes(ranks: int, run: Callable[[int], None]) -> list[int]:
     """Run a function on each rank of a world; the exit statuses, of a process that a signal ended its negative."""
+    children = start(ranks, run)
+    for child in children:
+        child.join(60)
+    return [child.exitcode for child in children]
+
+
+def start(ranks: int, run: Callable[[int], None]) -> list[Any]:
+    """The processes of a world, which run a function."""
     context = get_context("fork")
     barrier, slots = context.Barrier(ranks), context.Array("q", ranks)
 
@@ -45,6 +53,4 @@ def in_processes(ranks: int, run: Callable[[int], None]) -> list[int]:
     children = [context.Process(target=one, args=(rank,)) for rank in range(ranks)]
     for child in children:
         child.start()
-    for child in children:
-        child.join(60)
-    return [child.exitcode for child in children]
+    return children

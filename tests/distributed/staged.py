@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from wengert.runtime.static.arguments import take_apart
 
 import wengert as wg
 from tests.distributed.lockstep import Place
@@ -15,6 +14,7 @@ from wengert.compiler.distribute import Distributed, distribute, distribution, l
 from wengert.compiler.pieces import Pieces
 from wengert.core.graph import Graph
 from wengert.core.mesh import Mesh
+from wengert.runtime.arguments import take_apart
 from wengert.runtime.capture import capture
 from wengert.runtime.partitioned import placements
 from wengert.runtime.pipelined import Pipelined
@@ -74,7 +74,7 @@ def run(recorded: Recorded, found: Distributed, mesh: Mesh, compiled: bool = Fal
         for i in own[rank].inputs:
             array, placement = recorded.arrays[i], found.inputs[i]
             assert placement.is_held(rank)
-            blocks[i] = np.array(array[placement.slices(array.shape, rank)], order="C")
+            blocks[i] = np.array(placement.block(array, rank), order="C")
         return programs[rank](blocks, range(len(recorded.arrays)))
 
     results, log = run_ranks(mesh, work)
@@ -101,7 +101,7 @@ def check(
     for whole, held, placement in zip(Interpreter(recorded.graph)(recorded.arrays), ran.outputs, ran.found.outputs):
         assert set(held) == {rank for rank in range(mesh.size) if placement.is_held(rank)}
         for rank, block in held.items():
-            np.testing.assert_allclose(block, whole[placement.slices(whole.shape, rank)], rtol=rtol, atol=atol)
+            np.testing.assert_allclose(block, placement.block(whole, rank), rtol=rtol, atol=atol)
     return ran
 
 
@@ -109,7 +109,7 @@ def check_bytes(
     function: Callable[..., Any], args: Sequence[Any], mesh: Mesh, parts: int, schedule: str = "1f1b"
 ) -> Ran:
     """Compile a function as a pipeline and as micro-batches of one rank: both must give the same bytes."""
-    wg.config.parts = parts
+    tier, wg.config.tier, wg.config.parts = wg.config.tier, "compile", parts
     try:
         recorded = record(function, args)
         alone = Mesh(data=1)
@@ -117,8 +117,8 @@ def check_bytes(
         wanted = build(localize(one.graph, 0))(recorded.arrays)
         ran = run(recorded, spread(recorded, mesh, parts, schedule), mesh, compiled=True)
     finally:
-        wg.config.parts = None
+        wg.config.tier, wg.config.parts = tier, None
     for whole, held, placement in zip(wanted, ran.outputs, ran.found.outputs):
         for rank, block in held.items():
-            assert block.tobytes() == np.ascontiguousarray(whole[placement.slices(whole.shape, rank)]).tobytes()
+            assert block.tobytes() == np.ascontiguousarray(placement.block(whole, rank)).tobytes()
     return ran

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import subprocess
+import sys
 import threading
 
 import ml_dtypes
@@ -60,7 +62,7 @@ def check_loaded(folder, placements, ranks):
             buffer = found.node.buffer
             assert isinstance(buffer, ShardedArray) and buffer.placement == placements[name]
             assert found.shape == array.shape
-            assert same(buffer.block, array[placements[name].slices(array.shape, rank)]), name
+            assert same(buffer.block, placements[name].block(array, rank)), name
 
 
 @pytest.mark.parametrize("saved", [1, 2, 3, 4])
@@ -77,6 +79,15 @@ TWO = Mesh(data=2, tensor=2)
 SIX = Mesh(data=3, tensor=2)
 MESHES = {
     "both axes of a matrix": (4, {"mask": Placement(TWO, {"data": 0, "tensor": 1})}),
+    "runs of an axis": (
+        4,
+        {
+            "rows": Placement(TWO, {"data": 0, "tensor": 0}, runs={"tensor": 3}),
+            "mask": Placement(TWO, {"data": 0, "tensor": 1}, runs={"tensor": 3}),
+            "wave": Placement(TWO, {"tensor": 0}, runs={"tensor": 2}),
+            "columns": Placement(TWO, {"tensor": 1}, runs={"tensor": 6}),
+        },
+    ),
     "one axis twice": (4, {"rows": Placement(TWO, {"data": 0, "tensor": 0}), "counts": Placement(TWO, {"tensor": 0})}),
     "crosswise": (4, {"mask": Placement(TWO, {"data": 1, "tensor": 0}), "columns": Placement(TWO, {"data": 1})}),
     "six": (6, {"mask": Placement(SIX, {"data": 0, "tensor": 1}), "wave": Placement(SIX, {"tensor": 0})}),
@@ -125,6 +136,23 @@ def test_shapes_that_differ_are_told(tmp_path):
 def test_a_mesh_of_another_size_is_refused():
     with pytest.raises(ArgumentError, match=r"'x' lies on Mesh\(d=2\) of 2 ranks, and 3 save it"):
         shards.snapshot({"x": placed(np.zeros(4), Placement(Mesh(d=2), {"d": 0}), 0)}, 0, 3)
+
+
+def test_state_dicts_hold_blocks_and_give_them_back():
+    """What a state dict names is not gathered, which without a world would raise; and loading it keeps the blocks."""
+    placement = Placement(Mesh(d=2), {"d": 0})
+    array = np.arange(24, dtype=np.float32).reshape(6, 4)
+    model, other = wg.nn.Linear(4, 6), wg.nn.Linear(4, 6)
+    blocks = {"weight": placed(array, placement, 1), "bias": placed(array[:, 0], placement, 1)}
+    model.load_state_dict(blocks)
+    other.load_state_dict(model.state_dict())
+    wg.zeros(1).numpy()  # computes what is pending
+    for slot in (model.weight, other.weight, other.state_dict()["weight"]):
+        found = shards.array_of(slot)
+        assert isinstance(found, ShardedArray) and same(found.block, array[3:])
+    snapshot = shards.snapshot({"model": other.state_dict()}, 1, 2)
+    assert same(snapshot.blocks.arrays["model.weight"], array[3:])
+    assert snapshot.blocks.starts["model.weight"] == [3, 0]
 
 
 def test_shared_tensors_stay_shared(tmp_path):
@@ -351,12 +379,39 @@ def test_ranks_that_save_other_things_are_named(tmp_path):
     assert all("rank 2 saves other tensors" in str(error) for error in errors)
 
 
+def test_a_rank_that_cannot_begin_is_named_on_all(tmp_path):
+    def one(group):
+        Saver().save(tmp_path / "c", {"x": object() if group.rank == 1 else 3}, None, group)
+
+    errors = in_threads(3, one)
+    assert "the value at 'x' is a object" in str(errors[1])
+    assert all("rank 1 could not begin to save" in str(errors[rank]) for rank in (0, 2))
+
+
+def test_a_folder_below_a_file_is_told_on_all(tmp_path):
+    (tmp_path / "file").write_text("")
+    errors = save_in_threads(tmp_path / "file" / "c", 2)
+    assert "cannot be written" in str(errors[0]) and "rank 0 could not begin" in str(errors[1])
+
+
 def test_a_file_in_the_way_is_told(tmp_path):
     (tmp_path / "c").write_text("")
     with pytest.raises(FileError, match="is a file; a checkpoint is a folder"):
         wg.distributed.save_checkpoint(tmp_path / "c", {})
     with pytest.raises(FileError, match=r"is no folder of a checkpoint; wg\.load reads files"):
         wg.distributed.load_checkpoint(tmp_path / "c")
+
+
+def test_what_went_wrong_at_the_end_of_a_program_is_told(tmp_path):
+    script = """
+import sys, wengert as wg
+from wengert.distributed import shards
+def fail(*args): raise OSError("the disk is gone")
+shards.write_shard = fail
+wg.distributed.save_checkpoint(sys.argv[1], {"x": wg.ones(2)})
+"""
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "c"], capture_output=True, text=True, check=False)
+    assert f"the checkpoint '{tmp_path / 'c'}' was not saved: the disk is gone" in done.stderr
 
 
 def test_a_second_name_outlives_the_first(tmp_path):

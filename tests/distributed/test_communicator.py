@@ -10,6 +10,7 @@ import pytest
 
 from tests.distributed.in_threads import ThreadCommunicator, on_ranks
 from wengert.backends.comm import ordered
+from wengert.backends.comm.mpi import Patience
 from wengert.core import communication
 from wengert.core.communication import tree_sum
 from wengert.core.dtypes import ALL, COMPLEX
@@ -157,8 +158,8 @@ class _Notes:
     def __init__(self) -> None:
         self.lines: list[Any] = []
 
-    def entering(self, number: int, name: str, bytes: int, location: Any) -> None:
-        self.lines.append((name, bytes))
+    def entering(self, number: int, name: str, bytes: int, location: Any, ranks: Any) -> None:
+        self.lines.append((name, bytes, *ranks))
 
     def left(self) -> None:
         self.lines.append("left")
@@ -182,6 +183,23 @@ def test_nothing_is_sent_after_the_end() -> None:
     alone.ended = "the world was ended"
     with pytest.raises(DistributedError, match="all_reduce over threads: the world was ended"):
         alone.all_reduce(np.zeros(3))
+
+
+def test_who_waits_spins_only_where_that_helps() -> None:
+    patience = Patience()
+    for _ in range(100):  # waits that end in time, and some that do not
+        for outlasted in (True, True, False):
+            spin = patience.spin()
+            assert spin == Patience.LONGEST
+            patience.waited(spin, outlasted)
+    for _ in range(Patience.IN_A_ROW):
+        patience.waited(patience.spin(), outlasted=True)
+    for _ in range(Patience.WHILE):
+        assert patience.spin() == 0
+        patience.waited(0.0, outlasted=True)
+    assert patience.spin() == Patience.LONGEST  # tried again
+    patience.has_core = False
+    assert patience.spin() == 0
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

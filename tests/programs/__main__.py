@@ -56,7 +56,7 @@ def _run(asked: argparse.Namespace, mode: str) -> int:
     """Run a mode to the end; how many programs are wrong."""
     from tests.programs.progress import Progress, keep_seed, kept_seeds
 
-    name = f"{mode} against torch" if asked.against == "torch" else mode
+    name = f"{mode}-torch" if asked.against == "torch" else mode
     progress = Progress(asked.folder, name, asked.seed)
     wrong = len(progress.findings)
     kept = kept_seeds(name)

@@ -32,6 +32,7 @@ class Totals(NamedTuple):
     nodes: int = 0  # ops of the graphs, derivatives included
     with_gradients: int = 0
     with_tangents: int = 0
+    with_second: int = 0  # derivatives
     optimised: int = 0  # programs compiled with optimisation
     refused: int = 0  # programs that PyTorch cannot run, of which nothing is known
 
@@ -62,8 +63,8 @@ def _totals(programs: dict[int, Program], optimised: bool) -> Totals:
     made = programs.values()
     lines, nodes = sum(len(p.lines) for p in made), sum(p.nodes for p in made)
     gradients = sum(bool(p.sources) for p in made)
-    tangents = sum(p.forward for p in made)
-    return Totals(len(made), lines, nodes, gradients, tangents, len(made) if optimised else 0)
+    tangents, second = sum(p.forward for p in made), sum(p.second for p in made)
+    return Totals(len(made), lines, nodes, gradients, tangents, second, len(made) if optimised else 0)
 
 
 @contextmanager

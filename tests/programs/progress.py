@@ -24,7 +24,7 @@ class Progress:
     """One mode's run: the first seed, how many programs are done, their totals, and what was found."""
 
     def __init__(self, folder: Path, mode: str, first: int) -> None:
-        self.path = folder / f"{mode.replace(' ', '-')}-{first}.json"
+        self.path = folder / f"{mode}-{first}.json"
         self.mode, self.first, self.seconds = mode, first, 0.0
         self.totals, self.findings = Totals(), list[Finding]()
         if self.path.exists():
@@ -50,16 +50,27 @@ class Progress:
     def line(self) -> str:
         """The totals in a line."""
         t = self.totals
-        return (
-            f"{self.mode:24} {self.first:8} {t.programs:9,} {t.lines:9,} {t.nodes:11,} {t.with_gradients:14,} "
-            f"{t.with_tangents:13,} {t.optimised:9,} {t.refused:7} {len(self.findings):8} {self.seconds:8.0f}"
+        counts = (
+            t.programs,
+            t.lines,
+            t.nodes,
+            t.with_gradients,
+            t.with_tangents,
+            t.with_second,
+            t.optimised,
+            t.refused,
         )
+        columns = (self.first, *counts, len(self.findings), round(self.seconds))
+        return f"{self.mode:17}" + "".join(f"{n:>{w},}" for n, w in zip(columns, WIDTHS))
 
 
-HEAD = (
-    f"{'mode':24} {'seed':>8} {'programs':>9} {'lines':>9} {'graph ops':>11} {'with gradients':>14} "
-    f"{'with tangents':>13} {'optimised':>9} {'refused':>7} {'failures':>8} {'seconds':>8}"
-)
+WIDTHS = (8, 10, 10, 11, 11, 10, 9, 11, 9, 10, 9)
+NAMES = ("seed", "programs", "lines", "graph ops", "gradients", "tangents", "second", "optimised", "refused")
+HEAD = f"{'mode':17}" + "".join(f"{name:>{w}}" for name, w in zip((*NAMES, "failures", "seconds"), WIDTHS))
+FOOT = """
+gradients, tangents, second: programs with reverse mode, with forward mode too, and with products with the Hessian.
+optimised: programs compiled with -O3 as users' are; the others with -O0. refused: programs that PyTorch cannot run.
+"""
 
 
 def write_results(folder: Path, results: Path) -> Path:
@@ -69,7 +80,7 @@ def write_results(folder: Path, results: Path) -> Path:
     versions = f"wengert {wg.__version__}, numpy {np.__version__}, Python {platform.python_version()}"
     versions += "".join(f", torch {_torch()}" for run in runs[:1] if any("torch" in r.mode for r in runs) and run)
     lines = [f"python -m tests.programs; {date.today()}", versions, toolchain.version().splitlines()[0], "", HEAD]
-    lines += [run.line() for run in runs]
+    lines += [run.line() for run in runs] + [FOOT.rstrip()]
     path.write_text("\n".join(lines) + "\n")
     return path
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from tests.programs.builder import Operand, ProgramBuilder
+    from tests.programs.operands import Operand, OperandBuilder
 
 
 class Step(NamedTuple):
@@ -18,11 +18,11 @@ class Step(NamedTuple):
 
 
 def templates(
-    operand: Callable[[ProgramBuilder], Operand], *texts: str, weight: int = 1, portable: bool = True
+    operand: Callable[[OperandBuilder], Operand], *texts: str, weight: int = 1, portable: bool = True
 ) -> Step:
     """Lines over one operand {x}; {n} is a number, {a} an axis, {A} an axis or several or None, {k} True or False."""
 
-    def text(b: ProgramBuilder) -> str:
+    def text(b: OperandBuilder) -> str:
         x, chosen = operand(b), b.choice(texts)
         axis = b.axis(x) if "{a}" in chosen else None
         axes = b.axes_of(x) if "{A}" in chosen else None
@@ -31,10 +31,10 @@ def templates(
     return Step(text, weight, portable)
 
 
-def pairs(operand: Callable[[ProgramBuilder], Operand], *texts: str, weight: int = 1, portable: bool = True) -> Step:
+def pairs(operand: Callable[[OperandBuilder], Operand], *texts: str, weight: int = 1, portable: bool = True) -> Step:
     """Lines over an operand {x} and one that broadcasts against it, {y}, in either order."""
 
-    def text(b: ProgramBuilder) -> str:
+    def text(b: OperandBuilder) -> str:
         x: Any = operand(b)
         y: Any = b.beside_it(x)
         chosen = b.choice(texts)

@@ -78,8 +78,10 @@ def _fft(b: Any) -> str:
     if not x.size:
         raise Untame
     norm = b.choice(["", ", norm='ortho'"])
-    name = b.choice(["fft", "ifft", "fft", "rfft" if x.dtype.kind == "f" else "irfft"])
-    length = f", {b.choice([3, 4, 8])}" if name == "irfft" or b.chance(0.3) else ", None"
+    if x.ndim > 1 and b.chance(0.2):
+        return f"0.2 * wg.fft.fft2({x}{norm})"
+    name = b.choice(["fft", "ifft", *(["rfft", "ihfft"] if x.dtype.kind == "f" else ["irfft", "hfft"])])
+    length = f", {b.choice([3, 4, 8])}" if name in ("irfft", "hfft") or b.chance(0.3) else ", None"
     return f"0.4 * wg.fft.{name}({x}{length}, {axis}{norm})"
 
 

@@ -25,14 +25,14 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C co
 @pytest.mark.parametrize("mode", MODES)
 def test_compiled_is_interpreted(mode: str) -> None:
     totals, findings = check.check_compiled(mode, [*kept_seeds(mode), *range(COUNT)], optimised=False)
-    assert totals.with_gradients > COUNT / 4 and totals.with_tangents
+    assert totals.with_gradients > COUNT / 4 and totals.with_tangents and totals.with_second
     assert not findings, findings[0].text + findings[0].problem
 
 
 @pytest.mark.parametrize("mode", command.WITH_TORCH)
 def test_programs_are_as_in_torch(mode: str) -> None:
     pytest.importorskip("torch")
-    totals, findings = check.check_torch(mode, [*kept_seeds(f"{mode} against torch"), *range(COUNT)])
+    totals, findings = check.check_torch(mode, [*kept_seeds(f"{mode}-torch"), *range(COUNT)])
     assert totals.refused <= 2
     assert not findings, findings[0].text + findings[0].problem
 

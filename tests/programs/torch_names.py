@@ -128,6 +128,10 @@ def _all(x: Any, axis: int) -> Any:
     return torch.all(x != 0, axis)
 
 
+def _imag(x: Any) -> Any:
+    return x.imag if x.dtype.is_complex else torch.zeros_like(x)
+
+
 def _floor_divide(x: Any, y: Any) -> Any:
     return torch.floor_divide(*[v.detach() if isinstance(v, torch.Tensor) else v for v in (x, y)])
 
@@ -220,7 +224,7 @@ class Torch:
     conv_transpose1d, conv_transpose2d = staticmethod(F.conv_transpose1d), staticmethod(F.conv_transpose2d)
     interpolate, unfold = staticmethod(_interpolate), staticmethod(F.unfold)
     searchsorted = staticmethod(lambda edges, x: torch.searchsorted(edges, x))
-    sign = staticmethod(torch.sgn)
+    sign, imag = staticmethod(torch.sgn), staticmethod(_imag)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(F, name) if hasattr(F, name) else getattr(torch, name)

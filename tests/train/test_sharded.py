@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from tests.distributed.processes import in_processes
+from tests.distributed.processes import in_processes, start
 from tests.distributed.rank_states import placed, save_by
 from wengert.api.sharded_files import is_complete
 from wengert.cli import main
@@ -122,6 +123,42 @@ def test_the_end_of_a_program_waits_for_its_checkpoint(tmp_path):
 
     assert in_processes(RANKS, run) == [0] * RANKS
     assert value_of(tmp_path) == 1
+
+
+@forks
+def test_a_world_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
+    """All ranks are killed while they save one checkpoint after another, in the background; another world goes on."""
+    draw = random.Random(2)
+    incomplete = 0
+    for number in range(12):
+        folder = tmp_path / str(number)
+
+        def run(rank, folder=folder):
+            checkpoints = Checkpoints(folder, keep=2)
+            for step in range(1, 10_000):
+                checkpoints.save(step, rank_state(step), is_best=step % 3 == 0)
+
+        children = start(RANKS, run)
+        while not list(folder.glob("step-*/manifest.json")):
+            time.sleep(0.005)
+        time.sleep(draw.uniform(0, 0.08))
+        for child in children:
+            child.kill()
+        for child in children:
+            child.join(20)
+        assert [value_of(path) for path in Checkpoints(folder).steps()]  # each of them loads
+        if (folder / "best").exists() and is_complete(folder / "best"):
+            assert value_of(folder / "best") % 3 == 0
+        incomplete += any(not is_complete(path) for path in folder.glob("step-*"))
+        assert in_processes(RANKS, lambda rank, folder=folder: finish(folder)) == [0] * RANKS
+        assert value_of(folder) == 20_000 and all(is_complete(path) for path in folder.glob("step-*"))
+    assert incomplete  # some were killed in the middle
+
+
+def finish(folder):
+    checkpoints = Checkpoints(folder, keep=2)
+    checkpoints.save(20_000, rank_state(20_000))
+    checkpoints.wait()
 
 
 # --- going on -------------------------------------------------------------------------------------------------------

@@ -69,8 +69,8 @@ def pipeline_split(graph: Graph, group: Group, interface: Interface, exact: bool
 class _Crossings:
     """The nodes of a graph over transfers.
 
-    A value that is a sum over micro-batches is transferred once it is added up. Where the bits of one rank are asked for
-    it is transferred in parts: there the gradients of a parameter that two stages use are added part by part.
+    A value that is a sum over micro-batches is transferred once it is added up. Where the bits of one rank are asked
+    for it is transferred in parts: there the gradients of a parameter that two stages use are added part by part.
     """
 
     def __init__(self, group: Group, home: Mapping[Node, int], exact: bool) -> None:

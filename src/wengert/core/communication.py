@@ -138,8 +138,8 @@ class Current:
         self.rank = 0
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
-        self.agree: Callable[[str, str, Callable[[], Any]], None] | None = None  # raises where ranks differ in a digest
         self.collectives = 0  # how many this process has entered
+        self.entered: dict[tuple[int, ...], int] = {}  # how many of each group of ranks; () for all of them
         self.location: Location = None  # of the collective that is computed, the user's line
 
     def group(self) -> Group:
@@ -153,8 +153,10 @@ current = Current()
 class Watcher(Protocol):
     """Who is told where this rank is, so that others need not guess why they wait."""
 
-    def entering(self, number: int, name: str, bytes: int, location: Location) -> None:
-        """This rank enters a collective: its number in this process, its name, the bytes that it gives, its line."""
+    def entering(self, number: int, name: str, bytes: int, location: Location, ranks: Sequence[int]) -> None:
+        """This rank enters a collective: its number among those of these ranks, name, bytes given, line, ranks (none
+        for all). Of a message the ranks are who sends it and who receives it, in this order.
+        """
         ...
 
     def left(self) -> None:
@@ -163,6 +165,10 @@ class Watcher(Protocol):
 
     def during(self, state: str) -> AbstractContextManager[None]:
         """Inside, this rank does something that takes as long as it takes: "compiling", "loading data", "saving"."""
+        ...
+
+    def agree(self, key: str, digest: str, describe: Callable[[], Sequence[str]]) -> None:
+        """Return when all ranks have the same digest; raise otherwise, with what differs of what `describe` gives."""
         ...
 
 

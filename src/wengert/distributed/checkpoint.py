@@ -20,7 +20,7 @@ from wengert.api.files import described, path_of, rebuilt
 from wengert.api.manifest import StoredTensor
 from wengert.api.sharded_files import ShardReader, is_checkpoint, read_manifest, whole
 from wengert.core import devices
-from wengert.core.communication import Communicator, communicator, current
+from wengert.core.communication import Communicator, communicator, current, during
 from wengert.core.dtypes import complex128
 from wengert.core.errors import FileError, ShapeError, WengertError
 from wengert.core.forking import in_child
@@ -28,6 +28,7 @@ from wengert.core.placement import ShardedArray
 from wengert.distributed import shards
 from wengert.distributed.background import SaveOrder, Saving
 from wengert.distributed.sharded import sharded_tensor
+from wengert.distributed.shards import Snapshot
 from wengert.tensor import Tensor
 
 
@@ -47,7 +48,8 @@ class Saver:
     ) -> None:
         """Copy what this rank writes of a state, and begin to write it; the save before it is waited for."""
         self.wait(group)
-        snapshot = shards.snapshot(state, group.rank, group.size)
+        with during("saving"):
+            snapshot = _begun(folder, state, group)
         nonce = _agreed_nonce(folder, snapshot.digest(step), group)
         self.saving = Saving(SaveOrder(folder, step, group.rank, group.size, nonce, then), snapshot)
         self.saving.start()
@@ -57,13 +59,15 @@ class Saver:
         saving, self.saving = self.saving, None
         if saving is None:
             return
-        own = saving.written()
+        with during("saving"):
+            own = saving.written()
         failed = np.flatnonzero(_gathered(int(own is not None), group))
         if failed.size:
             saving.abandon()
             saving.finished()
             _raise_unsaved(saving, own, f"rank {failed[0]} could not write its part")
-        own = saving.finished()
+        with during("saving"):
+            own = saving.finished()
         if _gathered(int(own is not None), group).any():
             _raise_unsaved(saving, own, "rank 0 could not complete it")
 
@@ -83,18 +87,31 @@ def _raise_unsaved(saving: Saving, error: BaseException | None, otherwise: str) 
     raise FileError(f"the checkpoint {saving.order.name!r} was not saved: {reason}") from error
 
 
-def _agreed_nonce(folder: Path, digest: int, group: Communicator) -> str:
-    """The nonce of a save, chosen by rank 0, which prepares the folder; raises on all ranks where they do not agree."""
-    error: Exception | None = None
-    nonce = shards.new_nonce()
-    if group.rank == 0:
-        try:
+def _begun(folder: Path, state: Any, group: Communicator) -> Snapshot:
+    """What this rank saves, with the folder prepared by rank 0. Where one rank fails the others raise too, and wait for
+    nothing.
+    """
+    found, error = None, None
+    try:
+        if group.rank == 0:
             shards.prepare(folder)
-        except OSError as found:
-            error = found
-    if _gathered(int(error is not None), group).any():
-        reason = "rank 0 could not make the folder" if error is None else str(error)
-        raise FileError(f"save_checkpoint: {str(folder)!r} cannot be written: {reason}") from error
+        found = shards.snapshot(state, group.rank, group.size)
+    except Exception as raised:
+        error = raised
+    failed = np.flatnonzero(_gathered(int(error is not None), group))
+    if isinstance(error, OSError) and not isinstance(error, WengertError):
+        raise FileError(f"save_checkpoint: {str(folder)!r} cannot be written: {error}") from error
+    if error is not None:
+        raise error
+    if failed.size:
+        raise FileError(f"save_checkpoint: rank {failed[0]} could not begin to save to {str(folder)!r}")
+    assert found is not None
+    return found
+
+
+def _agreed_nonce(folder: Path, digest: int, group: Communicator) -> str:
+    """The nonce of a save, which rank 0 chooses; raises on all ranks where they do not save the same."""
+    nonce = shards.new_nonce()
     digests = _gathered(digest, group)
     different = np.flatnonzero(digests != digests[0])
     if different.size:
@@ -188,8 +205,13 @@ def _read_block(reader: ShardReader, name: str, stored: StoredTensor, like: Shar
     shape = stored.shape[:-1] if is_pairs else stored.shape
     if shape != like.shape:
         raise ShapeError(f"load_checkpoint: {name!r} has shape {shape} in the checkpoint, and {like.shape} here")
-    part = like.placement.slices(shape, rank)
-    found = reader.read(name, (*part, slice(0, 2)) if is_pairs else part)
+    parts = (slice(0, 2),) if is_pairs else ()
+    pieces = [(reader.read(name, (*place, *parts)), inside) for place, inside in like.placement.pieces(shape, rank)]
+    found = pieces[0][0]
+    if len(pieces) > 1:
+        found = np.empty((*like.placement.block_shape(shape), *[2] * is_pairs), found.dtype)
+        for piece, inside in pieces:
+            found[inside] = piece
     found = found.view(complex128)[..., 0] if is_pairs else found
     return sharded_tensor(devices.of(like.device).upload(found), shape, like.placement)
 

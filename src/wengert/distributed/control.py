@@ -16,7 +16,7 @@ from collections.abc import Callable
 from wengert.core.errors import DistributedError
 from wengert.distributed.control_rank import Control
 from wengert.distributed.control_server import Server
-from wengert.distributed.wire import Lines, Message, encode, parts_of, proof, watch_closely
+from wengert.distributed.wire import LineReader, Message, encode, parts_of, proof, watch_closely
 from wengert.runtime.config import config
 
 current: Control | None = None
@@ -125,14 +125,14 @@ def _reached(host: str, port: int, until: float) -> socket.socket:
 def _introduced(connection: socket.socket, nonce: str, rank: int, size: int) -> Message:
     """The answer of the other end to who we are."""
     watch_closely(connection)
-    lines = Lines()
+    lines = LineReader()
     challenge = _next(connection, lines)["challenge"]
     who = {"rank": rank, "size": size, "host": socket.gethostname(), "pid": os.getpid()}
     connection.sendall(encode({"hello": proof(nonce, str(challenge)), **who}))
     return _next(connection, lines)
 
 
-def _next(connection: socket.socket, lines: Lines) -> Message:
+def _next(connection: socket.socket, lines: LineReader) -> Message:
     while True:
         data = connection.recv(1)  # what follows the line is for the thread that listens
         if not data:

@@ -29,7 +29,7 @@ from wengert.core.code import Location, describe, here, is_library, source_line
 from wengert.core.errors import CollectiveTimeout, DistributedError, ProgramMismatch, RankLost
 from wengert.distributed import endings
 from wengert.distributed.reports import AGREEMENT, Call, Loss, Report, late, lost
-from wengert.distributed.wire import Lines, Message, encode, let_go_in_children
+from wengert.distributed.wire import LineReader, Message, encode, let_go_in_children
 from wengert.runtime.config import config
 
 GRACE = 5.0
@@ -67,7 +67,7 @@ class Control:
         self._state, self._since = "computing", time.monotonic()
         self._call: tuple[Call, Location | str] | None = None  # that this rank is in
         self._last: tuple[Call, Location | str] | None = None
-        self._entered = 0.0
+        self._entered = self._sent_at = 0.0
         self._numbers: dict[str, int] = {}
         self._agreed = 0
         self._described: dict[int, Callable[[], Sequence[str]]] = {}
@@ -82,7 +82,7 @@ class Control:
         self._heard = threading.Condition()
         let_go_in_children(self)
         self._interrupts = endings.interrupt_with(self._interrupted)
-        endings.on_exception(self._failed)
+        endings.on_exception(self._failing, self._failed)
         atexit.register(self.close)
         threading.Thread(target=self._listen, name="wengert control", daemon=True).start()
         threading.Thread(target=self._report, name="wengert reports", daemon=True).start()
@@ -106,9 +106,13 @@ class Control:
         """What this rank does from now on, outside of collectives: one of STATES."""
         if name not in STATES:
             raise ValueError(f"a rank is {' or '.join(STATES)}, not {name!r}")
-        self._state, self._since = name, time.monotonic()
-        self._changed.set()
+        self._be(name)
         self.check()
+
+    def _be(self, name: str) -> None:
+        self._state, self._since = name, time.monotonic()
+        if self._since - self._sent_at >= _TICK:  # else the next look is soon enough
+            self._changed.set()
 
     @contextmanager
     def during(self, name: str) -> Iterator[None]:
@@ -118,8 +122,7 @@ class Control:
         try:
             yield
         finally:
-            self._state, self._since = before, time.monotonic()
-            self._changed.set()
+            self._be(before)
         self.check()
 
     def step(self, number: int | None = None) -> None:
@@ -201,6 +204,10 @@ class Control:
         self.is_open = False
         self._socket.close()
 
+    def _failing(self) -> None:
+        """An exception ends this rank, whatever news comes now."""
+        self._raised = True
+
     def _failed(self, kind: type[BaseException], error: BaseException) -> bool:
         """An exception ends this rank: the others are told why. Whether the process has to be left at once."""
         if not self.is_open:
@@ -232,9 +239,10 @@ class Control:
             self._socket.sendall(encode(message))
 
     def _report(self) -> None:
-        waited, counted, sent_at, told, looked_at = None, 0.0, 0.0, None, time.monotonic()
+        """Report and count until the end; `counted` are the seconds of the collective `waited`."""
+        waited, counted, told, looked_at = None, 0.0, None, time.monotonic()
         while self.is_open and self._news is None:
-            was_woken = self._changed.wait(_TICK)
+            self._changed.wait(_TICK)
             self._changed.clear()
             call, now = self._call, time.monotonic()
             passed, looked_at = min(now - looked_at, 5 * _TICK), now  # more only if this process itself was stopped
@@ -243,9 +251,11 @@ class Control:
             elif call is not None and not self._is_excused():
                 counted += passed
             beat = _BEAT if call is None else min(_BEAT, config.deadline / 4)
-            is_new = self._last is not told and now - sent_at >= _TICK * max(1.0, self.size / _MANY)
-            if was_woken or is_new or now - sent_at >= beat:
-                sent_at, told = now, self._last
+            doing = (self._last, self._state, self._me)
+            if doing != told:
+                beat = min(beat, _TICK * max(1.0, self.size / _MANY))
+            if now - self._sent_at >= beat:
+                self._sent_at, told = now, doing
                 self._send({"report": self._now().wire()})
             if call is not None and counted >= config.deadline and call is self._call:
                 self._is_late(call[0], counted)
@@ -267,7 +277,7 @@ class Control:
     # --- the thread that listens ------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        lines = Lines()
+        lines = LineReader()
         while self.is_open:
             try:
                 data = self._socket.recv(1 << 16)

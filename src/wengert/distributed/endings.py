@@ -44,8 +44,8 @@ def restore(installed: Any) -> None:
         signal.signal(signal.SIGURG, installed)
 
 
-def on_exception(told: Told) -> None:
-    """Have an exception that ends this process told first.
+def on_exception(begins: Callable[[], None], told: Told) -> None:
+    """Have an exception that ends this process told: `begins` before it is shown, `told` behind.
 
     Where `told` says so, the process is left right behind: what the interpreter would do at its end (MPI's own end, for
     one) waits for ranks that are no longer there. Functions registered with `atexit` still run.
@@ -53,6 +53,7 @@ def on_exception(told: Told) -> None:
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        begins()
         before(kind, error, trace)
         if told(kind, error) and not hasattr(sys, "ps1"):  # at a prompt the process goes on
             leave(1)

@@ -71,9 +71,7 @@ def _parsed(hosts: str) -> list[tuple[str, int]]:
     for part in hosts.split(","):
         name, _, count = part.partition(":")
         if not name or not (count or "1").isdecimal():
-            raise ArgumentError(
-                f"launch: --hosts is a list of names with their numbers of ranks, a:8,b:8, not {hosts!r}"
-            )
+            raise ArgumentError(f"launch: --hosts are names with numbers of ranks, such as a:8,b:8, not {hosts!r}")
         found.append((name, int(count or "1")))
     return found
 
@@ -215,6 +213,9 @@ class _Run:
     def _status(self) -> int:
         if self.stopped is not None:
             return 128 + self.stopped
+        loss = self._server.loss
+        if loss is not None and (loss.signal or loss.status):
+            return 128 + loss.signal if loss.signal else loss.status or 1
         found = [_as_shells_say(process.returncode) for process in self._running]
         return next(filter(None, found), 0) or int(self._server.over.is_set())
 

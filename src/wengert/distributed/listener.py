@@ -15,7 +15,14 @@ from typing import Self
 
 from wengert.core.errors import DistributedError
 from wengert.distributed.reports import Report
-from wengert.distributed.wire import LONGEST_OF_STRANGERS, Lines, Message, encode, let_go_in_children, watch_closely
+from wengert.distributed.wire import (
+    LONGEST_OF_STRANGERS,
+    LineReader,
+    Message,
+    encode,
+    let_go_in_children,
+    watch_closely,
+)
 
 _STRANGER = 10.0  # seconds in which a connection has to prove that it belongs to the job
 
@@ -25,7 +32,7 @@ class Peer:
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
-        self.lines = Lines(LONGEST_OF_STRANGERS)
+        self.lines = LineReader(LONGEST_OF_STRANGERS)
         self.outgoing = bytearray()
         self.challenge = secrets.token_hex(16)
         self.rank = -1

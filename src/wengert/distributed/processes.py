@@ -38,7 +38,12 @@ def started(command: Sequence[str], environment: Mapping[str, str]) -> subproces
 
 def of_job(nonce: str) -> list[int]:
     """All processes on this machine whose environment has the job's nonce: ranks, and what they started."""
-    mark = f"WENGERT_NONCE={nonce}".encode()
+    return with_variable("WENGERT_NONCE", nonce)
+
+
+def with_variable(name: str, value: str) -> list[int]:
+    """The other processes that began with an environment variable of this value (Linux; none elsewhere)."""
+    mark = f"{name}={value}".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

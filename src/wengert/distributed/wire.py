@@ -24,7 +24,7 @@ def encode(message: Message) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
-class Lines:
+class LineReader:
     """The messages in a stream of bytes that comes in pieces."""
 
     def __init__(self, longest: int = LONGEST) -> None:

@@ -22,6 +22,7 @@ from wengert.core.errors import ArgumentError, DistributedError
 from wengert.core.forking import in_child
 from wengert.core.mesh import Group, Mesh
 from wengert.distributed import control
+from wengert.distributed.checkpoint import abandon_checkpoint
 from wengert.distributed.environment import Launched, launched
 from wengert.kernels.threads import chosen_threads, use_threads
 
@@ -41,6 +42,11 @@ class World:
     def engine(self) -> str:
         """What carries bytes between the ranks: "mpi", or "alone" in a world of one."""
         return "alone" if self._engine is None else self._engine.name
+
+    @property
+    def library(self) -> str:
+        """The engine's name and version, as it tells them itself."""
+        return "" if self._engine is None else self._engine.library
 
     def mesh(self, **sizes: int) -> Mesh:
         """The ranks arranged along named axes; one size may be -1, for whatever is left.
@@ -141,13 +147,14 @@ def _connected(place: Launched) -> World:
             f"a batch job without srun. Use the mpiexec in {os.path.join(sys.prefix, 'bin')}, or srun"
         )
     engine.connect()
-    communication.watcher = control.join(place.rank, place.size, share=lambda text: str(engine.gather(text)[0]))
+    joined = control.join(place.rank, place.size, share=lambda text: str(engine.gather(text)[0]))
+    joined.on_loss.append(abandon_checkpoint)
+    communication.watcher = joined
     cores = sorted(os.sched_getaffinity(0))
     machines = engine.gather((socket.gethostname(), cores))
     here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]
     share = _share(cores, [machines[k][1] for k in here])
-    if share < 1:
-        engine.share_cores()
+    engine.patience.has_core = share >= 1
     if chosen_threads() is None:
         _set_threads(max(1, int(share)))
     local = here.index(place.rank) if place.local_rank is None else place.local_rank

@@ -20,7 +20,7 @@ from wengert.backends.cpu import toolchain
 from wengert.backends.cuda import bindings
 from wengert.core import cache
 from wengert.core.errors import CacheError, CompilerError, WengertError
-from wengert.inspect.installation import Finding, findings
+from wengert.inspect.installation import Diagnosis, findings
 
 _THREADS = """
 #include <omp.h>
@@ -42,27 +42,27 @@ def examined() -> tuple[str, int]:
     return "\n".join([*lines, "", verdict]), int(bool(broken))
 
 
-def _mark(finding: Finding) -> str:
+def _mark(finding: Diagnosis) -> str:
     if finding.works:
         return "ok     "
     return "BROKEN " if finding.is_needed else "missing"
 
 
-def _as_it_is(finding: Finding) -> list[Finding]:
+def _as_it_is(finding: Diagnosis) -> list[Diagnosis]:
     return [finding]
 
 
-def _numpy(finding: Finding) -> list[Finding]:
+def _numpy(finding: Diagnosis) -> list[Diagnosis]:
     if float(np.ones(3).sum()) == 3.0 and tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1):
         return [finding]
     return [replace(finding, works=False, fix="pip install 'numpy>=2.1'")]
 
 
-def _compiler(finding: Finding) -> list[Finding]:
+def _compiler(finding: Diagnosis) -> list[Diagnosis]:
     """The compiler, and OpenMP, which it brings along or not."""
     if not finding.works:
         return [finding]
-    threads = Finding("OpenMP", "", is_needed=True)
+    threads = Diagnosis("OpenMP", "", is_needed=True)
     try:
         return [finding, replace(threads, text=f"{_threads()} threads ran")]
     except (CompilerError, OSError) as error:
@@ -82,7 +82,7 @@ def _threads() -> int:
         return int(ctypes.CDLL(str(path)).wg_threads())
 
 
-def _cache(finding: Finding) -> list[Finding]:
+def _cache(finding: Diagnosis) -> list[Diagnosis]:
     """Whether a file can be written there, and nobody else could replace it."""
     if not finding.works:
         return [finding]
@@ -98,16 +98,16 @@ def _cache(finding: Finding) -> list[Finding]:
     return [replace(finding, text=refusal, fix=fix, works=False)] if refusal else [finding]
 
 
-def _cuda(finding: Finding) -> list[Finding]:
+def _cuda(finding: Diagnosis) -> list[Diagnosis]:
     """The bindings, NVRTC and the driver; and the GPUs that the driver shows."""
     if not finding.works:
-        return [finding, Finding("GPU", "none that can be reached", works=False)]
+        return [finding, Diagnosis("GPU", "none that can be reached", works=False)]
     try:
         cu, check = bindings.bindings(), bindings.check
         names = [_gpu(cu, check(cu.cuDeviceGet(index))) for index in range(bindings.count())]
     except WengertError as error:
-        return [finding, Finding("GPU", error.message, "look at what nvidia-smi says", works=False)]
-    return [finding, Finding("GPU", ", ".join(names))]
+        return [finding, Diagnosis("GPU", error.message, "look at what nvidia-smi says", works=False)]
+    return [finding, Diagnosis("GPU", ", ".join(names))]
 
 
 def _gpu(cu: Any, device: Any) -> str:
@@ -115,7 +115,7 @@ def _gpu(cu: Any, device: Any) -> str:
     return f"{name}, {bindings.check(cu.cuDeviceTotalMem(device)) / 2**30:.0f} GiB"
 
 
-_TRIED: dict[str, Callable[[Finding], list[Finding]]] = {
+_TRIED: dict[str, Callable[[Diagnosis], list[Diagnosis]]] = {
     "numpy": _numpy,
     "compiler": _compiler,
     "cache": _cache,

@@ -1,7 +1,7 @@
 """What is installed, which devices and which compiler there are, what is missing and how to get it.
 
-A `Finding` is one of these things. `wengert info` prints what was found; `wengert doctor` (in `doctor`) also tries what
-can be tried, and gives a verdict.
+A `Diagnosis` is about one of these things. `wengert info` prints what was found; `wengert doctor` (in `doctor`) also
+tries what can be tried, and gives a verdict.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPTIONAL = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One thing: what was found of it, and what to do where it is missing or does not work."""
 
     name: str
@@ -41,7 +41,7 @@ class Finding:
         return f"{self.name:<12} {self.text}{f'; {self.fix}' if self.fix else ''}"
 
 
-NO_COMPILER = Finding(
+NO_COMPILER = Diagnosis(
     "compiler",
     "missing, so that programs run on slow NumPy references",
     "Install gcc or clang, or set WENGERT_CC",
@@ -55,7 +55,7 @@ def text() -> str:
     return "\n".join(finding.line() for finding in findings())
 
 
-def findings() -> list[Finding]:
+def findings() -> list[Diagnosis]:
     """Everything, in the order in which one thing needs another."""
     return [*_versions(), *_machine(), *_cuda(), *_many_processes(), *_optional()]
 
@@ -67,29 +67,29 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _versions() -> Iterator[Finding]:
-    yield Finding("wengert", f"{wengert.__version__}, {os.path.dirname(wengert.__file__)}")
-    yield Finding("python", f"{platform.python_version()}, {sys.executable}", is_needed=True)
-    yield Finding("numpy", f"{_version('numpy')}", is_needed=True)
+def _versions() -> Iterator[Diagnosis]:
+    yield Diagnosis("wengert", f"{wengert.__version__}, {os.path.dirname(wengert.__file__)}")
+    yield Diagnosis("python", f"{platform.python_version()}, {sys.executable}", is_needed=True)
+    yield Diagnosis("numpy", f"{_version('numpy')}", is_needed=True)
 
 
-def _machine() -> Iterator[Finding]:
+def _machine() -> Iterator[Diagnosis]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding("system", f"{platform.system()} {platform.machine()}, {cores} cores")
-    yield Finding("devices", ", ".join(wengert.__array_namespace_info__().devices()))
+    yield Diagnosis("system", f"{platform.system()} {platform.machine()}, {cores} cores")
+    yield Diagnosis("devices", ", ".join(wengert.__array_namespace_info__().devices()))
     compiler = toolchain.compiler()
     if compiler is None:
         yield NO_COMPILER
     else:
-        yield Finding("compiler", f"{compiler}, {_compiler_version()}", is_needed=True)
+        yield Diagnosis("compiler", f"{compiler}, {_compiler_version()}", is_needed=True)
     yield _cache()
 
 
-def _cache() -> Finding:
+def _cache() -> Diagnosis:
     try:
-        return Finding("cache", f"{cache.folder()}; wengert cache tells more", is_needed=True)
+        return Diagnosis("cache", f"{cache.folder()}; wengert cache tells more", is_needed=True)
     except CacheError as error:
-        return Finding("cache", error.message, "set WENGERT_CACHE to a folder of yours", works=False, is_needed=True)
+        return Diagnosis("cache", error.message, "set WENGERT_CACHE to a folder of yours", works=False, is_needed=True)
 
 
 def _compiler_version() -> str:
@@ -100,43 +100,43 @@ def _compiler_version() -> str:
     return version.splitlines()[0] if version else "which gives no version"
 
 
-def _cuda() -> Iterator[Finding]:
+def _cuda() -> Iterator[Diagnosis]:
     try:
         bindings.bindings()
         version = compile.bindings().nvrtcVersion()
     except DeviceError as error:
         what, _, fix = error.message.partition("; ")
-        yield Finding("cuda", what, fix, works=False)
+        yield Diagnosis("cuda", what, fix, works=False)
         return
-    yield Finding("cuda", f"NVRTC {'.'.join(map(str, version[1:]))}")
+    yield Diagnosis("cuda", f"NVRTC {'.'.join(map(str, version[1:]))}")
     for name, library in {"cuBLASLt": blas.library(), "cuDNN": dnn.library()}.items():
         purpose = "larger products and convolutions"
-        yield Finding(name, "found") if library else _missing(name, "cuda-math", purpose)
+        yield Diagnosis(name, "found") if library else _missing(name, "cuda-math", purpose)
 
 
-def _many_processes() -> Iterator[Finding]:
+def _many_processes() -> Iterator[Diagnosis]:
     """MPI on CPUs, NCCL between GPUs."""
     version, found = _version("mpi4py"), mpiexec.find()
     started = f"{found.kind}'s {found.path}" if found else "no mpiexec"
     if version is None or found is None:
         missing = [*([] if version else ["mpi4py"]), *([] if found else ["mpiexec"])]
         purpose = f"{' and '.join(missing)} missing, for several processes that compute together"
-        yield Finding("MPI", purpose, "pip install 'wengert[mpi]'", works=False)
+        yield Diagnosis("MPI", purpose, "pip install 'wengert[mpi]'", works=False)
     else:
-        yield Finding("MPI", f"mpi4py {version}, {started}")
+        yield Diagnosis("MPI", f"mpi4py {version}, {started}")
     nccl = _version("nvidia-nccl-cu13")
     bound = _version("nccl4py")
     if nccl and bound:
-        yield Finding("NCCL", f"{nccl}, nccl4py {bound}")
+        yield Diagnosis("NCCL", f"{nccl}, nccl4py {bound}")
     else:
         yield _missing("NCCL", "nccl", "several GPUs that compute together")
 
 
-def _missing(name: str, extra: str, purpose: str) -> Finding:
-    return Finding(name, f"missing, for {purpose}", f"pip install 'wengert[{extra}]'", works=False)
+def _missing(name: str, extra: str, purpose: str) -> Diagnosis:
+    return Diagnosis(name, f"missing, for {purpose}", f"pip install 'wengert[{extra}]'", works=False)
 
 
-def _optional() -> Iterator[Finding]:
+def _optional() -> Iterator[Diagnosis]:
     for package, (extra, purpose) in OPTIONAL.items():
         version = _version(package)
-        yield Finding(package, version) if version else _missing(package, extra, purpose)
+        yield Diagnosis(package, version) if version else _missing(package, extra, purpose)

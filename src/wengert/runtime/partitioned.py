@@ -13,8 +13,9 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from wengert.backends.protocol import NOTHING, Replay, Runnable
-from wengert.compiler.distribute import DATA_AXIS, Distributed, Distribution, distribute, localize
+from wengert.compiler.distribute import DATA_AXIS, SEQUENCE_AXIS, Distributed, Distribution, distribute, localize
 from wengert.compiler.stages import Interface
+from wengert.core import communication
 from wengert.core.code import describe
 from wengert.core.communication import current
 from wengert.core.devices import on_host
@@ -25,7 +26,7 @@ from wengert.core.placement import Placement, ShardedArray, block_of
 
 
 def placements(graph: Graph, spread: Distribution, arrays: Sequence[Any], arguments: int) -> list[Placement | None]:
-    """Where the inputs lie, the first so many being arguments: those that are whole are cut along their first axis.
+    """Where the inputs lie, the first so many being arguments: those that are whole are cut along their first axes.
 
     Cutting an argument changes no result: `partition` keeps what the program means.
     """
@@ -36,9 +37,14 @@ def placements(graph: Graph, spread: Distribution, arrays: Sequence[Any], argume
 
 
 def _cut(shape: tuple[int, ...], spread: Distribution) -> Placement | None:
-    if not shape or spread.count == 1 or shape[0] % spread.count:
-        return None
-    return Placement(spread.mesh, {DATA_AXIS: 0})
+    """Along "data" the first axis is cut, along "sequence" the second, where they divide."""
+    counts = {DATA_AXIS: spread.count, SEQUENCE_AXIS: spread.mesh.sizes.get(SEQUENCE_AXIS, 1)}
+    splits = {
+        name: axis
+        for axis, (name, count) in enumerate(counts.items())
+        if count > 1 and axis < len(shape) and shape[axis] % count == 0
+    }
+    return Placement(spread.mesh, splits) if splits else None
 
 
 class PartitionedProgram:
@@ -154,9 +160,9 @@ def build_partitioned(
 
 def agree(graph: Graph, *more: str) -> None:
     """Compare a graph, and what more ranks have to agree on, with those of all ranks; raises where they differ."""
-    if current.agree is not None:
+    if communication.watcher is not None:
         lines = [*described(graph), *more]
-        current.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
+        communication.watcher.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
 
 
 def described(graph: Graph) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -47,7 +47,8 @@ def build(
     `before` are the reports of passes that the graph went through already.
     """
     start = perf_counter()
-    with _uncollected(), communication.during("compiling"):
+    watcher = communication.watcher
+    with _uncollected(), nullcontext() if watcher is None else watcher.during("compiling"):
         program = _built(graph, pairs, tuning, promise, before)
     if watch.observer is not None:
         watch.observer.built(start, perf_counter())
@@ -82,7 +83,7 @@ def _built(
     try:
         return _compiled(graph, pairs, tuning, promise, before)
     except CacheError as error:  # there is not even a temporary folder for a library
-        if config.invariant:
+        if config.is_invariant:
             raise
         cache.say(f"{error.message}. Programs run on the slower NumPy references")
         return Interpreter(graph)
@@ -107,7 +108,7 @@ def is_interpreted(graph: Graph) -> bool:
     """Whether a graph is computed by the references: on the CPU, where that is asked for or nothing compiles C."""
     on_gpu = accelerator_of(graph) is not None
     found = not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile())
-    if found and config.invariant:
+    if found and config.is_invariant:
         raise_interpreted()
     return found
 
@@ -116,7 +117,8 @@ def raise_interpreted() -> NoReturn:
     """Raise that the references do not keep what `config.invariant` promises: NumPy's sums depend on shapes."""
     asked = config.tier == "interpret"
     why = "config.tier is 'interpret'" if asked else "there is no C compiler (WENGERT_CC names one)"
-    raise CompilerError(f"config.invariant needs compiled programs, and {why}. Set config.invariant = False")
+    setting, off = ("invariant", False) if config.invariant else ("parts", None)
+    raise CompilerError(f"config.{setting} needs compiled programs, and {why}. Set config.{setting} = {off}")
 
 
 def plan_of(
@@ -141,7 +143,7 @@ def plan_of(
         return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
     target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
-    target = target.with_invariance(config.invariant or config.parts is not None)
+    target = target.with_invariance(config.is_invariant)
     off = {*config.passes_off, *off}
     return compiled_plan(graph, target, device.codegen(tuning), pairs, off, fuel, check, before=before)
 

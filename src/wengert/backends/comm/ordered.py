@@ -11,6 +11,7 @@ of the chunk before. A small sum is gathered whole by every rank, which adds for
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -34,24 +35,25 @@ _LEAST_CHUNK = 1 << 16
 _HALVING = 1 << 13  # bytes: blocks up to this are gathered in log2(size) steps, which costs copies and saves messages
 
 
-class OrderedCommunicator:
-    """One rank's end of a group, over messages. Engines derive from it and define `transfer`."""
+class OrderedCommunicator(ABC):
+    """One rank's end of a group, over messages. `members` are ranks of the world, `rank` is this one's place there."""
 
-    def __init__(self, name: str, rank: int, size: int) -> None:
+    def __init__(self, name: str, rank: int, members: Sequence[int]) -> None:
         self.name = name
         self.rank = rank
-        self.size = size
+        self.size = len(members)
+        self.members = members
         self.ended = ""  # why nothing can be sent any more
         self._calls = 0
         self._messages: dict[tuple[int, int], int] = {}  # how many went from one rank to another, this one among them
         self._scratch = np.empty(0, np.uint8)
 
+    @abstractmethod
     def transfer(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
         """Send and receive these messages; returns when all are done. Those of a pair of ranks arrive in order.
 
         A tag is a number below 2**15, the same at both ends.
         """
-        raise TypeError(f"{type(self).__name__} does not say how bytes get from one rank to another")
 
     # --- the protocol ---------------------------------------------------------------------------------------------
 
@@ -93,14 +95,16 @@ class OrderedCommunicator:
         x = np.ascontiguousarray(x)
         tag = self._message_tag(self.rank, target, x)
         if x.size:
-            self._under_watch("send", x, lambda x: self.transfer([(target, x)], [], tag))
+            pair = self.members[self.rank], self.members[target]
+            self._under_watch("message", x, lambda x: self.transfer([(target, x)], [], tag), pair)
 
     def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
         """What one rank sends, in the order in which it does."""
         x = recycler.empty(shape, np.dtype(dtype))
         tag = self._message_tag(source, self.rank, x)
         if x.size:
-            self._under_watch("receive", x, lambda x: self.transfer([], [(source, x)], tag))
+            pair = self.members[source], self.members[self.rank]
+            self._under_watch("message", x, lambda x: self.transfer([], [(source, x)], tag), pair)
         return x
 
     def _message_tag(self, source: int, target: int, x: Array) -> int:
@@ -116,14 +120,15 @@ class OrderedCommunicator:
         """Compute what all ranks of the group compute together."""
         self._calls += 1
         tag = self._tag(f"{self._calls} {name}", x)
-        result: Array = self._under_watch(name, x, lambda x: compute(x, tag))
+        ranks = () if self.size == current.size else tuple(self.members)
+        result: Array = self._under_watch(name, x, lambda x: compute(x, tag), ranks)
         return result
 
     def _tag(self, key: str, x: Array) -> int:
         """Ranks that are in different collectives wait for each other (until a deadline), and mix up nothing."""
         return zlib.crc32(f"{self.name} {key} {x.nbytes}".encode()) & 0x7FFF
 
-    def _under_watch(self, name: str, x: Array, compute: Callable[[Array], Any]) -> Any:
+    def _under_watch(self, name: str, x: Array, compute: Callable[[Array], Any], ranks: tuple[int, ...]) -> Any:
         """Compute, and tell the watcher. Where this raises, the rank has not left the collective: the world is over."""
         if self.ended:
             raise DistributedError(f"{name} over {self.name}: {self.ended}", current.location)
@@ -131,7 +136,8 @@ class OrderedCommunicator:
         watcher = communication.watcher
         if watcher is None:
             return compute(x)
-        watcher.entering(current.collectives, name, x.nbytes, current.location)
+        number = current.entered[ranks] = current.entered.get(ranks, 0) + 1  # the stages of a pipeline enter others
+        watcher.entering(number, name, x.nbytes, current.location, ranks)
         result = compute(x)
         watcher.left()
         return result
