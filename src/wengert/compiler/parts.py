@@ -64,7 +64,8 @@ class _Unrolled:
                 axis = state.axis
                 shape = (*node.shape[:axis], node.shape[axis] * self.count, *node.shape[axis + 1 :])
                 whole = self.placed[node] = placeholder(shape, node.dtype, node.device, node.tracked)
-                self.lanes[node] = _apart(whole, state, self.count)
+                cut = self._cut(whole, axis) if state.runs == 1 else self._marked(_apart(whole, state, self.count))
+                self.lanes[node] = cut
         return self.placed[node]
 
     def given(self, node: Node, state: State) -> Node:
@@ -76,7 +77,9 @@ class _Unrolled:
 
     def _cut(self, x: Node, axis: int) -> list[Node]:
         size = x.shape[axis] // self.count
-        lanes = [slice_axis(x, axis, k * size, (k + 1) * size) for k in range(self.count)]
+        return self._marked([slice_axis(x, axis, k * size, (k + 1) * size) for k in range(self.count)])
+
+    def _marked(self, lanes: list[Node]) -> list[Node]:
         return [MICROBATCH(lane, index=k) for k, lane in enumerate(lanes)] if self.marks else lanes
 
     def visit(self, node: Node) -> None:

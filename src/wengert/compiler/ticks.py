@@ -8,7 +8,7 @@ BatchNorm does), which the schedule knows nothing of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from wengert.compiler.pipeline import Pipeline
@@ -42,8 +42,12 @@ class _Where(NamedTuple):
 
 
 def ticks(graph: Graph, schedule: Schedule, needed: Sequence[set[Node]]) -> dict[Node, int]:
-    """When each node runs: nodes at even ticks, transfers at odd ones, none before what it reads."""
+    """When each node runs: nodes at even ticks, transfers at odd ones, none before what it reads.
+
+    What depends on no layer (draws of dropout, the number of targets) runs when it is first needed.
+    """
     begins = timeline(schedule).begins
+    free = _free(graph)
     known: dict[Node, _Where] = {}
     for node in graph.nodes:
         sources = [known[source] for source in node.sources if source in known]
@@ -51,7 +55,12 @@ def ticks(graph: Graph, schedule: Schedule, needed: Sequence[set[Node]]) -> dict
             known[node] = sources[0]  # results leave a piece one by one
             continue
         tick = max((source.tick for source in sources), default=0)
-        microbatch = node.attrs["index"] if node.op is MICROBATCH else _most(s.microbatch for s in sources)
+        found = {s.microbatch for s in sources if s.microbatch is not None}
+        if node in free:
+            own = node.attrs["index"] if node.op is MICROBATCH else found.pop() if len(found) == 1 else None
+            known[node] = _Where(0, None, own)
+            continue
+        microbatch = node.attrs["index"] if node.op is MICROBATCH else max(found, default=None)
         if node.op is TRANSFER:
             known[node] = _Where(tick + 1, node.attrs["target"], microbatch)
             continue
@@ -61,11 +70,30 @@ def ticks(graph: Graph, schedule: Schedule, needed: Sequence[set[Node]]) -> dict
         if stage is not None and (microbatch is not None or schedule.microbatches == 1):
             tick = max(tick, 2 * begins[Piece(phase, stage, microbatch or 0)])
         known[node] = _Where(tick + tick % 2, stage, microbatch)
-    return {node: where.tick for node, where in known.items()}
+    return _as_late(graph, {node: where.tick for node, where in known.items()}, free)
 
 
-def _most(numbers: Iterable[int | None]) -> int | None:
-    return max((n for n in numbers if n is not None), default=None)
+def _free(graph: Graph) -> set[Node]:
+    """The nodes that depend on no layer: on nothing that has gradients, and on nothing that comes from elsewhere."""
+    found: set[Node] = set()
+    if not any(node.tracked for node in graph.nodes):
+        return found
+    own = set(graph.nodes)
+    for node in graph.nodes:
+        if not node.tracked and node.op is not TRANSFER and all(s in found or s not in own for s in node.sources):
+            found.add(node)
+    return found
+
+
+def _as_late(graph: Graph, when: dict[Node, int], free: set[Node]) -> dict[Node, int]:
+    """The ticks, with nodes that are free to wait as late as the first that reads them."""
+    first: dict[Node, int] = {}
+    for node in reversed(graph.nodes):
+        if node in free:
+            when[node] = first.get(node, 0) // 2 * 2
+        for source in node.sources:
+            first[source] = min(first.get(source, when[node]), when[node])
+    return when
 
 
 def _only_rank(node: Node, needed: Sequence[set[Node]]) -> int | None:
