@@ -8,7 +8,7 @@ import pytest
 import wengert as wg
 from tests.distributed.staged import check, check_bytes
 from tests.distributed.threaded import Deadlock, run_ranks
-from wengert.compiler.pieces import Receive, Run, Send
+from wengert.compiler.pieces import Compute, Receive, Send
 from wengert.compiler.schedules import SCHEDULES
 from wengert.core.communication import communicator
 from wengert.core.mesh import Mesh
@@ -148,7 +148,7 @@ def test_tensor_parallel_stages():
 
 def order(own):
     """What a rank does, in letters: run, send, receive."""
-    return "".join({Run: "x", Send: "s", Receive: "r"}.get(type(step), "") for step in own.steps)
+    return "".join({Compute: "x", Send: "s", Receive: "r"}.get(type(step), "") for step in own.steps)
 
 
 def test_a_rank_keeps_the_order_of_the_schedule():
@@ -166,7 +166,7 @@ def live(own):
     """The most bytes that a rank keeps from one piece to another, beside its inputs."""
     sizes, most, kept = {}, 0, set()
     for step, ends in zip(own.steps, own.ends):
-        if isinstance(step, Run):
+        if isinstance(step, Compute):
             sizes |= {slot: node.size * node.dtype.itemsize for slot, node in zip(step.gives, step.graph.outputs)}
             kept |= set(step.gives)
         most = max(most, sum(sizes[slot] for slot in kept))

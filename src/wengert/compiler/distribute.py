@@ -18,16 +18,16 @@ from time import perf_counter
 from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.collectives import algebra, bucket, numbered
 from wengert.compiler.gathered import Gathered
-from wengert.compiler.partition import Like, partition
+from wengert.compiler.partition import partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
-from wengert.compiler.pieces import Pieces, Run, Step, pieces
+from wengert.compiler.pieces import Compute, Pieces, Step, pieces
 from wengert.compiler.pipeline import STAGE_AXIS, Pipeline, pipeline_split
 from wengert.compiler.rewrite import begin, rewrite
 from wengert.compiler.rewrite import fuel as tank
 from wengert.compiler.schedules import Schedule, schedule_named
 from wengert.compiler.stages import Interface
-from wengert.compiler.states import WHOLE, Sharded, State, Stored
+from wengert.compiler.states import WHOLE, Like, Sharded, State, Stored
 from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
@@ -175,7 +175,7 @@ def pieces_of(found: Distributed, rank: int, pairs: Sequence[tuple[int, int]] = 
     own = pieces(found.graph, found.pipeline, found.schedule, stage, pairs)
 
     def local(step: Step) -> Step:
-        if not isinstance(step, Run):
+        if not isinstance(step, Compute):
             return step
         return step._replace(graph=localize(numbered(bucket(step.graph, HOST_TARGET)), rank))
 

@@ -23,6 +23,7 @@ from wengert.compiler.rewrite import spend
 from wengert.compiler.states import (
     PARTIAL,
     WHOLE,
+    Like,
     Sharded,
     State,
     Stored,
@@ -40,12 +41,6 @@ from wengert.ops.collective import ALL_REDUCE
 from wengert.ops.core import placeholder
 from wengert.ops.movement import BROADCAST, broadcast_to
 from wengert.ops.op import PACK, PICK
-
-
-class Like(NamedTuple):
-    """The state of an output that is to lie as an earlier one does."""
-
-    output: int
 
 
 class Option(NamedTuple):

@@ -1,8 +1,8 @@
 """Pieces: what one rank of a pipeline does, step by step.
 
-In: the graph of all stages, after `partition` and `parts`, and a schedule. Out: the steps of a rank. A `Run` computes a
-graph: what the rank has to do at one tick, as the forward pass of one micro-batch. Between them it sends and receives.
-Values that a later step reads are kept in *slots*.
+In: the graph of all stages, after `partition` and `parts`, and a schedule. Out: the steps of a rank. One that computes
+has a graph: what the rank has to do at one tick, as the forward pass of one micro-batch. Between them it sends and
+receives. Values that a later step reads are kept in *slots*.
 
 Each piece is a program of its own, because the order of a schedule has to hold as it is. In one program the planner
 would compute the micro-batches side by side, which is the best it can do without a pipeline: all of them would be there
@@ -25,7 +25,7 @@ from wengert.ops.movement import SLICE
 from wengert.ops.transfer import MICROBATCH, SETTLED, TRANSFER
 
 
-class Run(NamedTuple):
+class Compute(NamedTuple):
     """Compute a graph from slots, into slots; `pairs` are inputs and the outputs that may take their memory."""
 
     graph: Graph
@@ -34,7 +34,7 @@ class Run(NamedTuple):
     pairs: tuple[tuple[int, int], ...]
 
 
-class Cut(NamedTuple):
+class TakePart(NamedTuple):
     """A micro-batch's part of an input: a view of it."""
 
     whole: int
@@ -59,7 +59,7 @@ class Receive(NamedTuple):
     slot: int
 
 
-Step = Run | Cut | Send | Receive
+Step = Compute | TakePart | Send | Receive
 
 
 class Pieces(NamedTuple):
@@ -72,9 +72,9 @@ class Pieces(NamedTuple):
     ends: tuple[tuple[int, ...], ...]
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[Compute]:
         """What it computes."""
-        return [step for step in self.steps if isinstance(step, Run)]
+        return [step for step in self.steps if isinstance(step, Compute)]
 
 
 def pieces(
@@ -167,7 +167,7 @@ class _Steps:
                 (part,) = node.sources
                 starts, sizes, by = (part.attrs[name] for name in ("starts", "sizes", "steps"))
                 slices = tuple(slice(a, a + n * s, s) for a, n, s in zip(starts, sizes, by))
-                steps.append(Cut(self._slot(part.sources[0]), slices, self._slot(node)))
+                steps.append(TakePart(self._slot(part.sources[0]), slices, self._slot(node)))
         return steps
 
     def _transfers(self, nodes: Sequence[Node]) -> list[Step]:
@@ -182,7 +182,7 @@ class _Steps:
                 steps.append(Receive(source, node.shape, node.dtype, node.device, self._slot(node)))
         return steps
 
-    def _run(self, made: Sequence[Node], read: set[Node], later: set[Node]) -> Run:
+    def _run(self, made: Sequence[Node], read: set[Node], later: set[Node]) -> Compute:
         takes = sorted(read, key=lambda node: node.serial)
         walk = _Emission(self.movable, takes)
         for node in made:
@@ -192,7 +192,7 @@ class _Steps:
         graph = Graph([walk.now(node) for node in takes], [walk.now(node) for node in gives], nodes=walk.nodes)
         over = [(self.replaced.get(node), place) for place, node in enumerate(gives)]
         pairs = [(takes.index(x), place) for x, place in over if x in read and x not in later]
-        return Run(graph, tuple(map(self._slot, takes)), tuple(map(self._slot, gives)), tuple(pairs))
+        return Compute(graph, tuple(map(self._slot, takes)), tuple(map(self._slot, gives)), tuple(pairs))
 
 
 def _movable(own: Sequence[Node], inputs: dict[Node, int]) -> set[Node]:
@@ -248,8 +248,8 @@ def _ends(steps: Sequence[Step], outputs: Any) -> tuple[tuple[int, ...], ...]:
 
 
 _SLOTS: dict[type, Callable[[Any], tuple[int, ...]]] = {
-    Run: lambda step: (*step.takes, *step.gives),
-    Cut: lambda step: (step.whole, step.slot),
+    Compute: lambda step: (*step.takes, *step.gives),
+    TakePart: lambda step: (step.whole, step.slot),
     Send: lambda step: (step.slot,),
     Receive: lambda step: (step.slot,),
 }

@@ -126,7 +126,7 @@ def schedule_named(name: str) -> Callable[..., Schedule]:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class Played:
     """A schedule played in ticks: when each piece begins, how long all takes, and how much of that ranks are idle."""
 
     schedule: Schedule
@@ -148,7 +148,7 @@ class Timeline:
         return "\n".join(lines)
 
 
-def timeline(schedule: Schedule, forward: int = 1, backward: int = 1) -> Timeline:
+def timeline(schedule: Schedule, forward: int = 1, backward: int = 1) -> Played:
     """Play a schedule, given how many ticks a forward and a backward pass take; raises where it would never end.
 
     >>> played = timeline(gpipe(2, 3))
@@ -175,7 +175,7 @@ def timeline(schedule: Schedule, forward: int = 1, backward: int = 1) -> Timelin
     ticks = max(ends.values())
     busy = sum(takes[piece.phase] for pieces in schedule.table for piece in pieces)
     live = tuple(_most_live(pieces) for pieces in schedule.table)
-    return Timeline(schedule, begins, ticks, 1 - busy / (ticks * schedule.ranks), live)
+    return Played(schedule, begins, ticks, 1 - busy / (ticks * schedule.ranks), live)
 
 
 def needs(piece: Piece, stages: int) -> list[Piece]:

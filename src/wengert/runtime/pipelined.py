@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.backends.protocol import NOTHING, Runnable
 from wengert.compiler.distribute import Distributed, pieces_of
-from wengert.compiler.pieces import Cut, Pieces, Receive, Run, Send
+from wengert.compiler.pieces import Compute, Pieces, Receive, Send, TakePart
 from wengert.core.canonical import canonical
 from wengert.core.communication import Communicator, communicator, current
 from wengert.core.devices import HOST, moved, on_host
@@ -33,7 +33,7 @@ class Pipelined:
         self.programs: list[Runnable | None] = []
         for step in own.steps:
             program = None
-            if isinstance(step, Run):
+            if isinstance(step, Compute):
                 key = canonical(step.graph), step.pairs
                 program = built[key] = built.get(key) or build(step.graph, pairs=step.pairs)
             self.programs.append(program)
@@ -48,7 +48,7 @@ class Pipelined:
     def longest(self) -> Runnable:
         """The program of the piece with the most nodes: what is shown of the whole."""
         runs = zip(self.pieces.steps, self.programs)
-        found = max(runs, key=lambda run: len(run[0].graph.nodes) if isinstance(run[0], Run) else -1)[1]
+        found = max(runs, key=lambda run: len(run[0].graph.nodes) if isinstance(run[0], Compute) else -1)[1]
         assert found is not None
         return found
 
@@ -70,7 +70,7 @@ class Pipelined:
             own = [place for place, slot in enumerate(step.takes) if slot in free]
             results = program([slots[slot] for slot in step.takes], own)
             slots.update(zip(step.gives, results))
-        elif isinstance(step, Cut):
+        elif isinstance(step, TakePart):
             slots[step.slot] = _part(slots[step.whole], step.slices)
         elif isinstance(step, Send):
             others.send(on_host(slots[step.slot]), step.target)
