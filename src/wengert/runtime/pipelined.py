@@ -16,6 +16,7 @@ import numpy as np
 from wengert.backends.protocol import NOTHING, Runnable
 from wengert.compiler.distribute import Distributed, pieces_of
 from wengert.compiler.pieces import Compute, Pieces, Receive, Send, TakePart
+from wengert.core import communication
 from wengert.core.canonical import canonical
 from wengert.core.communication import Communicator, communicator, current
 from wengert.core.devices import HOST, moved, on_host
@@ -105,6 +106,8 @@ class PipelinedProgram(PartitionedProgram):
         self, arrays: Sequence[Any], owned: Container[int] = (), spare: Mapping[int, Any] = NOTHING
     ) -> list[Any]:
         """The arrays of the outputs: whole, blocks of this rank, or nothing."""
+        if communication.watcher is not None:
+            communication.watcher.step()
         taken = self.pipelined.pieces.inputs
         blocks = {
             i: block_here(array, placement)
