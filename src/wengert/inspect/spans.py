@@ -89,7 +89,7 @@ class RankSpans:
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> RankSpans:
         """What `as_data` gave."""
-        spans = [Span(*entry[:6], tuple(entry[6])) for entry in data["spans"]]
+        spans = [Span(*entry)._replace(ranks=tuple(entry[6])) for entry in data["spans"]]
         return cls(data["rank"], data["start"], data["stop"], spans, data["left_out"])
 
 
