@@ -20,7 +20,8 @@ from wengert.core import tree
 from wengert.core.devices import HOST
 from wengert.core.errors import AbstractValueError, AssignmentError, RecordingError
 from wengert.core.forking import new_rlock
-from wengert.core.graph import Graph, Node, Trace, has_array, recorded_as, recording, tracing
+from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, tracing
+from wengert.core.placement import ShardedArray
 from wengert.ops.core import PLACEHOLDER, data, placeholder
 from wengert.runtime.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Float, Floats
 from wengert.runtime.debug.reasons import names
@@ -268,7 +269,7 @@ class _Attempt:
             if node.serial >= trace.start or owner is None or owner.node is not node:
                 replacing[node] = _with_serial(data(value(node), node.device), node)
                 continue
-            if not has_array(node):
+            if type(node.buffer) is not ShardedArray:  # which is there, and is gathered when it is looked at
                 value(node)  # raises for an abstract value that escaped from an earlier recording
             replacing[node] = _with_serial(placeholder(node.shape, node.dtype, node.device, node.tracked), node)
             slot = self._grads_by_identity.get(id(owner))
