@@ -11,6 +11,7 @@ from wengert.core.mesh import Group
 from wengert.ops import elementwise as e
 from wengert.ops.collective import ALL_GATHER, ALL_REDUCE_MAX
 from wengert.ops.core import CAST
+from wengert.ops.factors import is_zero
 from wengert.ops.movement import reshape
 from wengert.ops.op import Op
 from wengert.ops.reduce import ALL, ANY, PROD
@@ -22,7 +23,8 @@ def is_linear(node: Node, summed: Sequence[int]) -> bool:
         return False  # to integers it truncates, to fewer bits it rounds, and what it widens is cheaper to sum before
     jointly = _JOINTLY.get(node.op) or node.op.linear or ((0,) if node.op.kind == "identity" else ())
     if jointly and all(i in jointly for i in summed):
-        return all(i in summed or i not in jointly for i in range(len(node.sources)))
+        fixed = [source for i, source in enumerate(node.sources) if i in jointly and i not in summed]
+        return all(map(is_zero, fixed))  # zeros are the sum of zeros
     return len(summed) == 1 and summed[0] in (_EACH.get(node.op) or node.op.multilinear)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from wengert.api.files import described, path_of, rebuilt
 from wengert.api.manifest import StoredTensor
 from wengert.api.sharded_files import ShardReader, is_checkpoint, read_manifest, whole
-from wengert.core import devices
+from wengert.core import communication, devices
 from wengert.core.communication import Communicator, communicator, current, during
 from wengert.core.dtypes import complex128
 from wengert.core.errors import FileError, ShapeError, WengertError
@@ -70,6 +70,8 @@ class Saver:
             own = saving.finished()
         if _gathered(int(own is not None), group).any():
             _raise_unsaved(saving, own, "rank 0 could not complete it")
+        if communication.watcher is not None:
+            communication.watcher.saved(str(saving.order.folder))
 
     def abandon(self) -> None:
         """Wait for no other rank any longer: the world has ended."""

@@ -69,6 +69,8 @@ class PartitionedProgram:
         self, arrays: Sequence[Any], owned: Container[int] = (), spare: Mapping[int, Any] = NOTHING
     ) -> list[Any]:
         """The arrays of the outputs: whole, or blocks of this rank."""
+        if communication.watcher is not None:
+            communication.watcher.step()
         blocks = [_block(array, placement) for array, placement in zip(arrays, self._inputs)]
         free = {k: _block(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
         results = self.program(blocks, owned, free)
@@ -119,6 +121,8 @@ class _Replay:
 
     def run(self, arrays: Sequence[Any], made: Sequence[Any]) -> bool:
         """Compute the outputs from the blocks of these arrays."""
+        if communication.watcher is not None:
+            communication.watcher.step()
         blocks = [_block(array, placement) for array, placement in zip(arrays, self._placements)]
         return self._replay.run(blocks, made)
 
