@@ -1,4 +1,4 @@
-"""The timeline of two MPI ranks, gathered on both and written by the first."""
+"""What ranks do, seen: the timeline of two MPI ranks, and the page of each where parameters are sharded."""
 
 from __future__ import annotations
 
@@ -51,3 +51,31 @@ def test_two_ranks_are_gathered_on_both(tmp_path: Any) -> None:
     bars = Bars()
     bars.feed(path.read_text())
     assert len(bars.lanes) == 4 and any(kind == "exposed" for kind, *_ in bars.lanes[1])
+
+
+def write_page(world: World, folder: str) -> Any:
+    """Run by every rank: the page of a step with parameters that are sharded, which all ranks gather for it."""
+    wg.config.tier = "auto"
+    wg.manual_seed(0)
+    mesh = world.mesh(data=-1)
+    model = wg.nn.Linear(8, 4)
+    wg.distributed.shard(model, mesh["data"])
+
+    @wg.compile(mesh=mesh)
+    def loss(x: Any, y: Any) -> Any:
+        return wg.cross_entropy(model(x), y)
+
+    batch = np.ones((8, 8), np.float32), np.arange(8) % 4
+    before = loss(*batch).item()
+    wg.inspect.page(loss, f"{folder}/rank-{world.rank}.html", *batch)
+    return before, loss(*batch).item()
+
+
+def test_every_rank_has_a_page_of_its_own(tmp_path: Any) -> None:
+    results = ranks.on_ranks(2, "tests.distributed.test_timeline:write_page", str(tmp_path))
+    assert len({value for result in results for value in result}) == 1  # looking changes nothing
+    for rank in range(2):
+        text = (tmp_path / f"rank-{rank}.html").read_text()
+        assert f'"mesh":"Mesh(data=2)","rank":{rank},"size":2' in text
+        assert '"collective":{"group":"data","ranks":[0,1]' in text and '"op":"all_gather"' in text
+        assert '"name":"weight"' in text and '"histogram"' in text  # whole values
