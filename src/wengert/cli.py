@@ -78,6 +78,11 @@ def _of_system(error: OSError) -> str:
 
 
 def _learn(options: argparse.Namespace) -> None:
+    if options.topic == "distributed":
+        from wengert.learn.distributed.tour import tour as many_ranks
+
+        many_ranks(options.page)
+        return
     from wengert.learn.derivatives.tour import tour
 
     tour(options.seconds, options.page)
@@ -189,7 +194,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_generate(added("generate", "continue a text with a trained model", _train))
     _add_launch(added("launch", "run a script as several ranks, which compute together", _launch))
     _add_scale(added("scale", "what a step would take on more ranks, of a machine that is not here", _scale))
-    _add_learn(added("learn", "a guided tour of the ways to a derivative", _learn))
+    _add_learn(added("learn", "a guided tour: the ways to a derivative, or many ranks", _learn))
     _add_view(added("view", "a page of a function's graph, its gradient and its kernels", _view))
     _add_profile(added("profile", "run a script and tell where its time and memory go", _profile))
     _add_tune(added("tune", "choose the kernels of a GPU by timing them", _tune))
@@ -222,6 +227,8 @@ def _add_scale(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_learn(parser: argparse.ArgumentParser) -> None:
+    topics = "what to learn: the ways to a derivative, or what many ranks do (default: %(default)s)"
+    parser.add_argument("topic", nargs="?", choices=["derivatives", "distributed"], default="derivatives", help=topics)
     parser.add_argument("--seconds", type=float, default=2.0, help="the longest measurement (default: %(default)s)")
     parser.add_argument("--page", metavar="FILE", help="write it as an HTML page too")
 

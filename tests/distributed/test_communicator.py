@@ -254,3 +254,21 @@ def test_who_waits_spins_only_where_that_helps() -> None:
     assert patience.spin() == Patience.LONGEST  # tried again
     patience.has_core = False
     assert patience.spin() == 0
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_messages_arrive_in_order_between_two_ranks(shape: tuple[int, ...]) -> None:
+    """The other ranks are in none of them, and collectives of all go on beside them."""
+    given = values(4, shape)
+
+    def work(c: ThreadCommunicator) -> Any:
+        if c.rank == 1:
+            c.send(given[1], 3)
+            c.send(given[2].T, 3)
+        found = [c.receive(shape, np.float32, 1), c.receive(shape[::-1], np.float32, 1)] if c.rank == 3 else []
+        return found, c.all_reduce(given[c.rank])
+
+    (_, first), *_, ((plain, turned), last) = on_ranks(4, work)
+    same(plain, given[1])
+    same(turned, given[2].T)
+    same(first, last)

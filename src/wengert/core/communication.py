@@ -57,6 +57,14 @@ class Communicator(Protocol):
         """A block of every rank, cut along `split` and put side by side along `join`: this rank's, in their order."""
         ...
 
+    def send(self, x: Array, target: int) -> None:
+        """Send a value to one rank, which receives it."""
+        ...
+
+    def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
+        """What one rank sends, in the order in which it does."""
+        ...
+
 
 def tree_sum(parts: Sequence[Any], add: Callable[[Any, Any], Any] = np.add) -> Any:
     """The sum of some parts in a balanced tree: the first half and the second half, each added so, then both.
@@ -84,6 +92,9 @@ class Alone:
     rank = 0
     size = 1
 
+    def __init__(self) -> None:
+        self._sent: list[Array] = []
+
     def all_reduce(self, x: Array, out: Array | None = None) -> Array:
         """The value."""
         return x if out is None else _copied(x, out)
@@ -110,6 +121,14 @@ class Alone:
         """The value."""
         return x
 
+    def send(self, x: Array, target: int) -> None:
+        """Keep a value for `receive`."""
+        self._sent.append(x.copy())
+
+    def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
+        """The first value that was sent."""
+        return self._sent.pop(0)
+
 
 def _copied(x: Array, out: Array) -> Array:
     out[...] = x
@@ -128,6 +147,7 @@ class Current:
         self.find: Callable[[Group], Communicator] | None = None
         self.overlaps = False  # whether there is a core to spare for a thread that communicates
         self.collectives = 0  # how many this process has entered
+        self.entered: dict[tuple[int, ...], int] = {}  # how many of each group of ranks; () for all of them
         self.location: Location = None  # of the collective that is computed, the user's line
 
     def group(self) -> Group:
@@ -142,7 +162,9 @@ class Watcher(Protocol):
     """Who is told where this rank is, so that others need not guess why they wait."""
 
     def entering(self, number: int, name: str, bytes: int, location: Location, ranks: Sequence[int]) -> None:
-        """This rank enters a collective: its number in this process, name, bytes given, line, ranks (none for all)."""
+        """This rank enters a collective: its number among those of these ranks, name, bytes given, line, ranks (none
+        for all). Of a message the ranks are who sends it and who receives it, in this order.
+        """
         ...
 
     def left(self) -> None:

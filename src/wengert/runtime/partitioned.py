@@ -7,13 +7,14 @@ Before it first runs, all ranks compare what they are about to run.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from wengert.backends.protocol import NOTHING, Replay, Runnable
 from wengert.compiler.distribute import DATA_AXIS, SEQUENCE_AXIS, Distributed, Distribution, distribute, localize
+from wengert.compiler.stages import Interface
 from wengert.core import communication
 from wengert.core.code import describe
 from wengert.core.communication import current
@@ -72,8 +73,8 @@ class PartitionedProgram:
         """The arrays of the outputs: whole, or blocks of this rank."""
         if communication.watcher is not None:
             communication.watcher.step()
-        blocks = [_block(array, placement) for array, placement in zip(arrays, self._inputs)]
-        free = {k: _block(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
+        blocks = [block_here(array, placement) for array, placement in zip(arrays, self._inputs)]
+        free = {k: block_here(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
         results = self.program(blocks, owned, free)
         return [self._wrapped(k, result, arrays, spare) for k, result in enumerate(results)]
 
@@ -102,7 +103,7 @@ class PartitionedProgram:
         found = self.program.replay(inputs, outputs)
         if found is None:
             return None
-        wraps = [None if self._outputs[k] is None else partial(self._as_sharded, k) for k in outputs]
+        wraps = [None if self._outputs[k] is None else functools.partial(self._as_sharded, k) for k in outputs]
         return _Replay(found, [self._inputs[k] for k in inputs], wraps)
 
     def _as_sharded(self, k: int, block: Any) -> ShardedArray:
@@ -136,7 +137,7 @@ class _Replay:
         """Compute the outputs from the blocks of these arrays."""
         if communication.watcher is not None:
             communication.watcher.step()
-        blocks = [_block(array, placement) for array, placement in zip(arrays, self._placements)]
+        blocks = [block_here(array, placement) for array, placement in zip(arrays, self._placements)]
         return self._replay.run(blocks, [array.block if type(array) is ShardedArray else array for array in made])
 
 
@@ -144,7 +145,7 @@ def _wrapping(make: Callable[[], Any], wrap: Callable[[Any], ShardedArray]) -> C
     return lambda: wrap(make())
 
 
-def _block(array: Any, placement: Placement | None) -> Any:
+def block_here(array: Any, placement: Placement | None) -> Any:
     """What a rank takes of an array: its block, however it lies."""
     if isinstance(array, ShardedArray):
         if array.placement == placement:
@@ -159,6 +160,7 @@ def build_partitioned(
     inputs: Sequence[Placement | None],
     pairs: Sequence[tuple[int, int]],
     build: Callable[..., Runnable],
+    interface: Interface | None = None,
 ) -> PartitionedProgram:
     """The program of this rank of a recorded graph; `build` makes programs of graphs."""
     if spread.mesh.size != current.size:
@@ -166,12 +168,21 @@ def build_partitioned(
             f"compile: {spread.mesh} has {spread.mesh.size} ranks, and the world {current.size}. "
             "Make the mesh with wg.distributed.start().mesh(...)"
         )
-    found = distribute(graph, spread, inputs, {k: i for i, k in pairs})
-    if communication.watcher is not None:
-        lines = described(found.graph)
-        communication.watcher.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
+    found = distribute(graph, spread, inputs, {k: i for i, k in pairs}, interface)
+    if found.pipeline is not None:
+        from wengert.runtime.pipelined import build_pipelined  # which has programs of this kind
+
+        return build_pipelined(graph, found, pairs, functools.partial(build, before=found.reports))
+    agree(found.graph)
     local = localize(found.graph, current.rank)
     return PartitionedProgram(build(local, before=found.reports), found, pairs)
+
+
+def agree(graph: Graph, *more: str) -> None:
+    """Compare a graph, and what more ranks have to agree on, with those of all ranks; raises where they differ."""
+    if communication.watcher is not None:
+        lines = [*described(graph), *more]
+        communication.watcher.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
 
 
 def described(graph: Graph) -> list[str]:

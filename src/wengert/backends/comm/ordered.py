@@ -49,6 +49,7 @@ class OrderedCommunicator(ABC):
         self.members = members
         self.ended = ""  # why nothing can be sent any more
         self._calls = 0
+        self._messages: dict[tuple[int, int], int] = {}  # how many went from one rank to another, this one among them
         self._scratch = np.empty(0, np.uint8)
 
     @abstractmethod
@@ -90,27 +91,54 @@ class OrderedCommunicator(ABC):
             "all_to_all", x.nbytes, lambda tag: _side_by_side(self._exchanged(_cut(x, split, self.size), tag), join)
         )
 
+    def send(self, x: Array, target: int) -> None:
+        """Send a value to one rank, which receives it."""
+        x = np.ascontiguousarray(x)
+        tag = self._message_tag(self.rank, target, x)
+        if x.size:
+            pair = self.members[self.rank], self.members[target]
+            self._under_watch("message", x.nbytes, lambda: self.transfer([(target, x)], [], tag), pair)
+
+    def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
+        """What one rank sends, in the order in which it does."""
+        x = recycler.empty(shape, np.dtype(dtype))
+        tag = self._message_tag(source, self.rank, x)
+        if x.size:
+            pair = self.members[source], self.members[self.rank]
+            self._under_watch("message", x.nbytes, lambda: self.transfer([], [(source, x)], tag), pair)
+        return x
+
+    def _message_tag(self, source: int, target: int, x: Array) -> int:
+        """The tag of a message that only two ranks know of: it has a number among those from one to the other."""
+        number = self._messages[source, target] = self._messages.get((source, target), 0) + 1
+        return self._tag(f"{source} to {target} {number}", x.nbytes)
+
     def barrier(self) -> None:
         """Returns when all ranks have come here."""
         self._watched("barrier", 1, lambda tag: self._gathered(np.zeros(1, np.uint8), tag))
 
     def _watched(self, name: str, size: int, compute: Callable[[int], Result]) -> Result:
-        """Compute with a tag, and tell the watcher of so many bytes.
+        """Compute what all ranks of the group compute together, of so many bytes, with a tag."""
+        self._calls += 1
+        tag = self._tag(f"{self._calls} {name}", size)
+        ranks = () if self.size == current.size else tuple(self.members)
+        return self._under_watch(name, size, lambda: compute(tag), ranks)
 
-        Where this raises, the rank has not left the collective: the world is over.
-        """
+    def _tag(self, key: str, size: int) -> int:
+        """Ranks that are in different collectives wait for each other (until a deadline), and mix up nothing."""
+        return zlib.crc32(f"{self.name} {key} {size}".encode()) & 0x7FFF
+
+    def _under_watch(self, name: str, size: int, compute: Callable[[], Result], ranks: tuple[int, ...]) -> Result:
+        """Compute, and tell the watcher. Where this raises, the rank has not left the collective: the world is over."""
         if self.ended:
             raise DistributedError(f"{name} over {self.name}: {self.ended}", current.location)
         current.collectives += 1
-        self._calls += 1
-        # Ranks that are in different collectives wait for each other (until a deadline), and mix up nothing.
-        tag = zlib.crc32(f"{self.name} {self._calls} {name} {size}".encode()) & 0x7FFF
         watcher = communication.watcher
         if watcher is None:
-            return compute(tag)
-        ranks = () if self.size == current.size else self.members
-        watcher.entering(current.collectives, name, size, current.location, ranks)
-        result = compute(tag)
+            return compute()
+        number = current.entered[ranks] = current.entered.get(ranks, 0) + 1  # the stages of a pipeline enter others
+        watcher.entering(number, name, size, current.location, ranks)
+        result = compute()
         watcher.left()
         return result
 
