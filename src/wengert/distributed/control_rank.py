@@ -61,6 +61,7 @@ class Control:
         self.size = size
         self.on_loss: list[Callable[[], None]] = []  # called by the listening thread: abort what the main thread is in
         self.before_close: Callable[[], None] = lambda: None
+        self.asked_to_stop = 0  # the signal that the launcher was given, for a program that looks here to end well
         self._socket = connection
         self._served = served
         self._me = Report(rank, socket.gethostname(), os.getpid())
@@ -204,6 +205,13 @@ class Control:
         self.is_open = False
         self._socket.close()
 
+    def fail(self, error: BaseException, show: Callable[[], None]) -> None:
+        """End this process with an error, as an exception that nobody catches does; `show` is how it is shown."""
+        self._failing()
+        show()
+        if self._failed(type(error), error):
+            endings.leave(1)
+
     def _failing(self) -> None:
         """An exception ends this rank, whatever news comes now."""
         self._raised = True
@@ -307,6 +315,8 @@ class Control:
                 self._send({"described": {"number": said, "lines": self._description(said)}})
             elif kind == "leave":
                 self._answered("leave", True)
+            elif kind == "stop":
+                self.asked_to_stop = said
             elif kind == "end":
                 self._served["ended"] = True
             elif kind in ("lost", "late", "mismatch"):

@@ -31,6 +31,7 @@ from wengert.kernels.threads import chosen_threads
 RAISING = 1.4  # seconds that ranks have to end by themselves after a loss
 ENDING = 0.4  # and then behind a SIGTERM
 STOPPING = 10.0  # seconds behind a signal that the launcher passed on to end the job
+SAVING = 60.0  # where the ranks save before they end
 
 _COLOURS = (36, 33, 35, 32, 34, 31)
 
@@ -42,6 +43,7 @@ class Job:
     ranks: int
     program: tuple[str, ...]
     hosts: str = ""
+    saves: bool = False  # the program looks whether it is asked to stop, saves, and ends by itself
 
     def a_machine(self) -> int:
         """The most ranks on one machine."""
@@ -100,6 +102,7 @@ class _Run:
         self.stopped: int | None = None  # the signal that the user ended it with
         self._stopped_at = 0.0
         self._found = found
+        self._saves = asked.saves
         self._nonce = secrets.token_hex(16)
         self._tags = sys.stdout.isatty()
         host = "" if asked.hosts else "127.0.0.1"
@@ -153,7 +156,8 @@ class _Run:
             self._look_for_ended()
             if over_at is None and self._server.over.is_set():
                 over_at = now
-            ends = [at for at in (over_at and over_at + RAISING, self.stopped and self._stopped_at + STOPPING) if at]
+            patience = SAVING if self._saves else STOPPING
+            ends = [at for at in (over_at and over_at + RAISING, self.stopped and self._stopped_at + patience) if at]
             late = now - min(ends) if ends else -1.0
             if late >= ENDING:
                 return
@@ -193,6 +197,9 @@ class _Run:
                 number = signal.SIGKILL
             else:
                 self.stopped, self._stopped_at = number, time.monotonic()
+                if self._saves:  # not by way of mpiexec, which gives ranks no time
+                    self._server.ask_to_stop(number)
+                    return
         processes.end_job(self._nonce, self._running, number)
 
     # --- the end ----------------------------------------------------------------------------------------------------
