@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import wengert
 from wengert.core.errors import ArgumentError, DistributedError, WengertError
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if job is None or job.size == 1:
             print(_told(error), file=sys.stderr)
         else:
-            job.fail(error, lambda: _tell_for_all(error))
+            job.fail(error, partial(_tell_for_all, error))
         return 1
 
 
@@ -294,7 +295,9 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tune", action="store_const", const=30.0, help="choose the kernels of a GPU by timing them")
     parser.add_argument("--ranks", type=int, help="processes that train together, each on its share of every batch")
     parser.add_argument("--shard", type=int, metavar="STAGE", help="ZeRO: what ranks hold in blocks; 1, 2 or 3")
-    parser.add_argument("--parts", type=int, help="cut batches into so many parts: the same bits on any number of ranks")
+    parser.add_argument(
+        "--parts", type=int, help="cut batches into so many parts: the same bits on any number of ranks"
+    )
     parser.add_argument("--out", help="the folder for the results; runs/DATA-MODEL if not given")
     parser.add_argument("--resume", metavar="PATH", help="go on from a run's folder or a checkpoint")
     _add_trust(parser)

@@ -45,13 +45,21 @@ def check_ranks(ranks: int, shard: int, parts: int, batch_size: int, compiled: b
         raise ArgumentError(f"steps over {cut} {whom} are compiled; leave out --no-compile (compile = false)")
 
 
+def check_examples(count: int, ranks: int, parts: int, batch_size: int) -> None:
+    """Raise where all training examples are less than a batch, and cannot be shared."""
+    cut, whom = (parts, "parts") if parts else (ranks, "ranks")
+    if count < batch_size and count % cut:
+        hint = f"--batch-size {count // cut * cut} does" if count >= cut else f"there are to be {cut} at least"
+        raise ArgumentError(f"the {count} training examples do not divide among {cut} {whom}; {hint}")
+
+
 def mesh_of(ranks: int, parts: int) -> Mesh | None:
     """The mesh that a run is spread over; None where one process computes each batch at once."""
     if ranks != current.size:
         have = "1 process" if current.size == 1 else f"{current.size} ranks"
         raise ArgumentError(
-            f"the recipe is for {ranks} {_ranks(ranks)}, and this is a world of {have}. `wengert train --ranks {ranks}` "
-            f"starts them; a script says Recipe(ranks={current.size})"
+            f"the recipe is for {ranks} {_ranks(ranks)}, and this is a world of {have}. `wengert train` starts ranks "
+            f"itself; a script says Recipe(ranks={current.size})"
         )
     return Mesh(data=ranks) if ranks > 1 or parts else None
 

@@ -67,7 +67,7 @@ class Recipe:
     ranks: int = 1
     """Processes that train together, each on its share of every batch."""
     shard: int = 0
-    """The stage of ZeRO: what ranks hold in blocks. 1 the optimizer's state, 2 sums of gradients too, 3 parameters too."""
+    """The stage of ZeRO, for what ranks hold in blocks: 1 the optimizer's state, 2 sums of gradients too, 3 all."""
     parts: int = 0
     """Into how many parts a batch is cut, for the same bits on any number of ranks; 0 for one a rank."""
     file: str = ""

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import wengert as wg
 from wengert.core.communication import current
 from wengert.core.devices import is_host
-from wengert.core.errors import ArgumentError, ComputationError, FileError, NaNError, OutOfRangeError
+from wengert.core.errors import ArgumentError, FileError, NaNError
 from wengert.data import DataLoader, Dataset
 from wengert.distributed import shard
 from wengert.train import progress
@@ -25,24 +24,16 @@ from wengert.train.checkpoint import Checkpoints, load_checkpoint, load_settings
 from wengert.train.log import Log, NoLog
 from wengert.train.optimizer import make_optimizer, rate_factor
 from wengert.train.plot import plot
-from wengert.train.ranks import locked, mesh_of, note_saved, note_step
+from wengert.train.ranks import check_examples, locked, mesh_of, note_saved, note_step
 from wengert.train.recipe import Recipe
 from wengert.train.state import check_state, fitting
 from wengert.train.steps import Steps
 from wengert.train.stopping import Interrupted, StopRequest
 from wengert.train.task import Task, build
+from wengert.train.updates import Update, errors_at, means_of, on_their_way
 
 POINTS = 200  # that the course of a run is drawn with
 AHEAD = 8  # updates that a GPU is given before the values of the first are looked at
-
-
-class Update(NamedTuple):
-    """An update of the parameters: number, batches, the random state before it, and values on their way."""
-
-    step: int
-    batches: list[Any]
-    random: dict[str, wg.Tensor]
-    values: list[dict[str, Any]]
 
 
 class Run:
@@ -84,6 +75,7 @@ class Run:
             mesh=self.mesh,
         )
         self._shard_state()
+        check_examples(len(self.task.train), recipe.ranks, recipe.parts, recipe.batch_size)
         self.loader = DataLoader(
             self.task.train,
             recipe.batch_size,
@@ -120,7 +112,7 @@ class Run:
         return DataLoader(dataset, self.recipe.batch_size, pad_last=True, device=self.recipe.device, mesh=self.mesh)
 
     def _shard_parameters(self) -> None:
-        """Have ranks hold the parameters in blocks, if the recipe says so; before the optimizer makes state for them."""
+        """Have ranks hold parameters in blocks, if the recipe says so; before the optimizer makes state for them."""
         if self.mesh is not None and self.recipe.shard == 3:
             shard(self.task.model, self.mesh["data"])
 
@@ -196,9 +188,9 @@ class Run:
         *first, last = batches
         self.step += 1
         note_step(self.step)
-        with _errors_at(self.step):
+        with errors_at(self.step):
             values = [*(self.steps.accumulate(*batch) for batch in first), self.steps.update(*last)]
-        return Update(self.step, batches, random, [_on_their_way(each) for each in values])
+        return Update(self.step, batches, random, [on_their_way(each) for each in values])
 
     def _next_batch(self) -> Any:
         is_rest = self.loader.next_batch >= self.updates_per_epoch * self.recipe.accumulate
@@ -214,7 +206,7 @@ class Run:
     def _looked_at(self, update: Update) -> dict[str, float]:
         """The means of an update's values; raises where they are not finite."""
         values = update.values
-        with _errors_at(update.step):
+        with errors_at(update.step):
             means = {name: sum(float(part[name]) for part in values) / len(values) for name in values[0]}
             means["norm"] = float(values[-1]["norm"])
         may_overflow = self.steps.scaler.is_enabled()  # which then skips the update by itself
@@ -331,7 +323,7 @@ class Run:
                 self._add_up(window[-1])
             screen.show(self._report(pace))
             if is_noted and window:
-                self._note(log, "train", _means(window), lr=float(self.optimizer.param_groups[0]["lr"]))
+                self._note(log, "train", means_of(window), lr=float(self.optimizer.param_groups[0]["lr"]))
                 window = []
             if is_saved:
                 self.save()
@@ -387,22 +379,3 @@ class Run:
             for name in names
         }
         (self.out / "run.svg").write_text(plot(self.recipe.title, panels))
-
-
-def _on_their_way(values: dict[str, wg.Tensor]) -> dict[str, Any]:
-    """Values that can be looked at while a GPU goes on with later updates."""
-    return {name: value if is_host(value.device) else wg.cuda.download(value) for name, value in values.items()}
-
-
-@contextmanager
-def _errors_at(step: int) -> Iterator[None]:
-    """Inside, what goes wrong is told with the number of the step."""
-    try:
-        yield
-    except (ComputationError, OutOfRangeError) as error:
-        hint = "; are all labels (or tokens) among those of the model?" if "out of range" in error.message else ""
-        raise type(error)(f"step {step}: {error.message}{hint}", error.location) from error
-
-
-def _means(window: list[dict[str, float]]) -> dict[str, float]:
-    return {name: sum(values[name] for values in window) / len(window) for name in window[0]}

@@ -46,7 +46,9 @@ class Steps:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.scaler = optim.GradScaler(enabled=dtype == "float16", device=self.parameters[0].device)
         self.sums = [wg.zeros_like(p) for p in self.parameters] if accumulated > 1 else []
-        made: Callable[[Any], Any] = partial(wg.compile, tune=tune, mesh=mesh) if compiled else (lambda function: function)
+        made: Callable[[Any], Any] = (
+            partial(wg.compile, tune=tune, mesh=mesh) if compiled else (lambda function: function)
+        )
         self.update = made(self._update)
         self.accumulate = made(self._accumulate)
         self.evaluate = made(self._evaluate)
