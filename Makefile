@@ -114,7 +114,7 @@ sanitize: $(TEST_STAMP)  ## run the tests of C kernels with gcc's address and un
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 WENGERT_CACHE=$$(mktemp -d) \
 	WENGERT_CC_FLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g1" \
-	$(BIN)/python -m pytest -q -p no:xdist -m "not slow" $(SANITIZED)
+	$(BIN)/python -m pytest -q -s -p no:xdist -m "not slow" $(SANITIZED) # -s: a sanitizer's report is not captured
 
 fuzz-files: $(TEST_STAMP)  ## load N damaged files from SEED on
 	$(BIN)/python -m tests.fuzz_files $(N) $(SEED)

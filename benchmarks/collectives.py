@@ -72,6 +72,15 @@ def start_gloo(world: Any) -> str:
     return str(torch.__version__)
 
 
+def stop_gloo() -> None:
+    """End torch's ranks: gloo's threads would abort the process at its end."""
+    try:
+        import torch.distributed as gloo
+    except ImportError:
+        return
+    gloo.destroy_process_group()
+
+
 def repeats(size: int) -> int:
     """How often a collective runs between two looks at the clock: small ones need many."""
     return max(1, min(100, (1 << 20) // size))
@@ -134,6 +143,7 @@ def main() -> None:
         with options.out.open("a") as file:
             file.write("\n".join(lines) + "\n\n")
     world.barrier()
+    stop_gloo()
 
 
 if __name__ == "__main__":

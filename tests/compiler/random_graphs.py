@@ -194,12 +194,14 @@ _DECIDING = frozenset(["less", "less_equal", "greater", "greater_equal", "equal"
 
 
 def _is_tame(node: Node, arrays: list[Any], value: Any) -> bool:
+    if isinstance(value, tuple):  # several results, each of which is picked
+        return True
     if value.dtype.kind not in "biu" and not (np.isfinite(value).all() and np.abs(value).max(initial=0) <= BOUND):
         return False
     if value.dtype.kind in "iu" and np.abs(value).max(initial=0) > 10_000:
         return False
     name = node.op.name
-    if not arrays or arrays[0].dtype.kind in "biu":
+    if not arrays or isinstance(arrays[0], tuple) or arrays[0].dtype.kind in "biu":
         return True
     if name == "cast" and value.dtype.kind in "iu":
         name = "trunc"

@@ -49,7 +49,7 @@ def check(
     results = run(found, arrays, mesh)
     for expected, got, placement in zip(Interpreter(captured.graph)(arrays), results, found.outputs):
         for rank in range(mesh.size):
-            block = expected[placement.slices(expected.shape, rank)]
+            block = placement.block(expected, rank)
             np.testing.assert_allclose(got[rank], block, rtol=rtol, atol=atol)
     return found
 
@@ -58,7 +58,7 @@ def run(found: Distributed, arrays: Sequence[Any], mesh: Mesh) -> list[np.ndarra
     """The outputs of all ranks, stacked."""
     lanes = {}
     for node, placement, array in zip(found.graph.inputs, found.inputs, arrays):
-        blocks = [array[placement.slices(array.shape, rank)] for rank in range(mesh.size)]
+        blocks = [placement.block(array, rank) for rank in range(mesh.size)]
         lanes[node] = data(np.stack(blocks))
     return [Tensor(node).detach().numpy() for node in over_ranks(found.graph.outputs, lanes, mesh)]
 

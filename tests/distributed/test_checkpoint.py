@@ -62,7 +62,7 @@ def check_loaded(folder, placements, ranks):
             buffer = found.node.buffer
             assert isinstance(buffer, ShardedArray) and buffer.placement == placements[name]
             assert found.shape == array.shape
-            assert same(buffer.block, array[placements[name].slices(array.shape, rank)]), name
+            assert same(buffer.block, placements[name].block(array, rank)), name
 
 
 @pytest.mark.parametrize("saved", [1, 2, 3, 4])
@@ -79,6 +79,15 @@ TWO = Mesh(data=2, tensor=2)
 SIX = Mesh(data=3, tensor=2)
 MESHES = {
     "both axes of a matrix": (4, {"mask": Placement(TWO, {"data": 0, "tensor": 1})}),
+    "runs of an axis": (
+        4,
+        {
+            "rows": Placement(TWO, {"data": 0, "tensor": 0}, runs={"tensor": 3}),
+            "mask": Placement(TWO, {"data": 0, "tensor": 1}, runs={"tensor": 3}),
+            "wave": Placement(TWO, {"tensor": 0}, runs={"tensor": 2}),
+            "columns": Placement(TWO, {"tensor": 1}, runs={"tensor": 6}),
+        },
+    ),
     "one axis twice": (4, {"rows": Placement(TWO, {"data": 0, "tensor": 0}), "counts": Placement(TWO, {"tensor": 0})}),
     "crosswise": (4, {"mask": Placement(TWO, {"data": 1, "tensor": 0}), "columns": Placement(TWO, {"data": 1})}),
     "six": (6, {"mask": Placement(SIX, {"data": 0, "tensor": 1}), "wave": Placement(SIX, {"tensor": 0})}),

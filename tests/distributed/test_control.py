@@ -136,6 +136,24 @@ def test_the_signal_is_told_where_somebody_saw_it(start: Callable[..., Child]) -
     server.close()
 
 
+def test_only_those_who_know_name_another_culprit(job: Callable[..., Job]) -> None:
+    """MPICH's mpiexec kills the other ranks so quickly that all are gone at once, and names any of them."""
+    ranks = job(2)
+    for rank in (0, 1):
+        ranks.run(rank, sleeps).says("sleeping")
+    ranks.lost_by(lambda: ranks.ranks[1].kill(signal.SIGKILL), [0])
+    server = ranks.server
+    server.blame(ranks.ranks[0].pid, -15, is_sure=True)
+    assert "RankLost: rank 1 " in server.error()  # rank 0 was there when rank 1 was not any more
+    server._suspects.add(0)
+    server.blame(ranks.ranks[0].pid, -15, is_sure=False)
+    assert "RankLost: rank 1 " in server.error() and "died," in server.error()
+    server.blame(ranks.ranks[1].pid, -9, is_sure=False)
+    assert "RankLost: rank 1 " in server.error() and "died of signal 9" in server.error()
+    server.blame(ranks.ranks[0].pid, -15, is_sure=True)
+    assert "RankLost: rank 0 " in server.error() and "died of signal 15" in server.error()
+
+
 @pytest.mark.parametrize("doing", ["sleeping", "computing"])
 def test_it_is_raised_outside_of_collectives_too(job: Callable[..., Job], doing: str) -> None:
     def computes(joined: Control) -> None:
@@ -591,6 +609,23 @@ def test_ranks_without_a_place_to_meet_are_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with pytest.raises(DistributedError, match="wengert launch -n 4"):
         control.join(1, 2)
+
+
+def test_jobs_of_others_bring_an_address_and_a_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchrun itself listens at its port, and every restart of it is another job."""
+    for name in ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID", "WENGERT_NONCE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "node-3")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    assert control._master()[0] == "node-3:29500"
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "7")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    address, nonce = control._master()
+    assert address == "node-3:29501"
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert control._master() != (address, nonce)
+    monkeypatch.setenv("WENGERT_NONCE", "mine")
+    assert control._master()[1] == "mine"
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

@@ -21,13 +21,14 @@ from wengert.compiler.memory import Life
 from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, now
+from wengert.core.mesh import Mesh
 from wengert.kernels.launch import H200
 from wengert.ops.core import placeholder
 from wengert.plan import launches, partials, pipeline
 from wengert.plan import memory as memory
 from wengert.plan.c_codegen import CCodegen
 from wengert.plan.pipeline import planned
-from wengert.plan.plan import NOTHING, Plan
+from wengert.plan.plan import NOTHING, Plan, Wait
 
 N = 64
 Change = Callable[[Plan], Plan]
@@ -84,6 +85,11 @@ def residual(x: wg.Tensor, y: wg.Tensor, row: wg.Tensor) -> Any:
     return x @ y
 
 
+def collectives(x: wg.Tensor, y: wg.Tensor, row: wg.Tensor) -> Any:
+    """A sum over ranks that goes on while a product is computed."""
+    return wg.distributed.all_reduce(wg.tanh(x), Mesh(ranks=2).whole) + wg.tanh(y @ y)
+
+
 # --- faults ---------------------------------------------------------------------------------------------------------
 
 
@@ -96,6 +102,13 @@ def grouping(change: Callable[[list[Any]], Any]) -> Change:
         return replace(plan, grouping=plan.grouping._replace(groups=groups))
 
     return apply
+
+
+def without_waits(plan: Plan) -> Plan:
+    """Collectives that are started, and never waited for."""
+    kept = [i for i, step in enumerate(plan.steps) if not isinstance(step.flight, Wait)]
+    groups = plan.groups_of_steps
+    return replace(plan, steps=tuple(plan.steps[i] for i in kept), step_groups=tuple(groups[i] for i in kept))
 
 
 def swapped(groups: list[Any]) -> None:
@@ -233,6 +246,7 @@ FAULTS = [
     Fault("schedule", "the last comes first", grouping(swapped), chain),
     Fault("donate", "an input is overwritten while it is needed", donated_too_early, updates, pairs=((0, 0), (1, 1))),
     Fault("donate", "an output lies over an input", slots_shared, chain),
+    Fault("hoist", "nobody waits", without_waits, collectives),
     Fault("select", "a step is dropped", steps(dropped), chain),
     Fault("select", "a launch takes a buffer that is not there", steps(other_buffer), chain, GPU),
     Fault("select", "a step hides what it reads", steps(silent), chain, GPU),
@@ -276,7 +290,7 @@ def plan_of(fault: Fault) -> Plan:
     outputs = [out.node for out in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
     graph = Graph(inputs, outputs, since)
     if fault.device == "cpu":
-        return planned(graph, HOST_TARGET, CCodegen, fault.pairs)
+        return planned(graph, replace(HOST_TARGET, overlaps=True), CCodegen, fault.pairs)
     return planned(graph, target_of(fault.device), codegen_with(), fault.pairs)
 
 

@@ -64,6 +64,8 @@ class NoisyBuilder(WideBuilder):
         shadow = self._applied(node, [self.shadows[s] for s in node.sources], value)
         self.shadows[node] = shadow
         self.draws[node] = (shadow, shadow) if exact else (self._draw(node, 0), self._draw(node, 1))
+        if not several and not exact and node.dtype not in INEXACT:
+            self._require_decided(node, value)
         parts = zip(value, shadow, *self.draws[node]) if several else [(value, shadow, *self.draws[node])]
         self.loose[node] = max(self._require_tame(*part) for part in parts)
 
@@ -126,6 +128,19 @@ class NoisyBuilder(WideBuilder):
         if dtype in COMPLEX:
             noise = noise + 1j * self.noise.uniform(-scale, scale, np.shape(array))
         return array + noise * (array if size is None else np.maximum(np.abs(size), np.abs(array)))
+
+    def _require_decided(self, node: Node, value: Any) -> None:
+        """Raise if a few times the noise, to either side, would change integers or truth values."""
+        for k, times in ((0, -SAFETY), (0, SAFETY), (1, -SAFETY), (1, SAFETY)):
+            operands = [self._stretched(source, k, times) for source in node.sources]
+            if not np.array_equal(value, self._applied(node, operands, value)):
+                raise Untame
+
+    def _stretched(self, node: Node, k: int, times: int) -> Any:
+        shadow, draw = self.shadows[node], self.draws[node][k]
+        if node in self.exact or node.dtype not in INEXACT:
+            return draw
+        return shadow + times * (draw - shadow)
 
     def _require_tame(self, value: Any, shadow: Any, one: Any, two: Any) -> float:
         """What a value may be off, relative to its largest element or 1; raises where it is too much."""

@@ -25,7 +25,7 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C co
 @pytest.mark.parametrize("mode", MODES)
 def test_compiled_is_interpreted(mode: str) -> None:
     totals, findings = check.check_compiled(mode, [*kept_seeds(mode), *range(COUNT)], optimised=False)
-    assert totals.with_gradients > COUNT / 4 and totals.with_tangents and totals.with_second
+    assert totals.with_gradients > COUNT / 4 and totals.with_tangents
     assert not findings, findings[0].text + findings[0].problem
 
 
@@ -39,7 +39,9 @@ def test_programs_are_as_in_torch(mode: str) -> None:
 
 def test_programs_are_wide() -> None:
     """There are most ops, every dtype, values without axes, empty ones and axes of size 1 among them."""
-    nodes = [n for mode in MODES for seed in range(40) for n in random_program(mode, seed).sample.graph.nodes]
+    programs = [random_program(mode, seed) for mode in MODES for seed in range(40)]
+    assert sum(program.second for program in programs) > 5
+    nodes = [node for program in programs for node in program.sample.graph.nodes]
     single = [node for node in nodes if not isinstance(node.dtype, tuple)]
     assert len({node.dtype.name for node in single}) == 15
     assert len({node.op.name for node in nodes}) > 115

@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import combinations, permutations
 from time import perf_counter
 
 from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.collectives import algebra, bucket, numbered
-from wengert.compiler.partition import WHOLE, Sharded, State, Stored, partition
+from wengert.compiler.gathered import Gathered
+from wengert.compiler.partition import partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
 from wengert.compiler.rewrite import begin, rewrite
 from wengert.compiler.rewrite import fuel as tank
+from wengert.compiler.states import WHOLE, Sharded, State, Stored
 from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
@@ -31,7 +34,9 @@ from wengert.ops.movement import reshape, slice_axis
 from wengert.ops.reduce import SUM
 
 DATA_AXIS = "data"
-"""The axis of a mesh along which batches are cut."""
+"""The axis of a mesh along which batches are cut: the first axis of arguments."""
+SEQUENCE_AXIS = "sequence"
+"""The axis of a mesh along which sequences are cut: the second axis of arguments."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class Distributed:
     inputs: list[Placement]
     outputs: list[Placement]
     reports: list[PassReport] = field(default_factory=list)
-    gathered: list[tuple[Node, int]] = field(default_factory=list)  # computed whole, with the bytes that moved for it
+    gathered: list[Gathered] = field(default_factory=list)
 
 
 def distribute(
@@ -88,7 +93,7 @@ def distribute(
     graph = _summed_by_rows(graph, spread.count) if spread.exact else graph
     found = Distributed(graph, [placement or Placement(mesh, {}) for placement in inputs], [])
     splits: list[dict[str, State]] = [{} for _ in graph.outputs]
-    for axis in mesh.sizes:
+    for axis in _order(mesh, inputs):
         ranks = mesh[axis]
         parts = _parts_group(mesh, axis, spread.count) if axis == DATA_AXIS else ranks
         if parts.size == 1:
@@ -120,6 +125,27 @@ def _reported(name: str, found: Distributed) -> Iterator[None]:
     found.reports.append(PassReport(name, *counts, perf_counter() - start, found.graph))
 
 
+def _order(mesh: Mesh, inputs: Sequence[Placement | None]) -> Sequence[str]:
+    """The order in which axes of a mesh are gone through: what is cut along two of them is cut in that order.
+
+    Sequences come last, if inputs allow it: attention exchanges them for heads, of which tensor parallelism has left
+    each rank some.
+    """
+    needed = {pair for placement in inputs if placement is not None for pair in _cut_twice(placement)}
+    wanted = sorted(mesh.sizes, key=lambda name: name == SEQUENCE_AXIS)
+    for order in (wanted, *permutations(mesh.sizes)):
+        if all(order.index(first) < order.index(then) for first, then in needed):
+            return order
+    raise ArgumentError("one input is cut along two axes of the mesh in one order, and another in the other order")
+
+
+def _cut_twice(placement: Placement) -> Iterator[tuple[str, str]]:
+    """The pairs of axes of the mesh that cut one axis of a value, in order."""
+    for (first, axis), (then, other) in combinations(placement.splits.items(), 2):
+        if axis == other:
+            yield first, then
+
+
 def _summed_by_rows(graph: Graph, parts: int) -> Graph:
     """The graph with sums over several axes done in two: first all but the axis that ranks may have blocks along.
 
@@ -147,13 +173,15 @@ def _parts_group(mesh: Mesh, axis: str, count: int) -> Group:
 def _state(placement: Placement | None, axis: str) -> State:
     if placement is None or axis not in placement.splits:
         return WHOLE
-    return (Stored if axis in placement.stored else Sharded)(placement.splits[axis])
+    kind = Stored if axis in placement.stored else Sharded
+    return kind(placement.splits[axis], placement.runs.get(axis, 1))
 
 
 def _placement(mesh: Mesh, states: Mapping[str, State]) -> Placement:
     cut = {name: state for name, state in states.items() if state is not WHOLE}
     stored = [name for name, state in cut.items() if isinstance(state, Stored)]
-    return Placement(mesh, {name: state.axis for name, state in cut.items()}, stored)
+    runs = {name: state.runs for name, state in cut.items()}
+    return Placement(mesh, {name: state.axis for name, state in cut.items()}, stored, runs)
 
 
 def localize(graph: Graph, rank: int) -> Graph:

@@ -4,78 +4,60 @@ In: a graph, a group (one axis of a mesh), and how each input lies over its rank
 with the collectives it needs, and how each output lies. It is the same on all ranks: what is particular to one (its
 block of a value) is an op, `block`, until `localize`.
 
-Every value has a state, or several, each a node of the new graph:
-
-    WHOLE       every rank has it all
-    PARTIAL     the value is the sum over the ranks
-    Sharded(i)  every rank has its block along axis i, and works on it
-    Stored(i)   every rank keeps its block along axis i: a parameter or a moment of ZeRO. It is gathered to be worked
-                with, and updated block by block
-
-Ops are cut along their factors (`ops.factors`). Of the ways to compute a node the one that moves the fewest bytes is
-taken, the first of equals, so that every rank decides alike. What has no factor that fits is gathered and computed
-whole, which is always right; `explain("partition")` says what that moves.
+Every value has a state (`states`), or several, each a node of the new graph. Of the ways to compute a node from blocks
+(`cuts`) the one that moves the fewest bytes is taken, the first of equals, so that every rank decides alike. Where none
+fits, a node's sources are gathered and it is computed whole, which is always right; `explain("partition")` says what
+that moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from wengert.compiler.cuts import NodeCut, factor_cuts, lookup_cuts, movement_cuts, written_block
+from wengert.compiler.gathered import Gathered, reason
+from wengert.compiler.linear import COMBINED, is_linear
 from wengert.compiler.rewrite import spend
+from wengert.compiler.states import (
+    PARTIAL,
+    WHOLE,
+    Sharded,
+    State,
+    Stored,
+    block,
+    block_shape,
+    bytes_of,
+    exchanged,
+    gathered,
+    scattered,
+)
+from wengert.compiler.wishes import wishes
 from wengert.core.graph import Graph, Node, recorded_as, recording
 from wengert.core.mesh import Group
-from wengert.ops import elementwise as e
-from wengert.ops.collective import ALL_GATHER, ALL_REDUCE, ALL_REDUCE_MAX, ALL_TO_ALL, BLOCK, REDUCE_SCATTER
+from wengert.ops.collective import ALL_REDUCE
 from wengert.ops.core import placeholder
-from wengert.ops.factors import Factors, divisor, factors, local_attributes
-from wengert.ops.movement import BROADCAST, broadcast_to, reshape
-from wengert.ops.op import PACK, PICK, Op
-from wengert.ops.reduce import ALL, ANY, PROD
-
-
-class Sharded(NamedTuple):
-    """Every rank has its block along an axis."""
-
-    axis: int
-
-
-class Stored(NamedTuple):
-    """Every rank keeps its block along an axis, and gathers it to work with it."""
-
-    axis: int
-    kept: bool = True  # so that it differs from `Sharded`
-
-
-class _Named:
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-WHOLE, PARTIAL = _Named("whole"), _Named("partial")
-State = Any  # WHOLE, PARTIAL, Sharded, Stored; a tuple of them for a node with several results
+from wengert.ops.movement import BROADCAST, broadcast_to
+from wengert.ops.op import PACK, PICK
 
 
 class Option(NamedTuple):
-    """A way to compute a node: what its sources must be, what its results are, and the bytes that it moves."""
+    """A way to compute a node, and the bytes that it moves."""
 
     moved: float
-    wanted: tuple[State, ...]
-    results: tuple[State, ...]
-    factor: Any = None
+    cut: NodeCut
+    home: Sharded | None = None  # how the sources lay, where blocks are exchanged for this node only
+    place: int = 0  # of equal ones the option is taken whose sources are held so first
 
 
 @dataclass
 class Partitioned:
-    """The graph of a rank, how its outputs lie, and which nodes are computed whole though their sources are cut."""
+    """The graph of a rank, how its outputs lie, and for which nodes values that are cut are gathered."""
 
     graph: Graph
     outputs: list[State]
-    gathered: list[tuple[Node, int]] = field(default_factory=list)  # the node as it was, and the bytes moved for it
+    gathered: list[Gathered] = field(default_factory=list)
 
 
 def partition(
@@ -114,8 +96,10 @@ class _States:
         self.graph, self.group, self.store, self.exact = graph, group, store, exact
         self.n = group.size
         self.states: dict[Node, dict[State, Node]] = {}
-        self.gathered: list[tuple[Node, int]] = []
+        self.gathered: list[Gathered] = []
         self.wishes: dict[Node, Stored] = {}
+        self.readers = _readers(graph)
+        self.homes: dict[Node, Sharded] = {}  # how the results lay that `exchanged` would give back
 
     # --- inputs and outputs -------------------------------------------------------------------------------------
 
@@ -127,13 +111,13 @@ class _States:
                 placed.append(self.states[node][state])
                 continue
             count = {Sharded: self.n, Stored: self.store.size}.get(type(state), 1)
-            shape = _cut(node.shape, state.axis, count) if count > 1 else node.shape
+            shape = block_shape(node.shape, state.axis, count) if count > 1 else node.shape
             local = placeholder(shape, node.dtype, node.device, node.tracked)
             self.states[node] = {state: local}
             placed.append(local)
         for node in self.graph.captured():
             self.states.setdefault(node, {WHOLE: node})
-        self.wishes = _wishes(self.graph, self.states)
+        self.wishes = wishes(self.graph, self.states)
         return placed
 
     def resting(self, node: Node) -> State:
@@ -160,47 +144,50 @@ class _States:
             return self._of_whole(node, states[WHOLE], state)
         if isinstance(state, Stored) and PARTIAL in states:
             if self.store == self.group:
-                return REDUCE_SCATTER(states[PARTIAL], axis=state.axis, group=self.group)
-            return BLOCK(ALL_REDUCE(states[PARTIAL], group=self.group), axis=state.axis, group=self.store)
+                return scattered(states[PARTIAL], state, self.group)
+            return block(ALL_REDUCE(states[PARTIAL], group=self.group), state, self.store)
         if isinstance(state, Sharded):
-            held = next((s for s in states if isinstance(s, Sharded)), None)
+            held = next((s for s in states if isinstance(s, Sharded) and s.axis != state.axis), None)
             if held is not None:
-                return ALL_TO_ALL(states[held], split=state.axis, join=held.axis, group=self.group)
+                return exchanged(states[held], held, state, self.group)
             if PARTIAL in states:
-                return REDUCE_SCATTER(states[PARTIAL], axis=state.axis, group=self.group)
+                return scattered(states[PARTIAL], state, self.group)
         return self._of_whole(node, self._whole(node), state)
 
     def _whole(self, node: Node) -> Node:
         states = self.states[node]
-        for held, local in states.items():
-            if isinstance(held, Stored):
-                states[WHOLE] = ALL_GATHER(local, axis=held.axis, group=self.store)
-                return states[WHOLE]
-        for held, local in states.items():
-            if isinstance(held, Sharded):
-                states[WHOLE] = ALL_GATHER(local, axis=held.axis, group=self.group)
-                return states[WHOLE]
+        for kind, group in ((Stored, self.store), (Sharded, self.group)):
+            for held, local in states.items():
+                if isinstance(held, kind):
+                    states[WHOLE] = gathered(local, held, group)
+                    return states[WHOLE]
         states[WHOLE] = ALL_REDUCE(states[PARTIAL], group=self.group)
         return states[WHOLE]
 
     def _of_whole(self, node: Node, whole: Node, state: State) -> Node:
         if state is WHOLE:
             return whole
-        group = self.group if isinstance(state, Sharded) else self.store
-        if whole.op is BROADCAST and isinstance(state, Sharded) and _is_repeated(whole, state.axis):
-            return broadcast_to(whole.sources[0], _cut(whole.shape, state.axis, self.n))
-        return BLOCK(whole, axis=state.axis, group=group)
+        if not isinstance(state, Sharded):
+            return block(whole, state, self.store)
+        if whole.op is BROADCAST and _is_repeated(whole, state.axis):
+            return broadcast_to(whole.sources[0], block_shape(whole.shape, state.axis, self.n))
+        written = None
+        if whole.op is node.op and self.store == self.group:
+            written = written_block(node, state, whole.sources, self.group)
+        return block(whole, state, self.group) if written is None else written
 
     def _cost(self, node: Node, state: State) -> float:
         """The bytes that a rank sends to have a value in a state."""
         states = self.states[node]
         if state in states or WHOLE in states:
             return 0.0
-        size, share = _bytes(node), (self.n - 1) / self.n
+        size, share = bytes_of(node), (self.n - 1) / self.n
         if any(isinstance(held, Stored) for held in states):
             return 0.0  # what is stored is gathered to be worked with, whatever that moves
-        if any(isinstance(held, Sharded) for held in states):
-            return size * share * (1 / self.n if isinstance(state, Sharded) else 1)
+        axes = [held.axis for held in states if isinstance(held, Sharded)]
+        if axes:
+            is_exchanged = isinstance(state, Sharded) and any(axis != state.axis for axis in axes)
+            return size * share * (1 / self.n if is_exchanged else 1)
         return size * share * (1 if isinstance(state, (Sharded, Stored)) else 2)
 
     # --- nodes --------------------------------------------------------------------------------------------------
@@ -214,9 +201,13 @@ class _States:
             held = [self._any(source) for source in sources]
             self.states[node] = {tuple(s for s, _ in held): PACK(*[local for _, local in held])}
         elif all(WHOLE in self.states[source] for source in sources) and not self._is_worked_on(sources):
-            self._put(node, self._option_whole(node))
+            self.states[node] = self._made(node, self._option_whole(node))
         else:
-            self._put(node, self._best(node))
+            states: dict[State, Node] = {}
+            for option in self._options(node):
+                for state, made in self._made(node, option).items():
+                    states.setdefault(state, made)
+            self.states[node] = states
 
     def _is_worked_on(self, sources: Iterable[Node]) -> bool:
         return any(isinstance(s, (Sharded, Stored)) for source in sources for s in self.states[source])
@@ -229,14 +220,26 @@ class _States:
         index = node.attrs["index"]
         ((states, local),) = self.states[node.sources[0]].items()
         self.states[node] = {states[index]: PICK(local, index=index)}
+        home = self.homes.get(node.sources[0])
+        if home is not None:
+            self.states[node] = self._with_home(self.states[node], home)
 
-    def _best(self, node: Node) -> Option:
-        options = [*self._cuts(node), *self._partial(node), self._option_whole(node)]
-        best = min(options, key=lambda option: option.moved)  # the first of the cheapest
-        cut = [s for s, w in zip(node.sources, best.wanted) if w is WHOLE and self._is_cut(s)]
-        if cut:
-            self.gathered.append((node, int(sum(self._cost(source, WHOLE) for source in cut))))
-        return best
+    def _options(self, node: Node) -> list[Option]:
+        """The best way to compute a node; for movement, which costs nothing, also the others that move nothing."""
+        found = [*self._cuts(node), *self._partial(node), self._option_whole(node)]
+        best = min(found, key=lambda option: (option.moved, option.place))  # the first of the cheapest
+        whole = [i for i, (s, w) in enumerate(zip(node.sources, best.cut.wanted)) if w is WHOLE and self._is_cut(s)]
+        if whole:
+            moved = int(sum(self._cost(node.sources[i], WHOLE) for i in whole))
+            known = any(isinstance(option.cut.wanted[whole[0]], Sharded) for option in found)
+            held = [state for state in self.states[node.sources[whole[0]]] if isinstance(state, Sharded)]
+            self.gathered.append(Gathered(node, moved, reason(node, whole[0], held, known, self.group)))
+        if node.op.kind not in ("movement", "identity") or best.moved:
+            return [best]
+        return [best, *[one for one in found if self._is_held(node, one.cut) and one is not best]]
+
+    def _is_held(self, node: Node, cut: NodeCut) -> bool:
+        return all(isinstance(w, Sharded) and w in self.states[s] for s, w in zip(node.sources, cut.wanted))
 
     def _is_cut(self, node: Node) -> bool:
         return WHOLE not in self.states[node] and any(isinstance(state, Sharded) for state in self.states[node])
@@ -244,117 +247,146 @@ class _States:
     def _option_whole(self, node: Node) -> Option:
         wanted = (WHOLE,) * len(node.sources)
         moved = sum(self._cost(source, WHOLE) for source in node.sources)
-        return Option(moved, wanted, (WHOLE,) * _results(node))
+        return Option(moved, NodeCut(wanted, (WHOLE,) * _results(node), lambda xs: node.op(*xs, **node.attrs)))
 
     def _partial(self, node: Node) -> Iterable[Option]:
         """Linear ops leave the sum over the ranks for later, where that sums no more bytes."""
         summed = [i for i, source in enumerate(node.sources) if self._is_partial(source)]
-        if not summed or _results(node) != 1 or not _is_linear(node, summed):
+        if not summed or _results(node) != 1 or not is_linear(node, summed):
             return
-        if _bytes(node) > max(_bytes(node.sources[i]) for i in summed):
+        if bytes_of(node) > max(bytes_of(node.sources[i]) for i in summed):
+            return
+        if not all(self._may_wait(node.sources[i]) for i in summed):
             return
         wanted = tuple(PARTIAL if i in summed else WHOLE for i in range(len(node.sources)))
         moved = sum(self._cost(source, w) for source, w in zip(node.sources, wanted) if w is WHOLE)
-        yield Option(moved, wanted, (PARTIAL,))
+        yield Option(moved, NodeCut(wanted, (PARTIAL,), lambda xs: node.op(*xs, **node.attrs)))
+
+    def _may_wait(self, source: Node) -> bool:
+        """Whether the sums of all that is made from a sum over the ranks move no more bytes than the sum itself."""
+        readers = self.readers[source]
+        if len(readers) == 1:
+            return True
+        if not all(r is not None and is_linear(r, [r.sources.index(source)]) for r in readers):
+            return False
+        return sum(bytes_of(r) for r in readers if r is not None) <= bytes_of(source)
 
     def _is_partial(self, node: Node) -> bool:
         return self.states[node].keys() == {PARTIAL}
 
     def _cuts(self, node: Node) -> Iterable[Option]:
-        """The ways to cut a node along one of its factors, along which a source is cut already."""
-        found = factors(node)
-        for factor in _all(found):
-            for kind, count in ((Sharded, self.n), (Stored, self.store.size)):
-                option = self._cut(node, found, factor, kind, count)
-                if option is not None:
-                    yield option
+        """The ways to compute a node from blocks: those that a source is held in first."""
+        held = [[s for s in self.states[source] if isinstance(s, Sharded)] for source in node.sources]
 
-    def _cut(self, node: Node, found: Factors, factor: Any, kind: Any, count: int) -> Option | None:
-        if not _divides(node, found, factor, count):
-            return None
-        wanted = tuple([_state(axes, factor, kind) for axes in found.sources])
-        if not any(w is not WHOLE and self._has(s, w, kind) for s, w in zip(node.sources, wanted)):
-            return None
-        if kind is Stored and not self._may_store(node, found.reduction.get(factor)):
-            return None
-        results = tuple([_state(axes, factor, kind) for axes in found.results])
-        moved = sum(self._cost(source, w) for source, w in zip(node.sources, wanted))
-        reduction = found.reduction.get(factor)
-        if reduction == "sum":
-            results = (PARTIAL,) * len(results)
-        elif reduction is not None:
-            results = (WHOLE,) * len(results)
-            moved += 2 * _bytes(node)
-        return Option(moved, wanted, results, factor)
+        def runs(source: int, axis: int) -> set[int]:
+            return {state.runs for state in held[source] if state.axis == axis}
 
-    def _has(self, source: Node, state: State, kind: Any) -> bool:
-        if state in self.states[source]:
-            return True
-        return kind is Stored and self._is_partial(source) and self.wishes.get(source) == state
+        along = list(factor_cuts(node, Sharded, self.n, runs))
+        found = [*movement_cuts(node, held, self.n), *[one for one in along if self._is_native(node, one)]]
+        if self.store == self.group:
+            found += lookup_cuts(node, held, self.group)
+        if any(self._is_cut(source) for source in node.sources):
+            # The last axis first: attention exchanges sequence for heads, not for the batch, which is data's to cut.
+            found += [one for one in reversed(along) if not self._is_native(node, one) and not one.reduction]
+        home = self._home(node)
+        for one in found:
+            moved, place = self._moved(node, one), self._place(node, one)
+            if home is None or not _is_away(one, home):
+                yield Option(moved, one, None, place)
+            else:
+                yield Option(moved + bytes_of(node) * (self.n - 1) / self.n**2, one, home, place)
+        for one in factor_cuts(node, Stored, self.store.size, lambda source, axis: {1}):
+            if self._may_store(node, one):
+                yield Option(self._moved(node, one), one)
 
-    def _may_store(self, node: Node, reduction: str | None) -> bool:
+    def _is_native(self, node: Node, cut: NodeCut) -> bool:
+        """Whether a source is held as a cut wants it."""
+        return any(w is not WHOLE and w in self.states[s] for s, w in zip(node.sources, cut.wanted))
+
+    def _place(self, node: Node, cut: NodeCut) -> int:
+        """How many states its sources were held in before those that a cut wants."""
+        return sum(list(self.states[s]).index(w) for s, w in zip(node.sources, cut.wanted) if w in self.states[s])
+
+    def _home(self, node: Node) -> Sharded | None:
+        """How the sources of a node lay at first that are cut, if they are alike, and its results could lie so too."""
+        cut = [list(self.states[x]) for x in node.sources if self._is_cut(x)]
+        held = {next(state for state in states if isinstance(state, Sharded)) for states in cut}
+        if len(held) != 1:
+            return None
+        (home,) = held
+        sizes = {x.shape[home.axis] for x in node.sources if home in self.states[x]}
+        shapes = node.shape if isinstance(node.dtype, tuple) else (node.shape,)
+        return home if all(len(s) > home.axis and {s[home.axis]} == sizes for s in shapes) else None
+
+    def _with_home(self, states: dict[State, Node], home: Sharded) -> dict[State, Node]:
+        """A value that was made from exchanged blocks, also as its sources lay, which is how others will want it."""
+        ((held, made),) = states.items()
+        return {home: exchanged(made, held, home, self.group), **states}
+
+    def _moved(self, node: Node, cut: NodeCut) -> float:
+        """The bytes that a rank sends for a cut."""
+        moved = sum(self._cost(source, wanted) for source, wanted in zip(node.sources, cut.wanted))
+        if cut.reduction is None:
+            return moved
+        if cut.reduction != "sum":
+            return moved + 2 * bytes_of(node)
+        # Where all sources lie along what is summed over, as in a gradient, there is no better way. Where some are cut
+        # for it, as whole weights beside a cut row, another cut of the row may move less than the sum.
+        native = all(w is WHOLE or w in self.states[s] for s, w in zip(node.sources, cut.wanted))
+        return moved if native else moved + bytes_of(node) * (self.n - 1) / self.n
+
+    def _may_store(self, node: Node, cut: NodeCut) -> bool:
         """Whether what is stored may be worked on as it is: one by one, or moved, beside nothing that is cut."""
-        if self.exact and reduction == "sum":
+        if self.exact and cut.reduction == "sum":
             return False
         if node.op.kind not in ("elementwise", "movement", "identity", "reduction"):
             return False
-        return not any(isinstance(s, Sharded) for source in node.sources for s in self.states[source])
+        if any(isinstance(s, Sharded) for source in node.sources for s in self.states[source]):
+            return False
+        return any(w is not WHOLE and self._is_stored(s, w) for s, w in zip(node.sources, cut.wanted))
 
-    def _put(self, node: Node, option: Option) -> None:
-        locals_ = [self.in_state(source, wanted) for source, wanted in zip(node.sources, option.wanted)]
-        is_stored = any(isinstance(wanted, Stored) for wanted in option.wanted)
+    def _is_stored(self, source: Node, state: State) -> bool:
+        return state in self.states[source] or (self._is_partial(source) and self.wishes.get(source) == state)
+
+    def _made(self, node: Node, option: Option) -> dict[State, Node]:
+        """What an option makes: a node, and the state that it is in."""
+        cut = option.cut
+        locals_ = [self.in_state(source, wanted) for source, wanted in zip(node.sources, cut.wanted)]
+        is_stored = any(isinstance(wanted, Stored) for wanted in cut.wanted)
         group = self.store if is_stored else self.group
-        attrs = node.attrs if option.factor is None else local_attributes(node, option.factor, group.size)
-        made = node.op(*locals_, **attrs)
+        made = cut.make(locals_)
         if not locals_:
             made.device = node.device
         if isinstance(node.dtype, tuple):
-            self.states[node] = {option.results: made}
-            return
-        (state,) = option.results
-        reduction = None if option.factor is None else factors(node).reduction.get(option.factor)
-        if reduction is not None and reduction != "sum":
-            made = _COMBINED[reduction](made, group)
-        elif reduction is not None and is_stored and group != self.group:
+            if option.home is not None:
+                self.homes[node] = option.home
+            return {cut.results: made}
+        (state,) = cut.results
+        if cut.reduction is not None and cut.reduction != "sum":
+            made = COMBINED[cut.reduction](made, group)
+        elif cut.reduction is not None and is_stored and group != self.group:
             made, state = ALL_REDUCE(made, group=group), WHOLE  # not a sum over the parts
-        self.states[node] = {state: made}
+        return {state: made} if option.home is None else self._with_home({state: made}, option.home)
 
 
-def _all(found: Factors) -> list[Any]:
-    """The factors, in the order in which results and then the reduction name them."""
-    names = [factor for labels in found.results for factor in labels if factor is not None]
-    return list(dict.fromkeys([*names, *found.reduction]))
+def _is_away(cut: NodeCut, home: Sharded) -> bool:
+    """Whether blocks are exchanged for a cut, and its results can be exchanged back."""
+    return home not in cut.wanted and all(isinstance(s, Sharded) and s.axis != home.axis for s in cut.results)
 
 
-def _divides(node: Node, found: Factors, factor: Any, count: int) -> bool:
-    if len(found.results) > 1 and not all(factor in axes for axes in found.results):
-        return False
-    return divisor(node, found, factor) % count == 0
-
-
-def _state(axes: Sequence[Any], factor: Any, kind: Any) -> State:
-    return kind(axes.index(factor)) if factor in axes else WHOLE
+def _readers(graph: Graph) -> dict[Node, list[Node | None]]:
+    """The nodes that read each value, None for an output."""
+    found: dict[Node, list[Node | None]] = {}
+    for node in graph.nodes:
+        for source in dict.fromkeys(node.sources):
+            found.setdefault(source, []).append(node)
+    for node in graph.outputs:
+        found.setdefault(node, []).append(None)
+    return found
 
 
 def _results(node: Node) -> int:
     return len(node.dtype) if isinstance(node.dtype, tuple) else 1
-
-
-def _bytes(node: Node) -> int:
-    if isinstance(node.dtype, tuple):
-        return sum(_size(shape) * dtype.itemsize for shape, dtype in zip(node.shape, node.dtype))
-    return node.size * int(node.dtype.itemsize)
-
-
-def _size(shape: Sequence[int]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size
-
-
-def _cut(shape: Sequence[int], axis: int, count: int) -> tuple[int, ...]:
-    return (*shape[:axis], shape[axis] // count, *shape[axis + 1 :])
 
 
 def _is_repeated(node: Node, axis: int) -> bool:
@@ -362,70 +394,3 @@ def _is_repeated(node: Node, axis: int) -> bool:
     source = node.sources[0]
     at = axis - (node.ndim - source.ndim)
     return at < 0 or source.shape[at] == 1
-
-
-def _is_linear(node: Node, summed: Sequence[int]) -> bool:
-    """Whether a node is linear in these sources together, the others being fixed."""
-    jointly = _JOINTLY.get(node.op) or node.op.linear or ((0,) if node.op.kind == "identity" else ())
-    if jointly and all(i in jointly for i in summed):
-        return all(i in summed or i not in jointly for i in range(len(node.sources)))
-    return len(summed) == 1 and summed[0] in (_EACH.get(node.op) or node.op.multilinear)
-
-
-_JOINTLY: dict[Op, tuple[int, ...]] = {
-    e.add: (0, 1),
-    e.subtract: (0, 1),
-    e.negative: (0,),
-    e.positive: (0,),
-    e.where: (1, 2),
-}
-_EACH: dict[Op, tuple[int, ...]] = {e.multiply: (0, 1), e.divide: (0,)}
-"""Elementwise ops that are linear in some sources together, or in each alone."""
-
-
-# --- reductions that are no sums ------------------------------------------------------------------------------------
-
-
-def _least(x: Node, group: Group) -> Node:
-    return -ALL_REDUCE_MAX(-x, group=group)
-
-
-def _over_gathered(op: Op) -> Callable[[Node, Group], Node]:
-    """The reduction, by an op, of the parts of all ranks."""
-
-    def combined(x: Node, group: Group) -> Node:
-        return op(ALL_GATHER(reshape(x, (1, *x.shape)), axis=0, group=group), axes=(0,), keepdims=False)
-
-    return combined
-
-
-_COMBINED: dict[str, Callable[[Node, Group], Node]] = {
-    "max": lambda x, group: ALL_REDUCE_MAX(x, group=group),
-    "min": _least,
-    "prod": _over_gathered(PROD),
-    "all": _over_gathered(ALL),
-    "any": _over_gathered(ANY),
-}
-
-# --- wishes ---------------------------------------------------------------------------------------------------------
-
-
-def _wishes(graph: Graph, states: Mapping[Node, Mapping[State, Node]]) -> dict[Node, Stored]:
-    """Values that will meet stored ones element by element: if they are sums over the ranks, blocks of them will do.
-
-    Such are the gradients of ZeRO's updates, wherever else (in a norm, say) they are read first.
-    """
-    stored = {node: state for node, held in states.items() for state in held if isinstance(state, Stored)}
-    for node in graph.nodes:  # forwards: what is computed from stored values one by one lies as they do
-        if node.op.kind == "elementwise" and node not in stored:
-            found = {stored[s] for s in node.sources if s in stored and s.shape == node.shape}
-            if len(found) == 1:
-                stored[node] = found.pop()
-    wishes: dict[Node, Stored] = {}
-    for node in reversed(graph.nodes):
-        wish = wishes.get(node) or stored.get(node)
-        if wish is not None and node.op.kind == "elementwise":
-            for source in node.sources:
-                if source not in stored and source.shape == node.shape:
-                    wishes.setdefault(source, wish)
-    return wishes

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wengert.compiler.partition import Sharded, State
+from wengert.compiler.states import Sharded, State
 from wengert.core.communication import tree_sum
 from wengert.core.graph import Graph, Node, recorded_as, recording
 from wengert.core.mesh import Group
 from wengert.ops import elementwise as e
 from wengert.ops.collective import ALL_GATHER, ALL_REDUCE, ALL_REDUCE_MAX, ALL_TO_ALL, BLOCK, REDUCE_SCATTER
 from wengert.ops.core import placeholder
-from wengert.ops.movement import concat, slice_axis
+from wengert.ops.movement import concat, reshape, slice_axis
 from wengert.ops.op import Op
 
 Lanes = Node | list[Node]
@@ -53,13 +53,15 @@ class _Unrolled:
                 axis = state.axis
                 shape = (*node.shape[:axis], node.shape[axis] * self.count, *node.shape[axis + 1 :])
                 whole = self.placed[node] = placeholder(shape, node.dtype, node.device, node.tracked)
-                self.lanes[node] = self._cut(whole, axis)
+                self.lanes[node] = _apart(whole, state, self.count)
         return self.placed[node]
 
     def given(self, node: Node, state: State) -> Node:
         """An output of a rank."""
         found = self.lanes.get(node, node)
-        return concat(found, axis=state.axis) if isinstance(found, list) else found
+        if isinstance(state, Sharded):  # a block that is the same for all parts (a broadcast value) is one of each
+            return _side_by_side(found if isinstance(found, list) else [found] * self.count, state)
+        return found[0] if isinstance(found, list) else found
 
     def _cut(self, x: Node, axis: int) -> list[Node]:
         size = x.shape[axis] // self.count
@@ -82,6 +84,23 @@ class _Unrolled:
     def _collective(self, node: Node, source: Lanes) -> Lanes:
         lanes = source if isinstance(source, list) else [source] * self.count
         return _RULES[node.op](self, node, lanes)
+
+
+def _side_by_side(blocks: list[Node], state: Sharded) -> Node:
+    """The blocks of a rank's parts as one block of the rank: run by run."""
+    at, whole = state.axis, blocks[0].shape
+    shape = (*whole[:at], state.runs, whole[at] // state.runs, *whole[at + 1 :])
+    joined = concat([reshape(block, shape) for block in blocks], axis=at + 1)
+    return reshape(joined, (*whole[:at], whole[at] * len(blocks), *whole[at + 1 :]))
+
+
+def _apart(block: Node, state: Sharded, count: int) -> list[Node]:
+    """The inverse of `_side_by_side`."""
+    at, whole = state.axis, block.shape
+    viewed = reshape(block, (*whole[:at], state.runs, whole[at] // state.runs, *whole[at + 1 :]))
+    size = viewed.shape[at + 1] // count
+    shape = (*whole[:at], whole[at] // count, *whole[at + 1 :])
+    return [reshape(slice_axis(viewed, at + 1, k * size, (k + 1) * size), shape) for k in range(count)]
 
 
 def _all_reduce(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wengert.core.errors import ArgumentError, CacheError
+from wengert.core.file_locks import waiting_lock
 
 KINDS = {
     ".so": "C libraries",
@@ -230,6 +231,9 @@ def say(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
+PATIENCE = 300.0
+"""Seconds to wait for another process that builds the same entry."""
+
 # --- entries --------------------------------------------------------------------------------------------------------
 
 
@@ -291,9 +295,18 @@ def keep(name: str, content: bytes) -> bytes:
 
 
 def build(name: str, make: Callable[[Path], bytes]) -> Path:
-    """The file of a new entry. `make` gives its content, and may work in the folder that it is given."""
+    """The file of a new entry. `make` gives its content, and may work in the folder that it is given.
+
+    Of several processes that build one entry at the same time, as ranks do, the others wait for the first.
+    """
 
     def put(place: Path) -> Path:
+        with waiting_lock(place / f"{TEMPORARY}{name}.lock", PATIENCE) as waited:
+            if waited and _verified(place / name) is not None:
+                return place / name
+            return _made(place)
+
+    def _made(place: Path) -> Path:
         with tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=place, ignore_cleanup_errors=True) as workspace:
             return _put(place, name, make(Path(workspace)))
 

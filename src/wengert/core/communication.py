@@ -119,6 +119,7 @@ class Current:
         self.rank = 0
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
+        self.overlaps = False  # whether there is a core to spare for a thread that communicates
         self.collectives = 0  # how many this process has entered
         self.location: Location = None  # of the collective that is computed, the user's line
 
@@ -143,6 +144,14 @@ class Watcher(Protocol):
 
     def during(self, state: str) -> AbstractContextManager[None]:
         """Inside, this rank does something that takes as long as it takes: "compiling", "loading data", "saving"."""
+        ...
+
+    def step(self) -> None:
+        """The next step begins: a call of a program that all ranks run together."""
+        ...
+
+    def saved(self, checkpoint: str) -> None:
+        """A checkpoint is complete; this is said of it where a rank is lost."""
         ...
 
     def agree(self, key: str, digest: str, describe: Callable[[], Sequence[str]]) -> None:

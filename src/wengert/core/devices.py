@@ -318,6 +318,7 @@ class Target:
     properties: DeviceProperties | None = None  # of a GPU: the figures that launch shapes follow from
     tf32: bool = False  # whether tensor cores may round float32
     budget: int | None = None  # bytes that intermediate values should take at most; None: what they take
+    overlaps: bool = False  # whether collectives go on in a thread of their own
     invariant: bool = False  # whether an example's numbers may not depend on what else is in the batch
 
     def with_invariance(self, invariant: bool) -> Target:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,25 @@ def _opened(path: Path) -> tuple[Path, BinaryIO]:
         if try_lock(file.fileno()) and temporary.exists():
             return temporary, file
         file.close()  # a process that clears up took it for an abandoned one before it was locked
+
+
+@contextmanager
+def waiting_lock(path: Path, patience: float) -> Iterator[bool]:
+    """A lock of this name, waited for if another process holds it, for so many seconds at most; whether it was.
+
+    The file goes with the lock. Where it is removed under a process that waits, or that waits for too long, both go on:
+    it saves work, and decides nothing.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    until, waited = time.monotonic() + patience, False
+    try:
+        while not try_lock(descriptor) and time.monotonic() < until:
+            waited = True
+            time.sleep(0.02)
+        yield waited
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def remove_if_abandoned(temporary: Path) -> None:

@@ -1,7 +1,9 @@
 """Placements: which part of a value each rank holds, and arrays of which a rank holds a part.
 
 A placement says, for some axes of a mesh, along which axis of a value the ranks have blocks of it; along the others the
-ranks have the same. Where one axis of a value is cut along two axes of the mesh, the first of these cuts it first.
+ranks have the same. Where one axis of a value is cut along two axes of the mesh, the one that is named first cuts it
+first.
+An axis may be some runs of equal length side by side, each of which is cut: q, k and v in one weight, each by heads.
 
 A `ShardedArray` is the array of a value that is held so: the block of this rank, and the shape of the whole. Programs
 that `partition` made for a mesh take and give blocks; everyone else gets the whole, which all ranks gather together.
@@ -10,15 +12,18 @@ that `partition` made for a mesh take and give blocks; everyone else gets the wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from wengert.core.communication import communicator, current
 from wengert.core.errors import ArgumentError, ShapeError
-from wengert.core.mesh import Mesh
+from wengert.core.mesh import Group, Mesh
 
 Shape = tuple[int, ...]
+Slices = tuple[slice, ...]
 
 
 class Placement:
@@ -27,15 +32,25 @@ class Placement:
     >>> placement = Placement(Mesh(data=2, tensor=2), {"data": 0, "tensor": 1})
     >>> placement.block_shape((8, 6)), placement.slices((8, 6), rank=1)
     ((4, 3), (slice(0, 4, None), slice(3, 6, None)))
+    >>> Placement(Mesh(tensor=2), {"tensor": 0}, runs={"tensor": 3}).block(np.arange(12), rank=1)
+    array([ 2,  3,  6,  7, 10, 11])
     """
 
-    def __init__(self, mesh: Mesh, splits: Mapping[str, int], stored: Iterable[str] = ()) -> None:
-        for name in splits:
+    def __init__(
+        self,
+        mesh: Mesh,
+        splits: Mapping[str, int],
+        stored: Iterable[str] = (),
+        runs: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        for name in (*splits, *runs):
             if name not in mesh.sizes:
                 raise ArgumentError(f"{mesh} has no axis {name!r}; it has {', '.join(mesh.sizes)}")
         self.mesh = mesh
-        self.splits = {name: int(splits[name]) for name in mesh.sizes if name in splits}
+        is_cut_twice = len(set(splits.values())) < len(splits)  # then the order counts
+        self.splits = {name: int(splits[name]) for name in (splits if is_cut_twice else mesh.sizes) if name in splits}
         self.stored = frozenset(stored)  # axes of the mesh along which blocks are kept, and gathered to work with them
+        self.runs = {name: runs[name] for name in self.splits if runs.get(name, 1) > 1}
 
     @property
     def is_replicated(self) -> bool:
@@ -49,15 +64,18 @@ class Placement:
             count = self.mesh.sizes[name]
             if not 0 <= axis < len(shape):
                 raise ShapeError(f"a value of shape {shape} has no axis {axis} to cut along {name!r}")
-            if sizes[axis] % count:
+            if sizes[axis] % (count * self.runs.get(name, 1)):
+                blocks = f"{self.runs[name]} runs of blocks" if name in self.runs else "blocks"
                 raise ShapeError(
-                    f"axis {axis} of shape {shape} does not divide into blocks for {count} ranks of {name!r}"
+                    f"axis {axis} of shape {shape} does not divide into {blocks} for {count} ranks of {name!r}"
                 )
             sizes[axis] //= count
         return tuple(sizes)
 
     def slices(self, shape: Shape, rank: int) -> tuple[slice, ...]:
-        """Where the block of a rank lies in a value of this shape."""
+        """Where the block of a rank lies in a value of this shape, which no axis of may be cut in several runs."""
+        if self.runs:
+            raise ArgumentError(f"{self}: a block of several runs is no slice of the whole; see `pieces`")
         self.block_shape(shape)  # raises where it does not divide
         place = self.mesh.coordinates(rank)
         starts, sizes = [0] * len(shape), list(shape)
@@ -65,6 +83,28 @@ class Placement:
             sizes[axis] //= self.mesh.sizes[name]
             starts[axis] += place[name] * sizes[axis]
         return tuple(slice(start, start + size) for start, size in zip(starts, sizes))
+
+    def places(self, shape: Shape, rank: int) -> list[np.ndarray[Any, Any]]:
+        """Which elements along each axis of a value of this shape are in the block of a rank, in order."""
+        self.block_shape(shape)  # raises where it does not divide
+        coordinates = self.mesh.coordinates(rank)
+        found = [np.arange(size) for size in shape]
+        for name, axis in self.splits.items():
+            blocks = found[axis].reshape(self.runs.get(name, 1), self.mesh.sizes[name], -1)
+            found[axis] = blocks[:, coordinates[name]].reshape(-1)
+        return found
+
+    def pieces(self, shape: Shape, rank: int) -> list[tuple[Slices, Slices]]:
+        """The block of a rank in pieces that lie together: where each lies in the whole, and where in the block."""
+        axes = [_stretches(at) for at in self.places(shape, rank)]
+        found = [tuple(zip(*each)) or ((), ()) for each in product(*axes)]
+        return [(whole, block) for whole, block in found]
+
+    def block(self, array: Any, rank: int) -> Any:
+        """The block of a rank of a whole array: a view of it where it is one run."""
+        if not self.runs:
+            return array[self.slices(tuple(array.shape), rank)]
+        return array[np.ix_(*self.places(tuple(array.shape), rank))]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Placement) and other._key == self._key
@@ -74,11 +114,12 @@ class Placement:
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.mesh, tuple(self.splits.items()), self.stored
+        return self.mesh, tuple(self.splits.items()), self.stored, tuple(self.runs.items())
 
     def __repr__(self) -> str:
         stored = f", stored={sorted(self.stored)}" if self.stored else ""
-        return f"Placement({self.mesh}, {self.splits}{stored})"
+        runs = f", runs={self.runs}" if self.runs else ""
+        return f"Placement({self.mesh}, {self.splits}{stored}{runs})"
 
 
 class ShardedArray:
@@ -107,13 +148,28 @@ class ShardedArray:
         """The whole on the host, gathered: every rank of the mesh must ask for it."""
         found = download(self.block)
         for name, axis in reversed(self.placement.splits.items()):
-            found = communicator(self.placement.mesh[name]).all_gather(found, axis)
+            found = _joined(found, axis, self.placement.runs.get(name, 1), self.placement.mesh[name])
         return found
 
 
+def _stretches(places: np.ndarray[Any, Any]) -> list[tuple[slice, slice]]:
+    """Places in order as slices, each with where it begins and ends among them."""
+    ends = [*(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
+    starts = [0, *ends[:-1]]
+    first = [int(places[start]) if end > start else 0 for start, end in zip(starts, ends)]
+    return [(slice(at, at + end - start), slice(start, end)) for at, start, end in zip(first, starts, ends)]
+
+
+def _joined(block: np.ndarray[Any, Any], axis: int, runs: int, group: Group) -> np.ndarray[Any, Any]:
+    """The whole along an axis, of blocks of some runs."""
+    before, size, behind = block.shape[:axis], block.shape[axis], block.shape[axis + 1 :]
+    apart = communicator(group).all_gather(block.reshape(*before, runs, size // runs, *behind), axis + 1)
+    return apart.reshape(*before, size * group.size, *behind)
+
+
 def block_of(array: Any, placement: Placement, rank: int | None = None) -> Any:
-    """The block of a rank (this one, unless told) of a whole array: a view of it."""
-    return array[placement.slices(tuple(array.shape), current.rank if rank is None else rank)]
+    """The block of a rank (this one, unless told) of a whole array: a view of it where it is one run."""
+    return placement.block(array, current.rank if rank is None else rank)
 
 
 def block_axis(shape: Shape, count: int) -> int | None:

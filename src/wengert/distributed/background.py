@@ -105,7 +105,7 @@ class Saving:
             with suppress(OSError):
                 (order.folder / shards.failure_name(order.rank, order.nonce)).write_text(str(error))
             raise
-        self._snapshot = self._snapshot._replace(blocks=shards.Blocks({}, {}))  # the copies have done their work
+        self._snapshot = self._snapshot._replace(blocks=shards.Blocks({}, {}, {}))  # the copies have done their work
         self._has_written = True
         self._written.set()
 

@@ -19,7 +19,7 @@ import numpy as np
 from wengert.api.files import described, path_of, rebuilt
 from wengert.api.manifest import StoredTensor
 from wengert.api.sharded_files import ShardReader, is_checkpoint, read_manifest, whole
-from wengert.core import devices
+from wengert.core import communication, devices
 from wengert.core.communication import Communicator, communicator, current, during
 from wengert.core.dtypes import complex128
 from wengert.core.errors import FileError, ShapeError, WengertError
@@ -70,6 +70,8 @@ class Saver:
             own = saving.finished()
         if _gathered(int(own is not None), group).any():
             _raise_unsaved(saving, own, "rank 0 could not complete it")
+        if communication.watcher is not None:
+            communication.watcher.saved(str(saving.order.folder))
 
     def abandon(self) -> None:
         """Wait for no other rank any longer: the world has ended."""
@@ -205,8 +207,13 @@ def _read_block(reader: ShardReader, name: str, stored: StoredTensor, like: Shar
     shape = stored.shape[:-1] if is_pairs else stored.shape
     if shape != like.shape:
         raise ShapeError(f"load_checkpoint: {name!r} has shape {shape} in the checkpoint, and {like.shape} here")
-    part = like.placement.slices(shape, rank)
-    found = reader.read(name, (*part, slice(0, 2)) if is_pairs else part)
+    parts = (slice(0, 2),) if is_pairs else ()
+    pieces = [(reader.read(name, (*place, *parts)), inside) for place, inside in like.placement.pieces(shape, rank)]
+    found = pieces[0][0]
+    if len(pieces) > 1:
+        found = np.empty((*like.placement.block_shape(shape), *[2] * is_pairs), found.dtype)
+        for piece, inside in pieces:
+            found[inside] = piece
     found = found.view(complex128)[..., 0] if is_pairs else found
     return sharded_tensor(devices.of(like.device).upload(found), shape, like.placement)
 

@@ -190,6 +190,7 @@ class Control:
     def close(self) -> None:
         """Say goodbye: this rank ends, and all is well."""
         if self.is_open:
+            self._raised = True  # this rank needs the others no more: no news is raised
             self._send({"report": self._now().wire(), "bye": True})
             self.is_open = False
             self._changed.set()

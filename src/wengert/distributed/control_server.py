@@ -72,22 +72,27 @@ class Server(Listener):
         names = {"late": "CollectiveTimeout", "mismatch": "ProgramMismatch"}
         return "".join(f"{names[kind]}: {said['text']}" for kind, said in self._ending.items())
 
+    def connected(self) -> int:
+        """How many ranks have a connection."""
+        return sum(peer.rank >= 0 for peer in list(self.peers.values()))
+
     def reports(self) -> list[Report]:
         """The last reports of the ranks that ever joined."""
         return [peer.seen() for _, peer in sorted(list(self._ranks.items()))]
 
-    def blame(self, pid: int, status: int | None) -> None:
+    def blame(self, pid: int, status: int | None, is_sure: bool) -> None:
         """Somebody who saw it (mpiexec) says which process ended, and how.
 
-        Some end the other ranks so quickly that they are gone at the same moment for us. Among those, but not among
-        all, that somebody is believed: MPICH's may name one that it ended itself.
+        Some end the other ranks so quickly that they are gone at the same moment for us. Among those, one who is sure
+        is believed. Who is not (MPICH's may name a rank that it ended itself) may tell the signal of the one we know.
         """
         culprit = next((report for report in self.reports() if report.pid == pid), None)
         if self.loss is None or culprit is None or culprit.rank not in self._suspects:
             return
-        if culprit.rank != self.loss.report.rank:
+        if culprit.rank != self.loss.report.rank and is_sure:
             self.loss = Loss(culprit)
-        self.loss = self.loss.ended_by(status)
+        if culprit.rank == self.loss.report.rank:
+            self.loss = self.loss.ended_by(status)
 
     def lose(self, rank: int, status: int | None, reason: str = "") -> None:
         """Somebody who saw it says that a rank has ended, which may never have joined."""

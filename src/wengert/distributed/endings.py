@@ -62,10 +62,16 @@ def on_exception(begins: Callable[[], None], told: Told) -> None:
 
 
 def leave(status: int) -> None:
-    """End this process, with functions registered with `atexit` but without the interpreter's own end."""
+    """End this process, with functions registered with `atexit` but without the interpreter's own end.
+
+    Its workers are ended first: one of those functions would wait for them.
+    """
     timer = threading.Timer(_LEAVING, os._exit, (status,))
     timer.daemon = True
     timer.start()
+    if "multiprocessing" in sys.modules:
+        for worker in sys.modules["multiprocessing"].active_children():
+            worker.terminate()
     atexit._run_exitfuncs()
     _flush()
     os._exit(status)

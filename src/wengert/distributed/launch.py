@@ -28,10 +28,15 @@ from wengert.distributed.control_server import Server
 from wengert.distributed.mpiexec import Mpiexec
 from wengert.kernels.threads import chosen_threads
 
-RAISING = 1.4  # seconds that ranks have to end by themselves after a loss
-ENDING = 0.4  # and then behind a SIGTERM
+RAISING = 1.2  # seconds that ranks have to end by themselves after a loss
 STOPPING = 10.0  # seconds behind a signal that the launcher passed on to end the job
-SAVING = 60.0  # where the ranks save before they end
+SAVING = 60.0  # where ranks save before they end
+_STEPS = (
+    (0.0, signal.SIGTERM, 0),
+    (0.2, signal.SIGKILL, signal.SIGTERM),
+    (0.6, signal.SIGKILL, signal.SIGKILL),
+)
+"""What is done then, after so many seconds: the signal to ranks, and that to mpiexec, which has to clear up as well."""
 
 _COLOURS = (36, 33, 35, 32, 34, 31)
 
@@ -149,21 +154,22 @@ class _Run:
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        over_at: float | None = None
-        asked_to = 0
+        """Wait until all have ended by themselves or were made to, step by step."""
+        end_at: float | None = None
+        steps = list(_STEPS)
         while self._is_running():
-            now = time.monotonic()
             self._look_for_ended()
-            if over_at is None and self._server.over.is_set():
-                over_at = now
-            patience = SAVING if self._saves else STOPPING
-            ends = [at for at in (over_at and over_at + RAISING, self.stopped and self._stopped_at + patience) if at]
-            late = now - min(ends) if ends else -1.0
-            if late >= ENDING:
+            now = time.monotonic()
+            if end_at is None and self._server.over.is_set():
+                end_at = now + RAISING
+            if self.stopped is not None:
+                last = self._stopped_at + (SAVING if self._saves else STOPPING)
+                end_at = min(end_at or last, last)
+            while steps and end_at is not None and now >= end_at + steps[0][0]:
+                _, to_ranks, to_mpiexec = steps.pop(0)
+                processes.signal_job(self._nonce, self._running, to_ranks, to_mpiexec if self._found else to_ranks)
+            if not steps:
                 return
-            if late >= 0 and not asked_to:
-                asked_to = signal.SIGTERM
-                processes.end_job(self._nonce, self._running, asked_to)
             time.sleep(0.02)
         self._look_for_ended()
 
@@ -171,7 +177,7 @@ class _Run:
         """Whether anybody is left. An mpiexec may end before the ranks that it started have raised."""
         if any([process.poll() is None for process in self._running]):
             return True
-        return self._server.over.is_set() and bool(processes.of_job(self._nonce))
+        return self._server.over.is_set() and self._server.connected() > 0
 
     def _look_for_ended(self) -> None:
         """A process that ended badly may have been none of the control plane's yet."""
@@ -194,27 +200,29 @@ class _Run:
         """A signal came: it is for the ranks. The second one that ends a job ends it at once."""
         if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if self.stopped is not None:
-                number = signal.SIGKILL
-            else:
-                self.stopped, self._stopped_at = number, time.monotonic()
-                if self._saves:  # not by way of mpiexec, which gives ranks no time
-                    self._server.ask_to_stop(number)
-                    return
-        processes.end_job(self._nonce, self._running, number)
+                processes.signal_job(self._nonce, self._running, signal.SIGKILL, signal.SIGKILL)
+                return
+            self.stopped, self._stopped_at = number, time.monotonic()
+            if self._saves:  # not by way of mpiexec, which gives ranks no time
+                self._server.ask_to_stop(number)
+                return
+        for process in self._running:
+            process.send_signal(number)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def _end_all(self) -> None:
         failed = self._server.over.is_set() or any(process.poll() != 0 for process in self._running)
         if failed:
-            processes.end_job(self._nonce, self._running, signal.SIGKILL)
+            processes.signal_job(self._nonce, self._running, signal.SIGKILL, signal.SIGKILL)
         for process, copied in zip(self._running, self._copied):
             process.wait()
             copied.join(1.0)
         if self._found is not None:
             culprit = mpi.culprit(self._copied[0].words())
             if culprit is not None:
-                self._server.blame(culprit[0], -culprit[1] if culprit[1] else None)
+                status = -culprit[1] if culprit[1] else None
+                self._server.blame(culprit[0], status, self._found.names_the_first)
         self._server.close()
 
     def _status(self) -> int:

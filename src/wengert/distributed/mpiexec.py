@@ -24,6 +24,11 @@ class Mpiexec:
     kind: str
     survives: bool = False
 
+    @property
+    def names_the_first(self) -> bool:
+        """Whether the process that it names when ranks die is the first that did; MPICH's names any of them."""
+        return self.kind == "Open MPI"
+
     def command(
         self, ranks: int, hosts: str, environment: Mapping[str, str], program: Sequence[str], tags: bool
     ) -> list[str]:

@@ -52,15 +52,15 @@ def with_variable(name: str, value: str) -> list[int]:
     return [pid for pid in found if pid != os.getpid()]
 
 
-def end_job(nonce: str, processes: Iterable[subprocess.Popen[bytes]], number: int) -> None:
-    """Send a signal to all processes of a job."""
-    for process in processes:
-        with suppress(ProcessLookupError):
-            process.send_signal(number)
-    if number == signal.SIGKILL:
-        for pid in of_job(nonce):
+def signal_job(nonce: str, started: Sequence[subprocess.Popen[bytes]], to_others: int, to_started: int) -> None:
+    """Send signals to the processes of a job that we started, and to the others; 0 is none."""
+    for process in started:
+        process.send_signal(to_started)  # which does nothing to one that has ended
+    own = {process.pid for process in started}
+    for pid in of_job(nonce):
+        if pid not in own:
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
+                os.kill(pid, to_others)
 
 
 class Copied:

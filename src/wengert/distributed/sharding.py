@@ -6,12 +6,13 @@ gets the whole. `compile(mesh=...)` makes programs that work on the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.core.devices import moved, on_host
 from wengert.core.errors import ArgumentError
 from wengert.core.mesh import Group, Mesh
 from wengert.core.placement import Placement, ShardedArray, block_axis, block_of
@@ -21,17 +22,22 @@ from wengert.tensor import Tensor
 
 
 class Split(NamedTuple):
-    """A tensor's axis is cut along an axis of the mesh."""
+    """A tensor's axis is cut along an axis of the mesh: as a whole, or each of some runs of equal length.
+
+    The weight of q, k and v together is three runs, `Split(1, "tensor", runs=3)`: a rank has its heads of each.
+    """
 
     axis: int
     along: str
+    runs: int = 1
 
 
 def shard(what: Any, group: Group) -> None:
     """Have each rank of a group keep a block of the tensors of a model, an optimizer or its state (ZeRO).
 
     Of an optimizer's state: stages 1 and 2. Of a model, before its optimizer is made: stage 3, parameters, gradients
-    and state. A tensor is cut along its first axis that divides; one that has none stays whole.
+    and state. A tensor is cut along its first axis that divides, and that is not cut along another axis of the mesh if
+    there is one: blocks of blocks are gathered along both. One that has none stays whole.
 
     >>> import wengert as wg
     >>> model = wg.nn.Linear(4, 2)
@@ -41,30 +47,60 @@ def shard(what: Any, group: Group) -> None:
         raise ArgumentError(f'shard takes one axis of a mesh, as mesh["data"], not {group!r}')
     (name,) = group.axes
     for tensor in tensors_of(what):
-        splits, stored = placement_of(tensor, group.mesh)
-        shape = Placement(group.mesh, splits).block_shape(tensor.shape)
-        axis = block_axis(shape, config.parts or group.size)
-        if axis is not None and name not in splits:
-            put(tensor, Placement(group.mesh, {**splits, name: axis}, {*stored, name}))
+        held = placement_of(tensor, group.mesh)
+        shape, count = held.block_shape(tensor.shape), config.parts or group.size
+        uncut = tuple([1 if i in held.splits.values() else n for i, n in enumerate(shape)])
+        axis = block_axis(uncut, count) if block_axis(uncut, count) is not None else block_axis(shape, count)
+        if axis is not None and name not in held.splits:
+            put(tensor, with_split(held, Split(axis, name), stored=True))
     config.changed()
 
 
-def place(model: Any, table: Mapping[str, Split | None], mesh: Mesh) -> None:
+Plan = Mapping[str, "Split | Sequence[Split | None] | None"]
+"""By name or pattern of a parameter: how it is cut, None for whole; of several the first is taken that divides it."""
+
+
+def place(model: Any, plan: Plan, mesh: Mesh) -> None:
     """Cut parameters along axes of a mesh to work on their blocks: by name or pattern, the first that fits (tensor
-    parallelism). `model.tensor_plan` is the table of a model that brings one.
+    parallelism). `model.tensor_plan` is the plan of a model that brings one.
+
+    >>> import wengert as wg
+    >>> from wengert.distributed import Mesh, Split, place
+    >>> model = wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.ReLU(), wg.nn.Linear(8, 2))
+    >>> plan = {"0.*": Split(0, "tensor"), "2.weight": Split(1, "tensor")}  # the first by columns, the second by rows
+    >>> place(model, plan, Mesh(tensor=1))
     """
-    used = set()
+    parameters = dict(model.named_parameters())
+    for name, placement in planned(model, plan, mesh).items():
+        put(parameters[name], placement)
+    config.changed()
+
+
+def planned(model: Any, plan: Plan, mesh: Mesh) -> dict[str, Placement]:
+    """Where a plan has each of a model's parameters that it cuts lie."""
+    used, found = set(), {}
     for name, parameter in model.named_parameters():
-        pattern = next((pattern for pattern in table if fnmatchcase(name, pattern)), None)
+        pattern = next((pattern for pattern in plan if fnmatchcase(name, pattern)), None)
         used.add(pattern)
-        split = table[pattern] if pattern is not None else None
+        split = None if pattern is None else _fitting(plan[pattern], parameter.shape, mesh)
         if split is not None:
-            splits, stored = placement_of(parameter, mesh)
-            put(parameter, Placement(mesh, {**splits, split.along: split.axis % parameter.ndim}, stored))
-    unused = [pattern for pattern in table if pattern not in used]
+            at = split._replace(axis=split.axis % parameter.ndim)
+            found[name] = with_split(placement_of(parameter, mesh), at)
+            found[name].block_shape(parameter.shape)  # raises where it does not divide
+    unused = [pattern for pattern in plan if pattern not in used]
     if unused:
         raise ArgumentError(f"place: no parameter is named like {', '.join(map(repr, unused))}")
-    config.changed()
+    return found
+
+
+def _fitting(choice: Any, shape: tuple[int, ...], mesh: Mesh) -> Split | None:
+    """The first of several splits that gives equal blocks; the only one, whatever it gives."""
+    if choice is None or isinstance(choice, Split):
+        return choice
+    for split in choice:
+        if split is None or shape[split.axis] % (mesh[split.along].size * split.runs) == 0:
+            return split
+    raise ArgumentError(f"place: none of {list(choice)} divides a parameter of shape {shape} over {mesh}")
 
 
 def tensors_of(what: Any) -> Iterator[Tensor]:
@@ -84,14 +120,20 @@ def tensors_of(what: Any) -> Iterator[Tensor]:
         raise ArgumentError(f"shard takes a model, an optimizer or its state, or tensors, not {type(what).__name__}")
 
 
-def placement_of(tensor: Tensor, mesh: Mesh) -> tuple[dict[str, int], frozenset[str]]:
-    """Along which axes of a mesh a tensor is cut already."""
+def placement_of(tensor: Tensor, mesh: Mesh) -> Placement:
+    """How a tensor lies over a mesh already."""
     held = tensor.node.buffer
     if not isinstance(held, ShardedArray):
-        return {}, frozenset()
+        return Placement(mesh, {})
     if held.placement.mesh != mesh:
         raise ArgumentError(f"a tensor that lies over {held.placement.mesh} cannot be placed on {mesh}")
-    return dict(held.placement.splits), held.placement.stored
+    return held.placement
+
+
+def with_split(held: Placement, split: Split, stored: bool = False) -> Placement:
+    """A placement that cuts along one more axis of the mesh."""
+    splits, runs = {**held.splits, split.along: split.axis}, {**held.runs, split.along: split.runs}
+    return Placement(held.mesh, splits, {*held.stored, split.along} if stored else held.stored, runs)
 
 
 def put(tensor: Tensor, placement: Placement) -> None:
@@ -99,7 +141,12 @@ def put(tensor: Tensor, placement: Placement) -> None:
     array = value(tensor.node)
     if placement.is_replicated:
         return
-    block = np.array(block_of(array, placement)) if isinstance(array, np.ndarray) else block_of(array, placement)
+    if isinstance(array, np.ndarray):
+        block = np.array(block_of(array, placement))
+    elif placement.runs:  # no slice of what is on the device
+        block = moved(block_of(on_host(array), placement), tensor.node.device)
+    else:
+        block = block_of(array, placement)
     tensor.node.buffer = ShardedArray(block, tensor.shape, placement)
 
 

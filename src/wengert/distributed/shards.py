@@ -79,11 +79,29 @@ def array_of(value: Any) -> Any:
     return node.buffer if isinstance(node.buffer, ShardedArray) else engine.array(value.node)
 
 
+NamedBlock = tuple[str, StoredBlock]
+
+
 class Blocks(NamedTuple):
-    """The blocks that a rank writes: copies on the host, and where each lies in its tensor."""
+    """The blocks that a rank writes: copies on the host, which tensor each is of, and where in it it lies."""
 
     arrays: dict[str, Array]
     starts: dict[str, list[int]]
+    tensors: dict[str, str]
+
+    def add(self, name: str, tensor: SavedTensor, array: Array, rank: int) -> None:
+        """Add a rank's block of a tensor: as one, or run by run."""
+        shape = tensor.shape
+        more = [0] * (array.ndim - len(shape))  # the axis of a complex number's two parts
+        whole = tuple(slice(0, size) for size in shape)
+        pieces = [(whole, whole)] if tensor.placement is None else tensor.placement.pieces(shape, rank)
+        for number, (place, part) in enumerate(pieces):
+            key = name if len(pieces) == 1 else f"{name} (run {number})"
+            while key in self.arrays:  # a tensor's own name, perhaps
+                key += "'"
+            self.arrays[key] = array if len(pieces) == 1 else np.ascontiguousarray(array[part])
+            self.starts[key] = [cut.start for cut in place] + more
+            self.tensors[key] = name
 
 
 class Snapshot(NamedTuple):
@@ -117,7 +135,7 @@ def writes(placement: Placement | None, rank: int) -> bool:
 
 def copied_blocks(tensors: dict[str, Held], rank: int, ranks: int) -> Blocks:
     """Copies of the blocks that a rank writes."""
-    blocks = Blocks({}, {})
+    blocks = Blocks({}, {}, {})
     for name, found in tensors.items():
         tensor = found.tensor
         if tensor.placement is not None and tensor.placement.mesh.size != ranks:
@@ -125,12 +143,8 @@ def copied_blocks(tensors: dict[str, Held], rank: int, ranks: int) -> Blocks:
                 f"save_checkpoint: {name!r} lies on {tensor.placement.mesh} of {tensor.placement.mesh.size} ranks, and "
                 f"{ranks} save it"
             )
-        if not writes(tensor.placement, rank):
-            continue
-        blocks.arrays[name] = _copy_of(found)
-        cuts = () if tensor.placement is None else tensor.placement.slices(tensor.shape, rank)
-        starts = [cut.start for cut in cuts] or [0] * len(tensor.shape)
-        blocks.starts[name] = starts + [0] * (blocks.arrays[name].ndim - len(tensor.shape))  # of complex numbers
+        if writes(tensor.placement, rank):
+            blocks.add(name, tensor, _copy_of(found), rank)
     return blocks
 
 
@@ -167,6 +181,7 @@ def write_shard(folder: Path, blocks: Blocks, rank: int, ranks: int, nonce: str,
         "nonce": nonce,
         "chunk": chunk,
         "starts": blocks.starts,
+        "tensors": blocks.tensors,
         "checksums": {name: _checksums(array, chunk) for name, array in blocks.arrays.items()},
     }
     safetensors_format.write(path, blocks.arrays, {"format": "wengert shard", SHARD: json.dumps(described)})
@@ -186,7 +201,7 @@ def commit(folder: Path, snapshot: Snapshot, ranks: int, nonce: str, step: int |
     for rank in range(ranks):
         file, found, chunk = _read_shard(folder, rank, ranks, nonce)
         files.append(file)
-        for name, block in found.items():
+        for name, block in found:
             blocks[name].append(block)
     stored = {name: _stored(tensor, blocks[name]) for name, tensor in snapshot.tensors.items()}
     manifest = Manifest(step, ranks, _version(), nonce, chunk, snapshot.structure, tuple(files), stored)
@@ -202,7 +217,9 @@ def _version() -> str:
     return __version__
 
 
-def _read_shard(folder: Path, rank: int, ranks: int, nonce: str) -> tuple[ShardFile, dict[str, StoredBlock], int]:
+def _read_shard(
+    folder: Path, rank: int, ranks: int, nonce: str
+) -> tuple[ShardFile, list[tuple[str, StoredBlock]], int]:
     """What the header of a rank's file says of it, of its blocks, and how long chunks are."""
     path = folder / file_name(rank, nonce)
     entries, metadata, begin = safetensors_format.read_header(path)
@@ -211,16 +228,19 @@ def _read_shard(folder: Path, rank: int, ranks: int, nonce: str) -> tuple[ShardF
         raise FileError(f"save: {str(path)!r} is not the file that rank {rank} of {ranks} wrote")
     with path.open("rb") as file:
         checksum = zlib.crc32(file.read(begin))
-    blocks = {
-        entry.name: StoredBlock(
-            rank,
-            tuple(described["starts"][entry.name]),
-            entry.shape,
-            begin + entry.start,
-            tuple(described["checksums"][entry.name]),
+    blocks = [
+        (
+            described["tensors"][entry.name],
+            StoredBlock(
+                rank,
+                tuple(described["starts"][entry.name]),
+                entry.shape,
+                begin + entry.start,
+                tuple(described["checksums"][entry.name]),
+            ),
         )
         for entry in entries
-    }
+    ]
     return ShardFile(path.name, path.stat().st_size, begin, checksum), blocks, described["chunk"]
 
 

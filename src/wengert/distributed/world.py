@@ -88,7 +88,7 @@ class World:
         self._ended = self._ended or why
         if _world is self:
             _world = None
-            current.rank, current.size, current.find = 0, 1, None
+            current.rank, current.size, current.find, current.overlaps = 0, 1, None, False
             communication.watcher = None
             if control.current is not None:
                 control.current.close()
@@ -98,6 +98,9 @@ class World:
     def __repr__(self) -> str:
         return f"World(rank={self.rank}, size={self.size}, local_rank={self.local_rank}, engine={self.engine!r})"
 
+
+SPARE = 2.0
+"""Cores that a rank has where one of them may be for the thread that communicates."""
 
 _world: World | None = None
 
@@ -155,6 +158,7 @@ def _connected(place: Launched) -> World:
     here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]
     share = _share(cores, [machines[k][1] for k in here])
     engine.patience.has_core = share >= 1
+    current.overlaps = share >= SPARE
     if chosen_threads() is None:
         _set_threads(max(1, int(share)))
     local = here.index(place.rank) if place.local_rank is None else place.local_rank

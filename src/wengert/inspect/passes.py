@@ -69,7 +69,7 @@ def _with_changes(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[
 
 
 def _kernel(program: Any, i: int, numbers: Mapping[Node, int], seconds: float | None) -> dict[str, Any]:
-    group, step = program.plan.grouping.groups[i], program.steps[i]
+    group, step = program.plan.groups_of_steps[i], program.steps[i]
     entry = {
         "name": described(group, step),
         "nodes": [numbers[node] for node in inside(program, i) if node in numbers],
@@ -80,7 +80,7 @@ def _kernel(program: Any, i: int, numbers: Mapping[Node, int], seconds: float | 
 
 def inside(program: Any, i: int) -> list[Node]:
     """The values that a kernel computes: its roots, and what it computes where they read it."""
-    group, roots, own = program.plan.grouping.groups[i], program.plan.grouping.roots, set(program.graph.nodes)
+    group, roots, own = program.plan.groups_of_steps[i], program.plan.grouping.roots, set(program.graph.nodes)
     found: dict[Node, None] = {}
     stack = list(group.roots)
     while stack:

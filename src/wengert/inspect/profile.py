@@ -184,7 +184,7 @@ class Profile:
         for report in pass_reports(program):  # from the graph as recorded on: what is known of a node is handed on
             modules = self._modules.modules_in(report.graph.nodes)
         found = []
-        for i, (group, step) in enumerate(zip(program.plan.grouping.groups, program.steps)):
+        for i, (group, step) in enumerate(zip(program.plan.groups_of_steps, program.steps)):
             root = group.roots[0 if group.opaque else -1]
             names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
             key = Key(names, described(group, step), modules.get(root, ()), root.location, device)

@@ -14,6 +14,7 @@ from typing import Any
 
 import wengert as wg
 from wengert import nn
+from wengert.distributed import Split
 from wengert.models.generation import KeyValueCache, check_prompt, generate
 
 IGNORED_TARGET = -100
@@ -168,6 +169,25 @@ class GPT(nn.Module):
             cache = self.new_cache(prompt.shape[0], prompt.shape[1] + max_new_tokens)
         options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "greedy": greedy}
         return generate(self, prompt, max_new_tokens, cache, generator, **options)
+
+    @property
+    def tensor_plan(self) -> dict[str, Any]:
+        """How the parameters are cut for tensor parallelism (`wg.distributed.place`), as Megatron-LM does.
+
+        A rank has some heads, some features inside the MLP, and some of the vocabulary: a block needs one sum over the
+        ranks after attention and one after the MLP, forward and backward. The weight of q, k and v is three runs, of
+        each of which a rank has its heads. A vocabulary that does not divide stays whole: pad it to one that does.
+        """
+        columns, rows = Split(-1, "tensor"), Split(0, "tensor")
+        plan: dict[str, Any] = {
+            "transformer.wte.weight": (rows, None),
+            "*.attn.c_attn.*": Split(-1, "tensor", runs=3),
+            "*.attn.c_proj.weight": rows,
+            "*.mlp.c_fc.*": columns,
+            "*.mlp.c_proj.weight": rows,
+        }
+        plan |= {} if self.config.tied else {"lm_head.weight": (rows, None)}
+        return plan | ({"*.mlp.c_gate.*": columns} if self.config.mlp == "swiglu" else {})
 
     def weight_name(self, name: str) -> str | None:
         """The name here of a tensor in a published file: those of GPT-2 lack the prefix and hold causal masks too."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import wengert as wg
 from wengert import nn
+from wengert.distributed import Split
 
 
 class MLP(nn.Module):
@@ -43,3 +44,17 @@ class MLP(nn.Module):
         for layer in hidden:
             x = self.activation(layer(x))
         return last(x)
+
+    @property
+    def tensor_plan(self) -> dict[str, Any]:
+        """How the parameters are cut for tensor parallelism (`wg.distributed.place`): of two layers the first by its
+        outputs, the second by its inputs, with one sum over the ranks behind them. What does not divide stays whole.
+        """
+        plan: dict[str, Any] = {}
+        for number, layer in enumerate(self.layers):
+            if number % 2:
+                plan[f"layers.{number}.weight"] = (Split(1, "tensor"), None)
+            elif number + 1 < len(self.layers):
+                plan[f"layers.{number}.weight"] = (Split(0, "tensor"), None)
+                plan |= {} if layer.bias is None else {f"layers.{number}.bias": (Split(0, "tensor"), None)}
+        return plan

@@ -224,6 +224,7 @@ def _factors(*values: str) -> Rule:
             {label: "sum" for label in first if label is not None and label not in result},
             _localized,
             {"group": node.attrs["groups"]},
+            ordered=True,
         )
 
     return rule

@@ -42,6 +42,7 @@ class Factors(NamedTuple):
     reduction: Mapping[Hashable, Combination] = _NOTHING
     localized: Localized | None = None  # (node, factor, n) -> all attributes for one of n blocks; None: as they are
     divisors: Mapping[Hashable, int] = _NOTHING  # what n must divide beside the sizes of the axes
+    ordered: bool = False  # whether a rank's elements must be neighbours; of most ops they may be any, if all agree
 
 
 Rule = Callable[["Node"], Factors]
@@ -194,7 +195,7 @@ def reshaping(node: Node) -> Factors:
         for number, (i, j) in enumerate(_groups(before, after)):
             source[i] = result[j] = number
     labels = tuple(result)
-    return Factors((tuple(source),), (labels,), localized=sized(shape=labels))
+    return Factors((tuple(source),), (labels,), localized=sized(shape=labels), ordered=True)
 
 
 def _groups(before: Shape, after: Shape) -> list[tuple[int, int]]:
@@ -232,20 +233,20 @@ def _evenly(short: Shape, starts: Shape, steps: Shape, long: Shape) -> Labels:
 def slicing(node: Node) -> Factors:
     """The axes that are taken whole, or every so many elements of the whole."""
     labels = _evenly(node.shape, node.attrs["starts"], node.attrs["steps"], node.sources[0].shape)
-    return Factors((labels,), (labels,), localized=sized(sizes=labels))
+    return Factors((labels,), (labels,), localized=sized(sizes=labels), ordered=True)
 
 
 def placing(node: Node) -> Factors:
     """The axes that are filled, or filled at every so many elements."""
     labels = _evenly(node.sources[0].shape, node.attrs["starts"], node.attrs["steps"], node.shape)
-    return Factors((labels,), (labels,), localized=sized(shape=labels))
+    return Factors((labels,), (labels,), localized=sized(shape=labels), ordered=True)
 
 
 def putting(node: Node) -> Factors:
     """The axes along which all elements, or every so many, are replaced."""
     x, values = node.sources
     labels = _evenly(values.shape, node.attrs["starts"], node.attrs["steps"], x.shape)
-    return Factors((labels, labels), (labels,))
+    return Factors((labels, labels), (labels,), ordered=True)
 
 
 # --- several results ------------------------------------------------------------------------------------------------

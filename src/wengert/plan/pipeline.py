@@ -21,7 +21,7 @@ from wengert.core.graph import Graph
 from wengert.plan.epilogues import library_epilogues
 from wengert.plan.fuse import fuse
 from wengert.plan.groups import schedule
-from wengert.plan.launches import dependent_launch, horizontal_fusion, parallel_regions
+from wengert.plan.launches import dependent_launch, hoist, horizontal_fusion, parallel_regions
 from wengert.plan.memory import arena, in_place, liveness, waits
 from wengert.plan.outputs import donate, host_outputs
 from wengert.plan.partials import attention_partials, column_partials
@@ -47,7 +47,7 @@ Stage = Callable[[Plan], Plan]
 
 STAGES: tuple[Stage, ...] = (
     *(host_outputs, library_epilogues, fuse, schedule, donate, tune, select),
-    *(column_partials, attention_partials, horizontal_fusion, dependent_launch, parallel_regions),
+    *(column_partials, attention_partials, horizontal_fusion, dependent_launch, hoist, parallel_regions),
     *(liveness, in_place, arena, waits),
 )
 """In the order they run: what is computed together, by which kernels, in how many launches, over which memory."""

@@ -20,7 +20,7 @@ from wengert.core.devices import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import Launch, Work
-from wengert.plan.groups import Grouping
+from wengert.plan.groups import FusionGroup, Grouping
 
 if TYPE_CHECKING:
     from wengert.kernels.c import Function, FunctionCall
@@ -107,6 +107,7 @@ class Start:
     """Begin something that goes on until the `Wait` of the same token; its step names what is read and written."""
 
     token: str
+    node: Node | None = None  # the collective that is begun
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,7 @@ class Wait:
     """Wait for what was started; its step names the same values as the `Start`."""
 
     token: str
+    node: Node | None = None
 
 
 Part = Launch | LibraryCall | CCode | HostOp | Body | Start | Wait
@@ -141,6 +143,11 @@ class Step:
     def library(self) -> LibraryCall | None:
         """The library's call, if there is one."""
         return next((part for part in self.parts if isinstance(part, LibraryCall)), None)
+
+    @property
+    def flight(self) -> Start | Wait | None:
+        """The start or the end of a collective, if that is what the step is."""
+        return next((part for part in self.parts if isinstance(part, (Start, Wait))), None)
 
     @property
     def host_op(self) -> Node | None:
@@ -317,6 +324,7 @@ class Plan:
     epilogues: Mapping[Node, LibraryEpilogue] = field(default_factory=dict)  # by product: what a library does after it
     grouping: Grouping = NO_GROUPS
     donated: Mapping[Node, Node] = field(default_factory=dict)  # by output: the input that it is written over
+    step_groups: tuple[FusionGroup, ...] = ()  # by step, where they are not those of `grouping` one by one
     regions: tuple[tuple[int, ...], ...] = ()  # steps that share one parallel region, by number
     lives: Mapping[Any, Life] = field(default_factory=dict)  # of what has a place of its own in the arena
     sizes: Mapping[Any, int] = field(default_factory=dict)  # bytes of that
@@ -331,6 +339,11 @@ class Plan:
         last = max(self.codegen.fallible(self.grouping), default=-1)
         late = {root for group in self.grouping.groups[last + 1 :] for root in group.stored}
         return {*self.donated, *[node for node in self.buffers.made if node in late]}
+
+    @property
+    def groups_of_steps(self) -> Sequence[FusionGroup]:
+        """By step: the group that it carries out."""
+        return self.step_groups or self.grouping.groups
 
     def place(self, value: Any) -> tuple[int, int, int] | None:
         """The memory (a slot, or ARENA), start and end of a value or temporary; None for what has no memory."""

@@ -62,11 +62,6 @@ class Config:
     who came and who did not. Time in which a missing rank compiles, loads data or saves does not count.
     """
 
-    @property
-    def is_invariant(self) -> bool:
-        """Whether programs keep one order of additions: asked for, or needed for `parts`."""
-        return self.invariant or self.parts is not None
-
     def changed(self) -> None:
         """Count the version up: something that recorded functions depend on was set."""
         self.__dict__["version"] += 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from wengert.backends.protocol import NOTHING, Replay, Runnable
-from wengert.compiler.distribute import DATA_AXIS, Distributed, Distribution, distribute, localize
+from wengert.compiler.distribute import DATA_AXIS, SEQUENCE_AXIS, Distributed, Distribution, distribute, localize
 from wengert.core import communication
 from wengert.core.code import describe
 from wengert.core.communication import current
@@ -24,7 +24,7 @@ from wengert.core.placement import Placement, ShardedArray, block_of
 
 
 def placements(graph: Graph, spread: Distribution, arrays: Sequence[Any], arguments: int) -> list[Placement | None]:
-    """Where the inputs lie, the first so many being arguments: those that are whole are cut along their first axis.
+    """Where the inputs lie, the first so many being arguments: those that are whole are cut along their first axes.
 
     Cutting an argument changes no result: `partition` keeps what the program means.
     """
@@ -35,9 +35,14 @@ def placements(graph: Graph, spread: Distribution, arrays: Sequence[Any], argume
 
 
 def _cut(shape: tuple[int, ...], spread: Distribution) -> Placement | None:
-    if not shape or spread.count == 1 or shape[0] % spread.count:
-        return None
-    return Placement(spread.mesh, {DATA_AXIS: 0})
+    """Along "data" the first axis is cut, along "sequence" the second, where they divide."""
+    counts = {DATA_AXIS: spread.count, SEQUENCE_AXIS: spread.mesh.sizes.get(SEQUENCE_AXIS, 1)}
+    splits = {
+        name: axis
+        for axis, (name, count) in enumerate(counts.items())
+        if count > 1 and axis < len(shape) and shape[axis] % count == 0
+    }
+    return Placement(spread.mesh, splits) if splits else None
 
 
 class PartitionedProgram:
@@ -64,6 +69,8 @@ class PartitionedProgram:
         self, arrays: Sequence[Any], owned: Container[int] = (), spare: Mapping[int, Any] = NOTHING
     ) -> list[Any]:
         """The arrays of the outputs: whole, or blocks of this rank."""
+        if communication.watcher is not None:
+            communication.watcher.step()
         blocks = [_block(array, placement) for array, placement in zip(arrays, self._inputs)]
         free = {k: _block(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
         results = self.program(blocks, owned, free)
@@ -114,6 +121,8 @@ class _Replay:
 
     def run(self, arrays: Sequence[Any], made: Sequence[Any]) -> bool:
         """Compute the outputs from the blocks of these arrays."""
+        if communication.watcher is not None:
+            communication.watcher.step()
         blocks = [_block(array, placement) for array, placement in zip(arrays, self._placements)]
         return self._replay.run(blocks, made)
 

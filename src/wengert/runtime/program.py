@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -83,7 +84,7 @@ def _built(
     try:
         return _compiled(graph, pairs, tuning, promise, before)
     except CacheError as error:  # there is not even a temporary folder for a library
-        if config.is_invariant:
+        if is_invariant():
             raise
         cache.say(f"{error.message}. Programs run on the slower NumPy references")
         return Interpreter(graph)
@@ -108,9 +109,14 @@ def is_interpreted(graph: Graph) -> bool:
     """Whether a graph is computed by the references: on the CPU, where that is asked for or nothing compiles C."""
     on_gpu = accelerator_of(graph) is not None
     found = not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile())
-    if found and config.is_invariant:
+    if found and is_invariant():
         raise_interpreted()
     return found
+
+
+def is_invariant() -> bool:
+    """Whether programs keep one order of additions: asked for, or needed for `config.parts`."""
+    return config.invariant or config.parts is not None
 
 
 def raise_interpreted() -> NoReturn:
@@ -143,7 +149,7 @@ def plan_of(
         return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
     target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
-    target = target.with_invariance(config.is_invariant)
+    target = replace(target.with_invariance(is_invariant()), overlaps=communication.current.overlaps)
     off = {*config.passes_off, *off}
     return compiled_plan(graph, target, device.codegen(tuning), pairs, off, fuel, check, before=before)
 

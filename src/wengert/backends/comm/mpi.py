@@ -71,7 +71,8 @@ class MpiEngine:
         everyone = self.mpi.COMM_WORLD
         self.rank: int = everyone.Get_rank()
         self.size: int = everyone.Get_size()
-        self.library = str(self.mpi.Get_library_version()).splitlines()[0].split(",")[0]
+        version = str(self.mpi.Get_library_version()).splitlines()[0].split(",")[0]
+        self.library = " ".join(version.replace("Version:", "").split())
         self.patience = Patience()
         self.broken = False  # whether messages are under way that nobody waits for
         self._messages: Any = None

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from time import perf_counter
 from typing import Any, NoReturn, cast
 from weakref import finalize
 
 import numpy as np
 
+from wengert.backends.comm import thread
 from wengert.backends.cpu.blas import blas, single_threaded
 from wengert.backends.cpu.recycle import recycler
 from wengert.backends.cpu.replay import HEAD, ITEMS, CpuReplay
@@ -32,7 +34,7 @@ from wengert.ops.op import PICK
 from wengert.plan.c_codegen import CCodegen
 from wengert.plan.launches import region_text
 from wengert.plan.pipeline import planned
-from wengert.plan.plan import Plan, Step
+from wengert.plan.plan import Plan, Start, Step, Wait
 
 PRELUDE = """#include <math.h>
 #include <stdint.h>
@@ -111,11 +113,11 @@ class CpuProgram:
         overwriting = False  # whether a piece has begun that overwrites a user's arrays: whatever fails does so before
         for region in self.regions:
             step = self.steps[region[0]]
-            if step.host_op is not None:
-                pieces.append(step.host_op)
+            if step.host_op is not None or step.flight is not None:
+                pieces.append(step.flight or step.host_op)
                 continue
             overwrites = not self.overwriting.isdisjoint(step.writes)
-            if not pieces or isinstance(pieces[-1], Node) or (overwrites and not overwriting) or self.apart:
+            if not pieces or not isinstance(pieces[-1], str) or (overwrites and not overwriting) or self.apart:
                 overwriting = overwriting or overwrites
                 pieces.append(f"piece{len(bodies)}")
                 bodies.append([])
@@ -157,7 +159,7 @@ class CpuProgram:
         self.again = self.library.wg_again
         self.again.argtypes = [pointer, pointer]
         self.error = ctypes.c_int.in_dll(self.library, "wg_error")
-        self.calls = [self._piece(p) if isinstance(p, str) else self._reference(p) for p in self.pieces]
+        self.calls = [self._piece(p) if isinstance(p, str) else self.call_of(p) for p in self.pieces]
         self.arena = aligned(self.plan.arena.size)
         self.arena_address = self.arena.ctypes.data
         self.loops_alone = all(map(_is_loops, self.steps))  # which call no BLAS
@@ -166,6 +168,37 @@ class CpuProgram:
     def _piece(self, name: str) -> Callable[..., None]:
         function = getattr(self.library, name)
         return lambda pointers, arena, table, results: function(pointers, arena)
+
+    def call_of(self, part: Node | Start | Wait) -> Callable[..., None]:
+        """What carries out an op in Python, or starts or ends a collective."""
+        if isinstance(part, Node):
+            return self._reference(part)
+        return self._start(part) if isinstance(part, Start) else self._wait(part)
+
+    def _start(self, part: Start) -> Callable[..., None]:
+        """What has the communication thread begin a collective."""
+        node = part.node
+        assert node is not None
+
+        def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Any, Any]) -> None:
+            arrays = [self._view(source, table) for source in node.sources]
+            results[part.token] = thread.begin(partial(apply_here, node, arrays))
+
+        return run
+
+    def _wait(self, part: Wait) -> Callable[..., None]:
+        """What waits for a collective and takes its result."""
+        node = part.node
+        assert node is not None
+
+        def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Any, Any]) -> None:
+            value = results.pop(part.token).result()
+            if isinstance(node.dtype, tuple):
+                results[node] = value
+            else:
+                self._view(node, table)[...] = value
+
+        return run
 
     def _reference(self, node: Node) -> Callable[..., None]:
         """What computes an op by its NumPy reference, reading and writing the program's memory."""

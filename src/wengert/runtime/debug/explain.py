@@ -238,7 +238,7 @@ def fused(program: Any) -> str:
     """The kernels, and the graph with a note of the kernel each stored value is computed in."""
     parts = []
     notes: dict[Node, str] = {}
-    for number, (group, step) in enumerate(zip(program.plan.grouping.groups, program.steps)):
+    for number, (group, step) in enumerate(zip(program.plan.groups_of_steps, program.steps)):
         notes.update((root, f"kernel {number}") for root in group.roots)
         kind = "a call" if group.opaque else f"over {group.space}" + (f" reducing {group.axes}" if group.axes else "")
         names = ", ".join(f"{root.op.name} {_shapes(root)}" for root in group.roots)

@@ -60,7 +60,7 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
             compiled(*args, **kwargs)
     finally:
         watch.observer = None
-    found = zip(program.plan.grouping.groups, program.steps, watcher.best)
+    found = zip(program.plan.groups_of_steps, program.steps, watcher.best)
     return [_timed(group, step, seconds) for group, step, seconds in found if not step.does_nothing]
 
 
@@ -101,8 +101,9 @@ def timed_calls(program: CpuProgram, note: Callable[[int, float, float], None]) 
     library.wg_connect(*addresses, thread_count())
 
     def timed(number: int, step: Step) -> Callable[..., None]:
-        own = getattr(library, f"step{number}") if step.host_op is None else None
-        reference = program._reference(step.host_op) if step.host_op is not None else None
+        part = step.flight or step.host_op  # what is carried out in Python
+        own = getattr(library, f"step{number}") if part is None else None
+        reference = None if part is None else program.call_of(part)
 
         def call(pointers: Any, arena: Any, table: Any, results: Any) -> None:
             start = perf_counter()

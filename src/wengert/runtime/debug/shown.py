@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph
-from wengert.runtime.debug.explain import Printed, compiled_program, text_of
+from wengert.runtime.debug.collectives import CollectiveRecord, explained, records
+from wengert.runtime.debug.explain import Printed, compiled_program
 from wengert.runtime.memory.fits import Fit, fit_of, memory_of
 from wengert.runtime.memory.predict import ProgramMemory
 
@@ -31,7 +32,7 @@ class Shown:
         if not self._specializations:
             return f"{name} <small>not called yet</small>"
         newest = self._newest("html")
-        return f"{name}<pre>{html.escape(text_of(newest.graph, newest.program))}</pre>"
+        return f"{name}<pre>{html.escape(explained(newest.graph, newest.program))}</pre>"
 
     def graph(self) -> Graph:
         """The graph recorded last; `print` shows it as Python."""
@@ -45,12 +46,17 @@ class Shown:
         Without an argument the table of its passes: nodes, kernels, bytes moved, operations, peak memory, time. With
         the name of a row of that table, such as `recorded`, `cse` or `fuse`, the graph after that pass as Python that
         runs; `memory` and `build`: the timeline, the C. `refusals`: why groups of values are kernels apart. On a GPU
-        `tuning`: which kernels and libraries were chosen by timing them.
+        `tuning`: which kernels and libraries were chosen by timing them. Over a mesh `collectives`: what ranks send to
+        each other and why; `partition`: that, and the graph of a rank.
         """
         newest = self._newest("explain")
-        text = text_of(newest.graph, newest.program, what)
+        text = explained(newest.graph, newest.program, what)
         print(text)
         return Printed(text)
+
+    def collectives(self) -> list[CollectiveRecord]:
+        """The collectives of the latest call's program, in order: kind, axis of the mesh, bytes, the user's line."""
+        return records(getattr(self._newest("collectives").program, "distributed", None))
 
     def source(self) -> str:
         """The C, or the CUDA C++, of the latest call's program."""

@@ -1,0 +1,29 @@
+"""Wishes: which sums over the ranks will be wanted in blocks, though `partition` has not come to who wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wengert.compiler.states import State, Stored
+from wengert.core.graph import Graph, Node
+
+
+def wishes(graph: Graph, states: Mapping[Node, Mapping[State, Node]]) -> dict[Node, Stored]:
+    """Values that will meet stored ones element by element: if they are sums over the ranks, blocks of them will do.
+
+    Such are the gradients of ZeRO's updates, wherever else (in a norm, say) they are read first.
+    """
+    stored = {node: state for node, held in states.items() for state in held if isinstance(state, Stored)}
+    for node in graph.nodes:  # forwards: what is computed from stored values one by one lies as they do
+        if node.op.kind == "elementwise" and node not in stored:
+            alike = {stored[s] for s in node.sources if s in stored and s.shape == node.shape}
+            if len(alike) == 1:
+                stored[node] = alike.pop()
+    found: dict[Node, Stored] = {}
+    for node in reversed(graph.nodes):
+        wish = found.get(node) or stored.get(node)
+        if wish is not None and node.op.kind == "elementwise":
+            for source in node.sources:
+                if source not in stored and source.shape == node.shape:
+                    found.setdefault(source, wish)
+    return found
