@@ -70,6 +70,7 @@ class Control:
         self._last: tuple[Call, Location | str] | None = None
         self._entered = self._sent_at = 0.0
         self._numbers: dict[str, int] = {}
+        self._is_numbered = False
         self._agreed = 0
         self._described: dict[int, Callable[[], Sequence[str]]] = {}
         self._answers: dict[str, Any] = {}
@@ -127,7 +128,10 @@ class Control:
         self.check()
 
     def step(self, number: int | None = None) -> None:
-        """A step begins: this one, or the next."""
+        """A step begins: this one, or the next. Who numbers their steps is not counted for."""
+        if number is None and self._is_numbered:
+            return
+        self._is_numbered = number is not None
         before = self._me.step
         self._me = replace(self._me, step=number if number is not None else (0 if before is None else before + 1))
 
