@@ -126,7 +126,7 @@ def schedule_named(name: str) -> Callable[..., Schedule]:
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedSchedule:
     """A schedule played in ticks: when each piece begins, how long all takes, and how much of that ranks are idle."""
 
     schedule: Schedule
@@ -148,7 +148,7 @@ class Played:
         return "\n".join(lines)
 
 
-def timeline(schedule: Schedule, forward: int = 1, backward: int = 1) -> Played:
+def timeline(schedule: Schedule, forward: int = 1, backward: int = 1) -> PlayedSchedule:
     """Play a schedule, given how many ticks a forward and a backward pass take; raises where it would never end.
 
     >>> played = timeline(gpipe(2, 3))
@@ -175,7 +175,7 @@ def timeline(schedule: Schedule, forward: int = 1, backward: int = 1) -> Played:
     ticks = max(ends.values())
     busy = sum(takes[piece.phase] for pieces in schedule.table for piece in pieces)
     live = tuple(_most_live(pieces) for pieces in schedule.table)
-    return Played(schedule, begins, ticks, 1 - busy / (ticks * schedule.ranks), live)
+    return PlayedSchedule(schedule, begins, ticks, 1 - busy / (ticks * schedule.ranks), live)
 
 
 def needs(piece: Piece, stages: int) -> list[Piece]:

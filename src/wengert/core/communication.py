@@ -29,24 +29,24 @@ class Communicator(Protocol):
     rank: int
     size: int
 
-    def all_reduce(self, x: Array) -> Array:
-        """The sum over the ranks, on each of them."""
+    def all_reduce(self, x: Array, out: Array | None = None) -> Array:
+        """The sum over the ranks, on each of them; in `out`, if that is given."""
         ...
 
-    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
-        """The sums over the ranks of several arrays of one dtype."""
+    def all_reduce_many(self, xs: Sequence[Array], out: Sequence[Array] | None = None) -> list[Array]:
+        """The sums over the ranks of several arrays of one dtype; in `out`, if that is given."""
         ...
 
     def all_reduce_max(self, x: Array) -> Array:
         """The largest over the ranks, on each of them; NaN where one has NaN."""
         ...
 
-    def all_gather(self, x: Array, axis: int) -> Array:
-        """The values of all ranks side by side along an axis, in order."""
+    def all_gather(self, x: Array, axis: int, out: Array | None = None) -> Array:
+        """The values of all ranks side by side along an axis, in order; in `out`, if that is given."""
         ...
 
-    def reduce_scatter(self, x: Array, axis: int) -> Array:
-        """This rank's block, along an axis, of the sum over the ranks."""
+    def reduce_scatter(self, x: Array, axis: int, out: Array | None = None) -> Array:
+        """This rank's block, along an axis, of the sum over the ranks; in `out`, if that is given."""
         ...
 
     def ppermute(self, x: Array, shift: int) -> Array:
@@ -95,19 +95,21 @@ class Alone:
     def __init__(self) -> None:
         self._sent: list[Array] = []
 
-    def all_reduce(self, x: Array) -> Array:
+    def all_reduce(self, x: Array, out: Array | None = None) -> Array:
+        """The value."""
+        return x if out is None else _copied(x, out)
+
+    def all_reduce_max(self, x: Array) -> Array:
         """The value."""
         return x
 
-    all_reduce_max = all_reduce
-
-    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+    def all_reduce_many(self, xs: Sequence[Array], out: Sequence[Array] | None = None) -> list[Array]:
         """The values."""
-        return list(xs)
+        return list(xs) if out is None else [_copied(x, o) for x, o in zip(xs, out)]
 
-    def all_gather(self, x: Array, axis: int) -> Array:
+    def all_gather(self, x: Array, axis: int, out: Array | None = None) -> Array:
         """The value."""
-        return x
+        return x if out is None else _copied(x, out)
 
     reduce_scatter = all_gather
 
@@ -126,6 +128,11 @@ class Alone:
     def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
         """The first value that was sent."""
         return self._sent.pop(0)
+
+
+def _copied(x: Array, out: Array) -> Array:
+    out[...] = x
+    return out
 
 
 ALONE = Alone()

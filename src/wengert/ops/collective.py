@@ -90,7 +90,7 @@ def collective(name: str, infer: Any, numpy: Any, **rules: Any) -> Op:
     return Op(
         name,
         infer=lambda *sources, number=None, **attrs: infer(*sources, **attrs),
-        numpy=lambda *arrays, number=None, **attrs: numpy(*arrays, **attrs),
+        numpy=lambda *arrays, number=None, **attrs: numpy(*arrays, **attrs),  # and `out`, where the op is `into`
         expensive=True,
         moves=True,
         can_fail=False,
@@ -112,7 +112,8 @@ def _all_reduce_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool])
 ALL_REDUCE: Op = collective(
     "all_reduce",
     infer=lambda x, group: (x.shape, x.dtype),
-    numpy=lambda x, group: communicator(group).all_reduce(x),
+    numpy=lambda x, group, **out: communicator(group).all_reduce(x, **out),
+    into=True,
     vjp=(lambda g, y, x: REPLICATE(g, group=y.attrs["group"]),),
     linear=(0,),
     complex=True,
@@ -173,7 +174,8 @@ def _many_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> No
 ALL_REDUCE_MANY: Op = collective(
     "all_reduce_many",
     infer=lambda *xs, group: (tuple(x.shape for x in xs), tuple(x.dtype for x in xs)),
-    numpy=lambda *xs, group: tuple(communicator(group).all_reduce_many(xs)),
+    numpy=lambda *xs, group, **out: tuple(communicator(group).all_reduce_many(xs, **out)),
+    into=True,
     differentiable=False,
     batch=_many_batch,
 )
@@ -203,7 +205,8 @@ def _gather_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> 
 ALL_GATHER: Op = collective(
     "all_gather",
     infer=lambda x, axis, group: (_resized(x, axis, x.shape[axis] * group.size), x.dtype),
-    numpy=lambda x, axis, group: communicator(group).all_gather(x, axis),
+    numpy=lambda x, axis, group, **out: communicator(group).all_gather(x, axis, **out),
+    into=True,
     vjp=(lambda g, y, x: REDUCE_SCATTER(g, **y.attrs),),
     linear=(0,),
     complex=True,
@@ -229,7 +232,8 @@ def _scatter_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) ->
 REDUCE_SCATTER: Op = collective(
     "reduce_scatter",
     infer=lambda x, axis, group: (_resized(x, axis, _blocks("reduce_scatter", x, axis, group)), x.dtype),
-    numpy=lambda x, axis, group: communicator(group).reduce_scatter(x, axis),
+    numpy=lambda x, axis, group, **out: communicator(group).reduce_scatter(x, axis, **out),
+    into=True,
     vjp=(lambda g, y, x: ALL_GATHER(g, **y.attrs),),
     linear=(0,),
     complex=True,

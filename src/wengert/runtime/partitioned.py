@@ -7,9 +7,9 @@ Before it first runs, all ranks compare what they are about to run.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from wengert.backends.protocol import NOTHING, Replay, Runnable
@@ -89,7 +89,7 @@ class PartitionedProgram:
         for held in (arrays[self._pairs[k]] if k in self._pairs else None, spare.get(k)):
             if isinstance(held, ShardedArray) and held.block is block:
                 return held  # written over where it lies
-        return ShardedArray(block, self._shape(k, block), placement)
+        return self._as_sharded(k, block)
 
     def _shape(self, k: int, block: Any) -> tuple[int, ...]:
         placement = self._outputs[k]
@@ -99,23 +99,35 @@ class PartitionedProgram:
         return tuple(shape)
 
     def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> Replay | None:
-        """The rank's program on the memory of its last call, where no block of a result has to be made."""
-        if any(self._outputs[k] is not None for k in outputs):
-            return None
+        """The rank's program on the memory of its last call."""
         found = self.program.replay(inputs, outputs)
-        return None if found is None else _Replay(found, [self._inputs[k] for k in inputs])
+        if found is None:
+            return None
+        wraps = [None if self._outputs[k] is None else partial(self._as_sharded, k) for k in outputs]
+        return _Replay(found, [self._inputs[k] for k in inputs], wraps)
+
+    def _as_sharded(self, k: int, block: Any) -> ShardedArray:
+        """A block of this rank as the output that it is of."""
+        return ShardedArray(block, self._shape(k, block), self._outputs[k])  # type: ignore[arg-type]
 
 
 class _Replay:
-    """A replay that takes the blocks of its inputs."""
+    """A replay that takes the blocks of its inputs and makes those of its outputs."""
 
-    def __init__(self, replay: Replay, placements: Sequence[Placement | None]) -> None:
+    def __init__(
+        self,
+        replay: Replay,
+        placements: Sequence[Placement | None],
+        wraps: Sequence[Callable[[Any], ShardedArray] | None],
+    ) -> None:
         self._replay, self._placements = replay, placements
+        pairs = zip(replay.makers, wraps)
+        self._makers = [make if wrap is None else _wrapping(make, wrap) for make, wrap in pairs]
 
     @property
     def makers(self) -> Sequence[Callable[[], Any]]:
         """What makes arrays for the outputs."""
-        return self._replay.makers
+        return self._makers
 
     def refresh(self) -> None:
         """Look again at what others may have overwritten where it lies."""
@@ -126,7 +138,11 @@ class _Replay:
         if communication.watcher is not None:
             communication.watcher.step()
         blocks = [block_here(array, placement) for array, placement in zip(arrays, self._placements)]
-        return self._replay.run(blocks, made)
+        return self._replay.run(blocks, [array.block if type(array) is ShardedArray else array for array in made])
+
+
+def _wrapping(make: Callable[[], Any], wrap: Callable[[Any], ShardedArray]) -> Callable[[], ShardedArray]:
+    return lambda: wrap(make())
 
 
 def block_here(array: Any, placement: Placement | None) -> Any:
@@ -156,7 +172,7 @@ def build_partitioned(
     if found.pipeline is not None:
         from wengert.runtime.pipelined import build_pipelined  # which has programs of this kind
 
-        return build_pipelined(graph, found, pairs, functools.partial(build, before=found.reports))
+        return build_pipelined(graph, found, pairs, partial(build, before=found.reports))
     agree(found.graph)
     local = localize(found.graph, current.rank)
     return PartitionedProgram(build(local, before=found.reports), found, pairs)
