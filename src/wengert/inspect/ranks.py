@@ -48,7 +48,7 @@ def rank_program(compiled: Compiled, specialization: Specialization, leaves: Seq
     inputs = placements(graph, spread, binding.arrays(leaves), binding.count)
     found = distribute(graph, spread, inputs, {k: i for i, k in binding.pairs}, binding.interface())
     if found.pipeline is not None:
-        return RankProgram(rank, spread.mesh, found, None)
+        return ShownRank(rank, spread.mesh, found, None)
     program = build(localize(found.graph, rank), binding.pairs, before=found.reports)
     return ShownRank(rank, spread.mesh, found, PartitionedProgram(program, found, binding.pairs))
 
