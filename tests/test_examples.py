@@ -67,3 +67,10 @@ def test_the_transformer_learns_and_writes():
     losses = losses_in(text)
     assert losses[0] > 3 and losses[-1] < 2
     assert len(text.split("a sample:\n")[1]) > 100
+
+
+def test_ranks_of_one_learn_to_count():
+    text = output_of("distributed", "--steps", 40)
+    losses = losses_in(text)
+    assert losses[0] > 2.5 and losses[-1] < 1.2
+    assert re.search(r"1 rank, alone: the model's digest is [0-9a-f]{12}", text)

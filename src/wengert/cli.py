@@ -9,9 +9,11 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import wengert
-from wengert.core.errors import ArgumentError, WengertError
+from wengert.core.errors import ArgumentError, DistributedError, WengertError
+from wengert.distributed import control
 
 DESCRIPTION = "Automatic differentiation for Python. Train, evaluate and look around from the command line."
 
@@ -20,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (the process's own, if none are given); the exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    options.given = sys.argv[1:] if arguments is None else list(arguments)
     if "run" not in options:
         parser.print_help()
         return 0
@@ -31,8 +34,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if options.traceback:
             raise
-        print(_told(error), file=sys.stderr)
+        job = control.current
+        if job is None or job.size == 1:
+            print(_told(error), file=sys.stderr)
+        else:
+            job.fail(error, partial(_tell_for_all, error))
         return 1
+
+
+def _tell_for_all(error: Exception) -> None:
+    """Tell an error once, of several ranks that have the same: by the first that is left, or by the launcher."""
+    job = control.current
+    is_first = job is not None and job.rank == (1 if getattr(error, "rank", None) == 0 else 0)
+    is_told_by_launcher = isinstance(error, DistributedError) and "WENGERT_CONTROL" in os.environ
+    if is_first and not is_told_by_launcher:
+        print(_told(error), file=sys.stderr, flush=True)
 
 
 def _told(error: Exception) -> str:
@@ -304,6 +320,11 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save-every", type=int, help="updates between checkpoints, besides that of every epoch")
     parser.add_argument("--no-compile", dest="compile", action="store_const", const=False, help="run steps dynamically")
     parser.add_argument("--tune", action="store_const", const=30.0, help="choose the kernels of a GPU by timing them")
+    parser.add_argument("--ranks", type=int, help="processes that train together, each on its share of every batch")
+    parser.add_argument("--shard", type=int, metavar="STAGE", help="ZeRO: what ranks hold in blocks; 1, 2 or 3")
+    parser.add_argument(
+        "--parts", type=int, help="cut batches into so many parts: the same bits on any number of ranks"
+    )
     parser.add_argument("--out", help="the folder for the results; runs/DATA-MODEL if not given")
     parser.add_argument("--resume", metavar="PATH", help="go on from a run's folder or a checkpoint")
     _add_trust(parser)

@@ -150,7 +150,6 @@ def test_a_state_goes_on_in_a_world_of_another_size(monkeypatch, ranks):
     [
         (10, {"drop_last": True}, r"a batch of 10 examples does not divide into rows for the 4 ranks of 'data'"),
         (8, {}, r"the last batch, of 2 examples, does not divide into rows for 4 ranks; drop_last=True drops it"),
-        (60, {"pad_last": True}, "the padded batch of 50 examples does not divide"),
         (8, {"drop_last": True, "split": {1: "sequence"}}, "has no axis 'sequence'"),
         (8, {"drop_last": True, "split": {"rows": "data"}}, "split has the axis 'rows'"),
         (8, {"drop_last": True, "mesh": Mesh(data=3)}, r"Mesh\(data=3\) has 3 ranks, and this world has 4"),
@@ -161,6 +160,20 @@ def test_batches_that_do_not_divide_are_refused(monkeypatch, size, options, mess
     as_rank(monkeypatch, Mesh(data=4), 0)
     with pytest.raises(ArgumentError, match=message):
         DataLoader(images(), size, **{"mesh": Mesh(data=4), **options})
+
+
+@pytest.mark.parametrize(("parts", "size"), [(None, 52), (8, 56)])
+def test_a_small_last_batch_is_filled_up_to_what_divides(monkeypatch, parts, size):
+    """50 examples in batches of 64: every rank has as many rows, and what fills up weighs nothing."""
+    monkeypatch.setattr(wg.config, "parts", parts)
+    weights = []
+    for rank in range(4):
+        as_rank(monkeypatch, Mesh(data=4), rank)
+        with DataLoaderOf(images(), 64, pad_last=True, mesh=Mesh(data=4)) as loader:
+            (batch,) = loader
+        assert batch[0].shape[0] == size
+        weights += batch[-1].node.buffer.block.tolist()
+    assert weights == [1.0] * 50 + [0.0] * (size - 50)
 
 
 def test_a_promise_that_is_not_kept_is_told(monkeypatch):

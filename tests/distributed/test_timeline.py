@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import wengert as wg
 from tests.distributed import ranks
@@ -16,9 +17,10 @@ from wengert.inspect.spans import COMMUNICATION, COMPUTE
 pytestmark = ranks.needs_mpi
 
 
-def run_steps(world: World, path: str) -> Any:
+def run_steps(world: World, path: str, overlaps: bool) -> Any:
     """Run by every rank: steps of a small network on all of them; what this rank knows of the timeline."""
     wg.config.tier = "auto"
+    communication.current.overlaps = overlaps  # as where a core is spare: collectives go on beside kernels
     wg.manual_seed(0)
     model = wg.nn.Sequential(wg.nn.Linear(8, 16), wg.nn.Tanh(), wg.nn.Linear(16, 4))
     optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
@@ -41,9 +43,10 @@ def run_steps(world: World, path: str) -> Any:
     return timeline.exposed, str(timeline), [[span.kind for span in one.spans] for one in timeline.ranks]
 
 
-def test_two_ranks_are_gathered_on_both(tmp_path: Any) -> None:
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_two_ranks_are_gathered_on_both(tmp_path: Any, overlaps: bool) -> None:
     path = tmp_path / "timeline.html"
-    one, other = ranks.on_ranks(2, "tests.distributed.test_timeline:run_steps", str(path))
+    one, other = ranks.on_ranks(2, "tests.distributed.test_timeline:run_steps", str(path), overlaps)
     assert one == other
     exposed, text, kinds = one
     assert 0 < exposed < 1 and "all_reduce" in text and "test_timeline.py" in text

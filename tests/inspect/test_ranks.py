@@ -86,6 +86,23 @@ def test_only_the_ranks_of_a_group_are_named():
     assert {(row.axes, row.ranks) for row in rows} == {("data", (1, 3)), ("tensor", (0, 1))}
 
 
+def test_a_pipeline_shows_its_transfers_and_its_schedule(tmp_path):
+    first, second = wg.nn.Linear(8, 8), wg.nn.Linear(8, 4)
+
+    def loss(x):
+        with wg.distributed.stage(0):
+            x = wg.tanh(first(x))
+        with wg.distributed.stage(1):
+            return (second(x) ** 2).mean()
+
+    staged = wg.compile(loss, mesh=Mesh(data=1, stage=2), microbatches=2)
+    text = wg.inspect.page(staged, tmp_path / "staged.html", wg.zeros((4, 8))).read_text()
+    data = json.loads(re.search(r"const model = (.*?);</script>", text, re.DOTALL)[1].replace("<\\/", "</"))
+    transfers = [node["collective"] for node in collectives(data) if node["op"] == "transfer"]
+    assert [0, 1] in [told["ranks"] for told in transfers] and {told["group"] for told in transfers} == {"stage"}
+    assert "F0" in data["ranks"]["schedule"] and "compiler" not in data
+
+
 def test_without_a_mesh_there_is_no_rank(tmp_path):
     training = Training(Mesh(data=1))
     assert "ranks" not in page_of(training, tmp_path / "step.html")

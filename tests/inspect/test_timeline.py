@@ -82,6 +82,16 @@ def test_a_compiled_program_s_pieces_and_a_collective_are_seen(tmp_path):
     assert watch.observer is None and communication.watcher is None
 
 
+def test_steps_and_checkpoints_are_handed_on():
+    """Programs of a mesh tell the watcher of every step; without a control plane nobody else hears it."""
+    f = wg.compile(lambda x: (x * x).sum(), microbatches=2)
+    f(wg.ones(4))
+    with wg.inspect.timeline() as timeline:
+        f(wg.ones(4)).item()
+        communication.watcher.saved("step-000001")
+    assert timeline.ranks[0].of(COMPUTE)
+
+
 def test_building_is_told_apart():
     f = wg.compile(lambda x: wg.exp(x) * 3.25 + 1.75)
     with wg.inspect.timeline() as timeline:

@@ -24,6 +24,7 @@ ROUNDOFF[wg.bfloat16] = 2.0**-8
 UNITS = {2: 4, 4: 16, 8: 16}  # of the last place that an operation may be off, by the size of a number
 SAFETY = 4  # of two draws of noise
 LARGEST = 4_000  # elements
+FEW = 8  # elements
 WORK = 300_000  # multiplications of a product
 LIMITS = {2: 0.05, 4: 1e-3, 8: 1e-8}  # what noise may do to a value, relative to its largest element or 1
 
@@ -103,7 +104,7 @@ class NoisyBuilder(WideBuilder):
         if isinstance(result, tuple):
             return tuple(self._off(part, dtype=dtype) for part, dtype in zip(result, node.dtype))
         terms = node.op.terms
-        return self._off(result, dtype=node.dtype, size=None if terms is None else terms(*operands))
+        return self._off(result, _sums(node), node.dtype, None if terms is None else terms(*operands))
 
     def _moved(self, node: Node) -> tuple[Any, Any]:
         if node not in self.moved:
@@ -117,14 +118,18 @@ class NoisyBuilder(WideBuilder):
             )  # type: ignore[assignment]
         return self.moved[node]
 
-    def _off(self, array: Any, units: int = 1, dtype: Any = None, size: Any = None) -> Any:
-        """An array moved by noise, relative to each element or to `size`."""
+    def _off(self, array: Any, units: float = 1, dtype: Any = None, size: Any = None) -> Any:
+        """An array moved by noise, relative to each element or to `size`. Of few elements none is moved by chance only
+        a little.
+        """
         dtype = dtype or array.dtype
         if dtype not in INEXACT:
             return array
         real = real_of(dtype)
         scale = units * UNITS[real.itemsize] * ROUNDOFF[real]
         noise = self.noise.uniform(-scale, scale, np.shape(array))
+        if np.size(array) < FEW:
+            noise = np.copysign(scale, noise)
         if dtype in COMPLEX:
             noise = noise + 1j * self.noise.uniform(-scale, scale, np.shape(array))
         return array + noise * (array if size is None else np.maximum(np.abs(size), np.abs(array)))
@@ -157,6 +162,12 @@ class NoisyBuilder(WideBuilder):
         if not apart <= LIMITS[real.itemsize] * max(large, 1):
             raise Untame
         return (SAFETY * apart + 8 * ROUNDOFF[real] * large) / max(large, 1)
+
+
+def _sums(node: Node) -> float:
+    """By how many times the units of one operation a sum of many terms may be off, added one after the other."""
+    sizes = [source.size for source in node.sources if not isinstance(source.dtype, tuple)]
+    return float(max(1.0, np.sqrt(max(sizes, default=1) / node.size) / 4)) if node.size else 1.0
 
 
 def wide_dtype(dtype: Any) -> Any:

@@ -161,9 +161,14 @@ class DataLoader:
             return [None] * len(plan)
         groups = self.dataset.groups
         if groups is None:
-            return [min(self.batch_size, len(self.dataset))] * len(plan)
+            return [self._full_size(len(self.dataset))] * len(plan)
         names, sizes = np.unique(groups, return_counts=True)
-        return [min(self.batch_size, int(sizes[np.searchsorted(names, groups[batch[0]])])) for batch in plan]
+        return [self._full_size(int(sizes[np.searchsorted(names, groups[batch[0]])])) for batch in plan]
+
+    def _full_size(self, count: int) -> int:
+        """The size of a full batch of so many examples; with a mesh one that divides among its ranks."""
+        size = min(self.batch_size, count)
+        return size if self.placement is None else self.placement.padded(size)
 
     def _rows(self, size: int) -> Array | None:
         """The rows of a batch of this size that this rank prepares."""
@@ -176,9 +181,7 @@ class DataLoader:
             return
         placement.check(self.batch_size, "a batch")
         for size in self._group_sizes():
-            if self.pad_last and size < self.batch_size:
-                placement.check(size, "the padded batch")
-            elif not self.drop_last and not self.pad_last and size % self.batch_size % placement.parts:
+            if not self.drop_last and not self.pad_last and size % self.batch_size % placement.parts:
                 raise ArgumentError(
                     f"DataLoader: the last batch, of {size % self.batch_size} examples, does not divide into rows for "
                     f"{placement.parts} ranks; drop_last=True drops it, pad_last=True fills it up"

@@ -17,6 +17,7 @@ from wengert.core.mesh import Mesh
 from wengert.core.placement import Placement
 from wengert.data.dataset import Array
 from wengert.distributed.sharded import sharded_tensor
+from wengert.runtime.config import config
 from wengert.tensor import Tensor
 
 ROWS = "data"
@@ -49,6 +50,11 @@ class BatchPlacement:
     def rows(self, size: int) -> Array:
         """The rows of a batch of this size that the rank has."""
         return np.arange(size)[self.of(1).slices((size,), self.rank)]
+
+    def padded(self, size: int) -> int:
+        """The size that a batch of this size is filled up to: what divides among the ranks, and the parts, if any."""
+        count = config.parts or self.parts
+        return -(-size // count) * count
 
     def check(self, size: int, what: str) -> None:
         """Raise where a batch of this size does not divide."""

@@ -61,6 +61,7 @@ class Control:
         self.size = size
         self.on_loss: list[Callable[[], None]] = []  # called by the listening thread: abort what the main thread is in
         self.before_close: Callable[[], None] = lambda: None
+        self.asked_to_stop = 0  # the signal that the launcher was given, for a program that looks here to end well
         self._socket = connection
         self._served = served
         self._me = Report(rank, socket.gethostname(), os.getpid())
@@ -69,6 +70,7 @@ class Control:
         self._last: tuple[Call, Location | str] | None = None
         self._entered = self._sent_at = 0.0
         self._numbers: dict[str, int] = {}
+        self._is_numbered = False
         self._agreed = 0
         self._described: dict[int, Callable[[], Sequence[str]]] = {}
         self._answers: dict[str, Any] = {}
@@ -126,7 +128,10 @@ class Control:
         self.check()
 
     def step(self, number: int | None = None) -> None:
-        """A step begins: this one, or the next."""
+        """A step begins: this one, or the next. Who numbers their steps is not counted for."""
+        if number is None and self._is_numbered:
+            return
+        self._is_numbered = number is not None
         before = self._me.step
         self._me = replace(self._me, step=number if number is not None else (0 if before is None else before + 1))
 
@@ -204,6 +209,13 @@ class Control:
         """In a forked child: the connection is the parent's."""
         self.is_open = False
         self._socket.close()
+
+    def fail(self, error: BaseException, show: Callable[[], None]) -> None:
+        """End this process with an error, as an exception that nobody catches does; `show` is how it is shown."""
+        self._failing()
+        show()
+        if self._failed(type(error), error):
+            endings.leave(1)
 
     def _failing(self) -> None:
         """An exception ends this rank, whatever news comes now."""
@@ -308,6 +320,8 @@ class Control:
                 self._send({"described": {"number": said, "lines": self._description(said)}})
             elif kind == "leave":
                 self._answered("leave", True)
+            elif kind == "stop":
+                self.asked_to_stop = said
             elif kind == "end":
                 self._served["ended"] = True
             elif kind in ("lost", "late", "mismatch"):

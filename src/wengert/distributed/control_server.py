@@ -98,6 +98,10 @@ class Server(Listener):
         """Somebody who saw it says that a rank has ended, which may never have joined."""
         self.do(lambda: self._lose(self._loss(rank, reason).ended_by(status)))
 
+    def ask_to_stop(self, number: int) -> None:
+        """Tell all ranks of a signal after which they should end by themselves."""
+        self.do(lambda: self._tell({"stop": number}))
+
     # --- connections ------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:

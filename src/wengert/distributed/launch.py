@@ -30,6 +30,7 @@ from wengert.kernels.threads import chosen_threads
 
 RAISING = 1.2  # seconds that ranks have to end by themselves after a loss
 STOPPING = 10.0  # seconds behind a signal that the launcher passed on to end the job
+SAVING = 60.0  # where ranks save before they end
 _STEPS = (
     (0.0, signal.SIGTERM, 0),
     (0.2, signal.SIGKILL, signal.SIGTERM),
@@ -47,6 +48,7 @@ class Job:
     ranks: int
     program: tuple[str, ...]
     hosts: str = ""
+    saves: bool = False  # the program looks whether it is asked to stop, saves, and ends by itself
 
     def a_machine(self) -> int:
         """The most ranks on one machine."""
@@ -105,6 +107,7 @@ class _Run:
         self.stopped: int | None = None  # the signal that the user ended it with
         self._stopped_at = 0.0
         self._found = found
+        self._saves = asked.saves
         self._nonce = secrets.token_hex(16)
         self._tags = sys.stdout.isatty()
         host = "" if asked.hosts else "127.0.0.1"
@@ -160,7 +163,8 @@ class _Run:
             if end_at is None and self._server.over.is_set():
                 end_at = now + RAISING
             if self.stopped is not None:
-                end_at = min(end_at or now + STOPPING, self._stopped_at + STOPPING)
+                last = self._stopped_at + (SAVING if self._saves else STOPPING)
+                end_at = min(end_at or last, last)
             while steps and end_at is not None and now >= end_at + steps[0][0]:
                 _, to_ranks, to_mpiexec = steps.pop(0)
                 processes.signal_job(self._nonce, self._running, to_ranks, to_mpiexec if self._found else to_ranks)
@@ -199,6 +203,9 @@ class _Run:
                 processes.signal_job(self._nonce, self._running, signal.SIGKILL, signal.SIGKILL)
                 return
             self.stopped, self._stopped_at = number, time.monotonic()
+            if self._saves:  # not by way of mpiexec, which gives ranks no time
+                self._server.ask_to_stop(number)
+                return
         for process in self._running:
             process.send_signal(number)
 

@@ -60,7 +60,7 @@ def _compiled_data(
         numbered = {k: recorded.names[n] for k, n in enumerate(made.graph.inputs) if n in recorded.names}
         found["ranks"] = ranks.as_data(ranked, recorded.observed, numbered, recorded.accumulated)
     program = build(made.graph, made.binding.pairs) if ranked is None else ranked.program
-    if is_compiled(program):
+    if program is not None and is_compiled(program):
         times = profile.times_of(program) if profile is not None else {}
         found["compiler"] = passes.as_data(made.graph, program, recorded.observed, times)
     return found

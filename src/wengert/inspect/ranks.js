@@ -33,12 +33,13 @@ function ranksView(ranks) {
   function show() {
     const count = rows.length;
     document.getElementById("rank-title").textContent =
-      `rank ${ranks.rank} of ${ranks.size}, ${ranks.mesh}: ${ranks.nodes.length} nodes, ${count} collective${count === 1 ? "" : "s"} of ${ranks.bytes}`;
+      `${ranks.schedule ? "all stages" : `rank ${ranks.rank} of ${ranks.size}`}, ${ranks.mesh}: ${ranks.nodes.length} nodes, ${count} collective${count === 1 ? "" : "s"} of ${ranks.bytes}`;
     const head = "<tr><th>#</th><th>op</th><th>group</th><th>ranks</th><th>bytes</th><th>line</th></tr>";
     const lines = rows.map((node, i) => `<tr data-id="${node.id}"><td>${i}</td><td>${escaped(node.op)}</td><td>${escaped(node.collective.group)}</td>`
       + `<td>${node.collective.ranks.join(", ")}</td><td>${node.collective.size}</td><td>${escaped([node.line, node.source].filter(Boolean).join(": "))}</td></tr>`);
     const gathered = ranks.gathered.map((text) => `<p>gathered for ${escaped(text)}</p>`);
-    table.innerHTML = `<table>${head}${lines.join("")}</table>${gathered.join("")}`;
+    const schedule = ranks.schedule ? `<p>schedule, a line a rank, a column a tick</p><pre>${escaped(ranks.schedule)}</pre>` : "";
+    table.innerHTML = `<table>${head}${lines.join("")}</table>${gathered.join("")}${schedule}`;
     pane.show(ranks.nodes);
   }
 

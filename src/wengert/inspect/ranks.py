@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 from wengert.compiler.collectives import collectives
 from wengert.compiler.distribute import Distributed, distribute, localize
+from wengert.compiler.schedules import timeline
 from wengert.core.communication import current
 from wengert.core.graph import Graph, Node, describe_type
 from wengert.core.mesh import Mesh
 from wengert.inspect.lines import line_of
 from wengert.inspect.modules import Observed
 from wengert.ops.core import LITERAL
+from wengert.ops.transfer import TRANSFER
 from wengert.runtime.debug.explain import bytes_text, size_of
 from wengert.runtime.partitioned import PartitionedProgram, placements
 from wengert.runtime.program import build
@@ -25,16 +27,17 @@ from wengert.runtime.static.compile import Compiled
 from wengert.runtime.static.specialization import Specialization
 
 
-class RankProgram(NamedTuple):
+class ShownRank(NamedTuple):
     """What a rank of a mesh runs: the graph with its collectives, and the program."""
 
     rank: int
     mesh: Mesh
     distributed: Distributed
-    program: PartitionedProgram
+    program: PartitionedProgram | None
+    """None over stages: a rank has a program for each of its pieces, and the graph is that of all stages."""
 
 
-def rank_program(compiled: Compiled, specialization: Specialization, leaves: Sequence[Any]) -> RankProgram | None:
+def rank_program(compiled: Compiled, specialization: Specialization, leaves: Sequence[Any]) -> ShownRank | None:
     """The program of a rank, this process's if it is one of the mesh, else the first; None without a mesh."""
     spread = compiled._spread()
     if spread is None:
@@ -43,9 +46,11 @@ def rank_program(compiled: Compiled, specialization: Specialization, leaves: Seq
     graph, binding = specialization.graph, specialization.binding
     binding.takes_blocks = True
     inputs = placements(graph, spread, binding.arrays(leaves), binding.count)
-    found = distribute(graph, spread, inputs, {k: i for i, k in binding.pairs})
+    found = distribute(graph, spread, inputs, {k: i for i, k in binding.pairs}, binding.interface())
+    if found.pipeline is not None:
+        return ShownRank(rank, spread.mesh, found, None)
     program = build(localize(found.graph, rank), binding.pairs, before=found.reports)
-    return RankProgram(rank, spread.mesh, found, PartitionedProgram(program, found, binding.pairs))
+    return ShownRank(rank, spread.mesh, found, PartitionedProgram(program, found, binding.pairs))
 
 
 # --- collectives ------------------------------------------------------------------------------------------------------
@@ -71,15 +76,16 @@ def collective_rows(graph: Graph, rank: int) -> list[CollectiveRow]:
 
 def _row(node: Node, rank: int) -> CollectiveRow:
     group = node.attrs["group"]
+    ranks = group.members(rank)
+    if node.op is TRANSFER:  # from one to another
+        ranks = tuple([ranks[node.attrs[end] % group.size] for end in ("source", "target")])
     where = line_of(node.location)
     given = sum(map(size_of, node.sources))
-    return CollectiveRow(
-        node, ", ".join(group.axes), group.members(rank), given, where.get("line", ""), where.get("source", "")
-    )
+    return CollectiveRow(node, ", ".join(group.axes), ranks, given, where.get("line", ""), where.get("source", ""))
 
 
 def as_data(
-    ranked: RankProgram, observed: Observed, names: Mapping[int, str], accumulated: Mapping[int, str]
+    ranked: ShownRank, observed: Observed, names: Mapping[int, str], accumulated: Mapping[int, str]
 ) -> dict[str, Any]:
     """The rank's graph for the page; `names` are those of inputs and `accumulated` those of gradients, by number."""
     graph = ranked.distributed.graph
@@ -97,6 +103,7 @@ def as_data(
         "nodes": [_description(node, numbers, modules[node], given) | _role(node, told, grads) for node in nodes],
         "collectives": [numbers[node] for node in told],
         "bytes": bytes_text(sum(row["bytes"] for row in told.values())),
+        "schedule": "" if ranked.distributed.schedule is None else str(timeline(ranked.distributed.schedule)),
         "gathered": [f"{one.node.op.name}: {one.why}" for one in ranked.distributed.gathered],
     }
 

@@ -22,7 +22,8 @@ from wengert.core.errors import ArgumentError
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node, describe_type
 from wengert.inspect.events import EventTimes
-from wengert.inspect.spans import BUILD, COMMUNICATION, COMPUTE, COPY, STATE, RankSpans, Span
+from wengert.inspect.spans import BUILD, COMMUNICATION, COMPUTE, COPY, STATE, STEP, RankSpans, Span
+from wengert.plan.plan import Step
 from wengert.runtime.debug.explain import bytes_text, size_of
 from wengert.runtime.debug.profile import described
 
@@ -97,10 +98,17 @@ class RankRecorder:
         if self._watcher is not None:
             self._watcher.agree(key, digest, describe)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._watcher, name)  # whatever else the control plane is asked
+    def step(self) -> None:
+        """The next step begins."""
+        if self._watcher is not None:
+            self._watcher.step()
+        now = perf_counter()
+        self._keep(Span(STEP, "a step begins", now, now))
+
+    def saved(self, checkpoint: str) -> None:
+        """A checkpoint is complete."""
+        if self._watcher is not None:
+            self._watcher.saved(checkpoint)
 
     # --- computation: what programs tell ----------------------------------------------------------------------------
 
@@ -136,7 +144,7 @@ class RankRecorder:
     def _step(self, program: Any, number: int) -> tuple[str, str, Node]:
         if watch.node is not None:  # a program for it alone
             return COMPUTE, f"{watch.node.op.name} {describe_type(watch.node)}", watch.node
-        group = program.plan.grouping.groups[number]
+        group = program.plan.groups_of_steps[number]
         root = group.roots[0 if group.opaque else -1]
         kind = COMMUNICATION if root.op.collective else COMPUTE
         return kind, described(group, program.steps[number]), root
@@ -160,7 +168,7 @@ def _piece_names(program: CpuProgram) -> list[tuple[str, str]]:
     """For each piece of a program its name and line; those of C are named by the kernels between two references."""
     runs = [
         [number for region in regions for number in region]
-        for is_c, regions in groupby(program.regions, lambda region: program.steps[region[0]].host_op is None)
+        for is_c, regions in groupby(program.regions, lambda region: _is_c(program.steps[region[0]]))
         if is_c
     ]
     kernels = iter(runs)
@@ -171,8 +179,13 @@ def _piece_names(program: CpuProgram) -> list[tuple[str, str]]:
     return names
 
 
+def _is_c(step: Step) -> bool:
+    """Whether a step is C: neither a reference, nor the beginning or end of a collective beside the computation."""
+    return step.host_op is None and step.flight is None
+
+
 def _named(program: CpuProgram, numbers: Sequence[int]) -> tuple[str, str]:
-    roots = [program.plan.grouping.groups[number].roots[-1] for number in numbers]
+    roots = [program.plan.groups_of_steps[number].roots[-1] for number in numbers]
     ops = list(dict.fromkeys(root.op.name for root in roots))
     more = ", ..." if len(ops) > _NAMED else ""
     count = f"{len(numbers)} kernel{'s' if len(numbers) > 1 else ''}"

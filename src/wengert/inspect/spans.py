@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 Interval = tuple[float, float]
 
 COMPUTE, COMMUNICATION, BUILD, COPY, STATE = "compute", "communication", "build", "copy", "state"
+STEP = "step"  # the moment at which one begins
 
 
 class Span(NamedTuple):

@@ -9,7 +9,19 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from wengert.inspect.spans import BUILD, COMMUNICATION, COMPUTE, COPY, STATE, Interval, RankSpans, Span, length, waits
+from wengert.inspect.spans import (
+    BUILD,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    STATE,
+    STEP,
+    Interval,
+    RankSpans,
+    Span,
+    length,
+    waits,
+)
 from wengert.runtime.debug.explain import bytes_text
 
 _FINE = 20_000  # a bar is not shorter than this part of the time: neighbours that are become one
@@ -39,7 +51,8 @@ def _ticks(end: float) -> Iterator[str]:
 
 
 def _lanes(one: RankSpans, end: float, waited: dict[tuple[int, int], float]) -> str:
-    work = "".join(_bar(span, (span.start, span.stop), end, span.kind) for span in _merged(one, end))
+    shown = [*_merged(one, end), *one.of(STEP)]
+    work = "".join(_bar(span, (span.start, span.stop), end, span.kind) for span in shown)
     wire = []
     for number, span in enumerate(one.of(COMMUNICATION)):
         exposed = one.exposed_of(span)
@@ -67,7 +80,12 @@ def _merged(one: RankSpans, end: float) -> Iterator[Span]:
 
 def _bar(span: Span, at: Interval, end: float, kind: str, note: str = "") -> str:
     start, stop = at
-    told = [span.name, f"{(stop - start) * 1e3:.3f} ms{note}", bytes_text(span.bytes) if span.bytes else "", span.line]
+    told = [
+        span.name,
+        f"{(stop - start) * 1e3:.3f} ms{note}" if stop > start else "",
+        bytes_text(span.bytes) if span.bytes else "",
+        span.line,
+    ]
     if span.ranks:
         told.insert(1, f"ranks {', '.join(map(str, span.ranks))}")
     words = escape("\n".join(filter(None, told)), quote=True)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import wengert as wg
-from wengert.api.sharded_files import is_checkpoint, is_complete
+from wengert.api.files import rebuilt
+from wengert.api.sharded_files import is_checkpoint, is_complete, read_manifest
 from wengert.core.communication import current
-from wengert.core.errors import FileError
+from wengert.core.errors import ArgumentError, FileError
 from wengert.core.file_locks import remove_if_abandoned
 from wengert.distributed import shards
 from wengert.distributed.checkpoint import load_checkpoint as read_like
@@ -26,6 +27,8 @@ from wengert.distributed.checkpoint import save_checkpoint, wait_for_checkpoint
 
 KIND = "wengert training"
 VERSION = 1
+SETTINGS = ("kind", "version", "step", "recipe", "tokenizer")
+"""What is read of a state before the tensors."""
 BEST = "best.safetensors"
 BEST_FOLDER = "best"
 _STEP = re.compile(r"step-(\d+)(\.safetensors)?")
@@ -141,13 +144,41 @@ def load_checkpoint(path: str | os.PathLike[str], like: Any = None) -> dict[str,
         state = read_like(file, like) if is_checkpoint(file) else wg.load(file)
     except FileError as error:
         raise FileError(f"{error.message}{_hint_at_others(file)}") from None
+    _check_kind(state, file)
+    return state
+
+
+def _check_kind(state: Any, file: Path) -> None:
     if not isinstance(state, dict) or state.get("kind") != KIND:
         raise FileError(f"load: {str(file)!r} is not a checkpoint of a training, or was altered{_hint_at_others(file)}")
     if state.get("version") != VERSION:
         raise FileError(
             f"load: {str(file)!r} is a checkpoint of version {state.get('version')}; this Wengert reads {VERSION}"
         )
-    return state
+
+
+def load_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a checkpoint says of its run, without the tensors where ranks wrote it: recipe, tokenizer, step."""
+    file = located(path)
+    if not is_checkpoint(file):
+        return load_checkpoint(file)
+    structure = read_manifest(file).structure
+    found = {name: rebuilt(part_of(structure, name), {}, file) for name in SETTINGS}
+    _check_kind(found, file)
+    return found
+
+
+def part_of(structure: Any, path: str) -> Any:
+    """The description of a part of a state, by the keys that lead to it: "model", "optimizer.state"."""
+    for key in path.split("."):
+        items = structure.get("dict", []) if isinstance(structure, dict) else []
+        found = {str(name): item for name, item in items}
+        if key not in found:
+            raise ArgumentError(
+                f"the checkpoint has no part {path!r}; at {key!r} there are {', '.join(found) or 'none'}"
+            )
+        structure = found[key]
+    return structure
 
 
 def _hint_at_others(file: Path) -> str:

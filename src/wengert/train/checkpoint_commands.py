@@ -14,7 +14,7 @@ from wengert.api.manifest import Manifest, StoredTensor
 from wengert.api.safetensors_format import DTYPES
 from wengert.api.sharded_files import ShardReader, is_checkpoint, read_manifest, whole
 from wengert.core.errors import ArgumentError
-from wengert.train.checkpoint import located
+from wengert.train.checkpoint import located, part_of
 
 
 def show(options: Namespace) -> int:
@@ -57,19 +57,6 @@ class WholeTensors(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._tensors)
-
-
-def part_of(structure: Any, path: str) -> Any:
-    """The description of a part of a state, by the keys that lead to it: "model", "optimizer.state"."""
-    for key in path.split("."):
-        items = structure.get("dict", []) if isinstance(structure, dict) else []
-        found = {str(name): item for name, item in items}
-        if key not in found:
-            raise ArgumentError(
-                f"the checkpoint has no part {path!r}; at {key!r} there are {', '.join(found) or 'none'}"
-            )
-        structure = found[key]
-    return structure
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

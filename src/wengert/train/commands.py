@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import tempfile
 import time
 from argparse import Namespace
@@ -11,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import wengert as wg
+from wengert.core.communication import current
 from wengert.core.devices import is_host
 from wengert.core.errors import ArgumentError
 from wengert.data.tokens import Tokenizer
+from wengert.train import ranks
 from wengert.train import recipe as recipes
-from wengert.train.checkpoint import load_checkpoint, located
+from wengert.train.checkpoint import load_checkpoint, load_settings, located
 from wengert.train.progress import shown
 from wengert.train.recipe import Recipe
 from wengert.train.run import Run
@@ -30,33 +33,57 @@ FIXED = {
 """What a resumed run cannot change: its state would not fit, or not mean the same."""
 
 
+ALONE = {"ranks": 1, "shard": 0}
+"""What a checkpoint is evaluated with, however many ranks saved it."""
+
+
 def train(options: Namespace) -> int:
-    """`wengert train`: a new run, or one that goes on."""
+    """`wengert train`: a new run, or one that goes on; as several ranks if they are asked for."""
     changes = _changes(options)
-    if options.resume:
-        run = _resumed(options, changes)
-    else:
-        recipe = _recipe(options.data, changes)
-        run = Run(recipe, _new_folder(options.out, recipe))
-    _introduce(run)
+    if ranks.is_rank():
+        changes["ranks"] = ranks.joined(options.ranks)
+    recipe, checkpoint = _asked(options, changes)
+    out = _folder(options, recipe, checkpoint)
+    if recipe.ranks > 1 and not ranks.is_rank():
+        return ranks.run_as_ranks(recipe.ranks, options.given)
+    run = Run(recipe, ranks.first_text(str(out)), checkpoint)
+    if run.is_done:
+        raise ArgumentError(f"{str(checkpoint)!r} is the end of its {recipe.epochs} epochs; --epochs gives it more")
+    return _trained(run)
+
+
+def _trained(run: Run) -> int:
+    """Train to the end, or to a signal; rank 0 tells."""
+    is_first = current.rank == 0
+    if is_first:
+        _introduce(run)
     start = time.perf_counter()
     try:
         results = run.train()
     except Interrupted as error:
-        named = f"{recipe_file} " if (recipe_file := _script_of(run.recipe)) else ""
-        go_on = f"wengert train {named}--resume {run.out}"
-        told = f"stopped at step {run.step} and saved {error}\nwengert: go on with: {go_on}"
-        raise Interrupted(told, error.signal_number) from None
-    _tell(results, len(run.task.test))
-    print(f"{time.perf_counter() - start:.1f} s; the checkpoints, the log and the plot are in {run.out}")
+        told = f"stopped at step {run.step} and saved {error}\nwengert: go on with: {_go_on(run)}"
+        if current.size == 1:
+            raise Interrupted(told, error.signal_number) from None
+        if is_first:
+            print(f"\nwengert: {told}", file=sys.stderr, flush=True)
+        return 0  # to mpiexec another status is a failure; the launcher's own tells of the signal
+    if is_first:
+        _tell(results, len(run.task.test))
+        print(f"{time.perf_counter() - start:.1f} s; the checkpoints, the log and the plot are in {run.out}")
     return 0
+
+
+def _go_on(run: Run) -> str:
+    """The command that goes on with a run."""
+    script = _script_of(run.recipe)
+    return " ".join(filter(None, ("wengert train", script, f"--resume {run.out}")))
 
 
 def evaluate(options: Namespace) -> int:
     """`wengert eval`: the results of a checkpoint on its test data."""
     path = located(options.path)
     state = load_checkpoint(path)
-    recipe = _stored_recipe(state, _changes(options))
+    recipe = _stored_recipe(state, {**_changes(options), **ALONE})
     _require_trust(recipe, options.trust, f"wengert eval {options.path} --trust")
     run = Run(recipe, path.parent, state)
     try:
@@ -73,7 +100,7 @@ def generate(options: Namespace) -> int:
         data = recipe_values(state).get("data")
         raise ArgumentError(f"{options.path!r} is a model of {data}; generate takes one of text")
     check_state(state)
-    model, tokenizer = language_model(_stored_recipe(state, {}), state["tokenizer"])
+    model, tokenizer = language_model(_stored_recipe(state, ALONE), state["tokenizer"])
     with fitting("model"):
         model.load_state_dict(state["model"])
     tokens = tokenizer.encode(_first_text(tokenizer) if options.prompt is None else options.prompt).tolist()
@@ -102,7 +129,7 @@ def _first_text(tokenizer: Tokenizer) -> str:
 
 def tune(options: Namespace) -> int:
     """`wengert tune` of a recipe: the kernels of its steps, chosen by timing them."""
-    recipe = _recipe(options.target, {**_changes(options), "tune": options.seconds, "compile": True})
+    recipe = _recipe(options.target, {**_changes(options), **ALONE, "tune": options.seconds, "compile": True})
     if is_host(recipe.device):
         raise ArgumentError("tune: programs on the CPU have one way to run; --device cuda takes a GPU")
     with tempfile.TemporaryDirectory() as folder:
@@ -160,10 +187,12 @@ def _require_trust(recipe: Recipe, is_trusted: bool, command: str) -> None:
         )
 
 
-def _resumed(options: Namespace, changes: dict[str, Any]) -> Run:
-    path = located(options.resume)
-    state = load_checkpoint(path)
-    stored = _stored_recipe(state, {})
+def _asked(options: Namespace, changes: dict[str, Any]) -> tuple[Recipe, Path | None]:
+    """The recipe of the run that is asked for, and the checkpoint that it goes on from, if it does."""
+    if not options.resume:
+        return _recipe(options.data, changes), None
+    path = Path(ranks.first_text(str(located(options.resume))))
+    stored = _stored_recipe(load_settings(path), {})
     recipe = stored.changed(changes)
     other = [words for name, words in FIXED.items() if getattr(recipe, name) != getattr(stored, name)]
     if options.data not in (None, stored.data):
@@ -172,11 +201,16 @@ def _resumed(options: Namespace, changes: dict[str, Any]) -> Run:
     _require_trust(stored, options.trust or options.data == stored.data, trusted)
     if other:
         raise ArgumentError(f"a run goes on with the {other[0]} it had; without --resume another begins")
-    folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
-    run = Run(recipe, Path(options.out) if options.out else folder, state)
-    if run.is_done:
-        raise ArgumentError(f"{str(path)!r} is the end of its {recipe.epochs} epochs; --epochs gives it more")
-    return run
+    return recipe, path
+
+
+def _folder(options: Namespace, recipe: Recipe, checkpoint: Path | None) -> Path:
+    """The folder of the run."""
+    if checkpoint is None:
+        return _new_folder(options.out, recipe)
+    if options.out:
+        return Path(options.out)
+    return checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
 
 
 def _new_folder(out: str | None, recipe: Recipe) -> Path:
@@ -201,7 +235,8 @@ def _introduce(run: Run) -> None:
         f"{recipe.title}: {len(task.train):,} examples to learn from, {to_choose}{len(task.test):,} to test with"
         + begun
     )
-    print(f"{count:,} parameters, {recipe.device}, {recipe.dtype}, {run.total:,} updates", flush=True)
+    over = f", {recipe.ranks} ranks" if recipe.ranks > 1 else ""
+    print(f"{count:,} parameters, {recipe.device}, {recipe.dtype}, {run.total:,} updates{over}", flush=True)
     if not recipe.compile:
         print("steps run dynamically: resumed, the run may differ in the last bits")
 

@@ -11,6 +11,16 @@ from typing import Any
 from wengert.train.events import EventFile
 
 
+class NoLog:
+    """The log of a rank that leaves it to rank 0."""
+
+    def note(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
+        """Note nothing."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
 class Log:
     """Notes numbers by step. A resumed run goes on in the same file."""
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import wengert as wg
+from wengert.core.communication import current
 from wengert.core.devices import HOST, is_host
 
 SECONDS_BETWEEN_LINES = 15
@@ -103,9 +105,42 @@ class Live:
         self._progress.console.print(text, markup=False, highlight=False)
 
 
-def screen() -> Lines | Live:
-    """What suits the output."""
-    if not sys.stdout.isatty():
+class NoScreen:
+    """What a rank shows that leaves it to rank 0: nothing."""
+
+    def __enter__(self) -> NoScreen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, report: ProgressReport) -> None:
+        """Show nothing."""
+
+    def line(self, text: str) -> None:
+        """Print nothing."""
+
+
+class Pace:
+    """How fast updates come, from the time they took lately."""
+
+    def __init__(self, step: int) -> None:
+        self._marks = deque([(time.perf_counter(), step)], maxlen=100)
+
+    def advance(self, step: int) -> tuple[float, float]:
+        """The seconds since the last mark, and the updates a second over the marks kept."""
+        now = time.perf_counter()
+        since = now - self._marks[-1][0]
+        self._marks.append((now, step))
+        (start, first), (end, last) = self._marks[0], self._marks[-1]
+        return since, (last - first) / (end - start) if end > start else 0.0
+
+
+def screen() -> Lines | Live | NoScreen:
+    """What suits the output; of several ranks the first prints lines, which a launcher passes on one by one."""
+    if current.rank:
+        return NoScreen()
+    if current.size > 1 or not sys.stdout.isatty():
         return Lines()
     try:
         import rich.progress

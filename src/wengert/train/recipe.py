@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 
 from wengert.core.devices import HOST
 from wengert.core.errors import ArgumentError, FileError
+from wengert.train.ranks import check_ranks
 from wengert.train.settings import LARGEST, TABLES, check, check_kind, check_table, known_names, one_of, unknown
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -63,6 +64,12 @@ class Recipe:
     """Checkpoints to keep, besides the best."""
     workers: int = 0
     """Processes that prepare batches; with 0 a thread does."""
+    ranks: int = 1
+    """Processes that train together, each on its share of every batch."""
+    shard: int = 0
+    """The stage of ZeRO, for what ranks hold in blocks: 1 the optimizer's state, 2 sums of gradients too, 3 all."""
+    parts: int = 0
+    """Into how many parts a batch is cut, for the same bits on any number of ranks; 0 for one a rank."""
     file: str = ""
     """The text to learn from."""
     data_folder: str = ""
@@ -77,9 +84,9 @@ class Recipe:
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(Recipe).items():
             check_kind(name, getattr(self, name), hint)
-        for name in ("epochs", "batch_size", "accumulate", "keep"):
+        for name in ("epochs", "batch_size", "accumulate", "keep", "ranks"):
             check(name, getattr(self, name), getattr(self, name) >= 1, "from 1 on")
-        for name in ("patience", "limit", "save_every", "workers"):
+        for name in ("patience", "limit", "save_every", "workers", "parts"):
             check(name, getattr(self, name), getattr(self, name) >= 0, "not negative")
         for name in ("clip", "tune"):
             check(name, getattr(self, name), 0 <= getattr(self, name) < LARGEST, f"not negative and below {LARGEST:g}")
@@ -89,6 +96,7 @@ class Recipe:
         for name, settings in TABLES.items():
             check_table(name, getattr(self, name), settings)
         one_of("schedule", self.schedule.get("name"), SCHEDULES)
+        check_ranks(self.ranks, self.shard, self.parts, self.batch_size, self.compile)
         if "lr" in self.optimizer:
             _check_rate(self.optimizer["lr"])
 

@@ -1,50 +1,44 @@
 """A training run, from a recipe to a trained model: epochs of updates, an evaluation and a checkpoint after each.
 
 The state of a run is a checkpoint; a run made from one goes on as if it had never stopped. Steps are compiled, so that
-they give the same bits in every process.
+they give the same bits in every process. A run of several ranks is this same class on each of them: all compute and
+save their blocks, rank 0 alone writes the rest and shows how it goes.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import wengert as wg
+from wengert.core.communication import current
 from wengert.core.devices import is_host
-from wengert.core.errors import ArgumentError, ComputationError, FileError, NaNError, OutOfRangeError
-from wengert.core.file_locks import FolderLock
+from wengert.core.errors import ArgumentError, FileError, NaNError
 from wengert.data import DataLoader, Dataset
+from wengert.distributed import shard
 from wengert.train import progress
-from wengert.train.checkpoint import Checkpoints
-from wengert.train.log import Log
+from wengert.train.checkpoint import Checkpoints, load_checkpoint, load_settings
+from wengert.train.log import Log, NoLog
 from wengert.train.optimizer import make_optimizer, rate_factor
 from wengert.train.plot import plot
+from wengert.train.ranks import check_examples, locked, mesh_of, note_saved, note_step
 from wengert.train.recipe import Recipe
 from wengert.train.state import check_state, fitting
 from wengert.train.steps import Steps
 from wengert.train.stopping import Interrupted, StopRequest
 from wengert.train.task import Task, build
+from wengert.train.updates import Update, errors_at, means_of, on_their_way
 
 POINTS = 200  # that the course of a run is drawn with
 AHEAD = 8  # updates that a GPU is given before the values of the first are looked at
 
 
-class Update(NamedTuple):
-    """An update of the parameters: number, batches, the random state before it, and values on their way."""
-
-    step: int
-    batches: list[Any]
-    random: dict[str, wg.Tensor]
-    values: list[dict[str, Any]]
-
-
 class Run:
-    """A run of a recipe, whose results go to the folder `out`. With a checkpoint's state it goes on from there.
+    """A run of a recipe, whose results go to the folder `out`. With a checkpoint, its state or its path, it goes on
+    from there. A recipe with `parts` sets `wg.config.parts` until the run is closed.
 
     >>> import tempfile, wengert as wg
     >>> recipe = wg.train.Recipe(data="digits", model="mlp", epochs=1, options={"hidden": [32]})
@@ -55,12 +49,18 @@ class Run:
     (['accuracy', 'loss', 'norm'], 3)
     """
 
-    def __init__(self, recipe: Recipe, out: str | Path, state: dict[str, Any] | None = None) -> None:
+    def __init__(self, recipe: Recipe, out: str | Path, state: dict[str, Any] | str | Path | None = None) -> None:
         self.recipe = recipe
         self.out = Path(out)
-        if state is not None:
+        settings = state if isinstance(state, dict) or state is None else load_settings(state)
+        if isinstance(state, dict):
             check_state(state)
-        self.task: Task = build(recipe, (state or {}).get("tokenizer"))
+        self.mesh = mesh_of(recipe.ranks, recipe.parts)
+        self._parts_before = wg.config.parts
+        if recipe.parts:
+            wg.config.parts = recipe.parts
+        self.task: Task = build(recipe, (settings or {}).get("tokenizer"))
+        self._shard_parameters()
         self.optimizer = make_optimizer(recipe.optimizer, self.task.model)
         self.base_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.steps = Steps(
@@ -72,7 +72,10 @@ class Run:
             dtype=recipe.dtype,
             compiled=recipe.compile,
             tune=recipe.tune if state is None else 0.0,  # a run that goes on keeps its choices
+            mesh=self.mesh,
         )
+        self._shard_state()
+        check_examples(len(self.task.train), recipe.ranks, recipe.parts, recipe.batch_size)
         self.loader = DataLoader(
             self.task.train,
             recipe.batch_size,
@@ -81,6 +84,7 @@ class Run:
             drop_last=len(self.task.train) >= recipe.batch_size,
             workers=recipe.workers,
             device=recipe.device,
+            mesh=self.mesh,
         )
         self.tests = self._evaluation_loader(self.task.test)
         held_back = self.task.validation
@@ -90,6 +94,7 @@ class Run:
             raise ArgumentError(f"an epoch of {len(self.loader)} batches has no update of {recipe.accumulate} batches")
         self.total = self.updates_per_epoch * recipe.epochs
         self.checkpoints = Checkpoints(self.out / "checkpoints", recipe.keep)
+        self._saving: Path | None = None  # the last checkpoint, which ranks may still be writing
         self.step = 0
         self.evaluated = 0  # epochs
         self.waited = 0  # epochs since the best
@@ -98,11 +103,25 @@ class Run:
         self.epoch_sums: dict[str, float] = {}
         self._batches: Iterator[Any] | None = None
         self._stop = StopRequest()
+        if isinstance(state, (str, Path)):
+            state = settings if settings and "model" in settings else load_checkpoint(state, like=self.state())
         if state is not None:
             self.load(state)
 
     def _evaluation_loader(self, dataset: Dataset) -> DataLoader:
-        return DataLoader(dataset, self.recipe.batch_size, pad_last=True, device=self.recipe.device)
+        return DataLoader(dataset, self.recipe.batch_size, pad_last=True, device=self.recipe.device, mesh=self.mesh)
+
+    def _shard_parameters(self) -> None:
+        """Have ranks hold parameters in blocks, if the recipe says so; before the optimizer makes state for them."""
+        if self.mesh is not None and self.recipe.shard == 3:
+            shard(self.task.model, self.mesh["data"])
+
+    def _shard_state(self) -> None:
+        """Have ranks hold the optimizer's state in blocks, and the sums of gradients, as the recipe says."""
+        if self.mesh is not None and self.recipe.shard >= 1:
+            shard(self.optimizer.state, self.mesh["data"])
+        if self.mesh is not None and self.recipe.shard >= 2:
+            shard(self.steps.sums, self.mesh["data"])
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -131,8 +150,10 @@ class Run:
         check_state(state)
         with fitting("model"):
             self.task.model.load_state_dict(state["model"])
+        self._shard_parameters()  # of which a file of one process has the whole
         with fitting("optimizer"):
             self.optimizer.load_state_dict(state["optimizer"])
+        self._shard_state()
         with fitting("scaler"):
             self.steps.scaler.load_state_dict(state["scaler"])
         with fitting("random"):
@@ -145,8 +166,11 @@ class Run:
             setattr(self, name, state[name])
 
     def save(self, is_best: bool = False) -> Path:
-        """Write a checkpoint."""
-        return self.checkpoints.save(self.step, self.state(), is_best)
+        """Write a checkpoint; of several ranks each its blocks, in the background."""
+        path = self.checkpoints.save(self.step, self.state(), is_best)
+        note_saved(self._saving, self.out)  # which that has waited for
+        self._saving = path
+        return path
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -163,9 +187,10 @@ class Run:
         batches = [self._next_batch() for _ in range(self.recipe.accumulate)]
         *first, last = batches
         self.step += 1
-        with _errors_at(self.step):
+        note_step(self.step)
+        with errors_at(self.step):
             values = [*(self.steps.accumulate(*batch) for batch in first), self.steps.update(*last)]
-        return Update(self.step, batches, random, [_on_their_way(each) for each in values])
+        return Update(self.step, batches, random, [on_their_way(each) for each in values])
 
     def _next_batch(self) -> Any:
         is_rest = self.loader.next_batch >= self.updates_per_epoch * self.recipe.accumulate
@@ -181,7 +206,7 @@ class Run:
     def _looked_at(self, update: Update) -> dict[str, float]:
         """The means of an update's values; raises where they are not finite."""
         values = update.values
-        with _errors_at(update.step):
+        with errors_at(update.step):
             means = {name: sum(float(part[name]) for part in values) / len(values) for name in values[0]}
             means["norm"] = float(values[-1]["norm"])
         may_overflow = self.steps.scaler.is_enabled()  # which then skips the update by itself
@@ -221,6 +246,8 @@ class Run:
 
     def close(self) -> None:
         """End what prepares batches."""
+        if wg.config.parts != self._parts_before:
+            wg.config.parts = self._parts_before
         for loader in (self.loader, self.tests, self.validations):
             if loader is not None:
                 loader.close()
@@ -240,12 +267,14 @@ class Run:
     def train(self) -> dict[str, float]:
         """Train to the end; the results on the test examples. The folder is this run's alone meanwhile."""
         self._check_place()
-        with FolderLock(self.out):
+        with locked(self.out):
             return self._trained()
 
     def _trained(self) -> dict[str, float]:
-        (self.out / "recipe.toml").write_text(self.recipe.to_toml())
-        log = Log(self.out)
+        is_first = current.rank == 0
+        if is_first:
+            (self.out / "recipe.toml").write_text(self.recipe.to_toml())
+        log = Log(self.out) if is_first else NoLog()
         try:
             with progress.screen() as screen, self._stop.listening():
                 while not self.is_done:
@@ -253,17 +282,18 @@ class Run:
                         self._finish_epoch(screen, log)
                     else:
                         self._train_epoch(screen, log)
-                    if self._stop and not self.is_done:
+                    if not self.is_done and (number := self._stop.agreed()):
                         path = self.save()
                         self.checkpoints.wait()
-                        raise Interrupted(path, self._stop.signal_number)
+                        raise Interrupted(path, number)
             self.checkpoints.wait()
             if self.validations is not None:
                 self._note(log, "test", self.evaluate())
         finally:
             log.close()
             self.close()
-        self._plot()
+        if is_first:
+            self._plot()
         return {name: value for name, value in self.history[-1].items() if name not in ("kind", "step")}
 
     def _check_place(self) -> None:
@@ -275,10 +305,10 @@ class Run:
                 f"{self.updates_per_epoch} updates: was it trained with other data?"
             )
 
-    def _train_epoch(self, screen: Any, log: Log) -> None:
+    def _train_epoch(self, screen: Any, log: Log | NoLog) -> None:
         """Updates to the end of the epoch, or until the run is asked to stop."""
         self.task.model.train()
-        pace = _Pace(self.step)
+        pace = progress.Pace(self.step)
         window: list[dict[str, float]] = []
         pending: list[Update] = []
         ahead = 0 if is_host(self.recipe.device) else AHEAD
@@ -287,13 +317,13 @@ class Run:
             pending.append(self._recorded_update())
             is_noted = self.step % max(self.total // POINTS, 1) == 0
             is_saved = bool(self.recipe.save_every) and self.step % self.recipe.save_every == 0
-            is_last = self.step == self._end_of_epoch or bool(self._stop)
+            is_last = self.step == self._end_of_epoch or bool(self._stop.agreed())
             while len(pending) > (0 if is_saved or is_last else ahead):
                 window.append(self._looked_at(pending.pop(0)))
                 self._add_up(window[-1])
             screen.show(self._report(pace))
             if is_noted and window:
-                self._note(log, "train", _means(window), lr=float(self.optimizer.param_groups[0]["lr"]))
+                self._note(log, "train", means_of(window), lr=float(self.optimizer.param_groups[0]["lr"]))
                 window = []
             if is_saved:
                 self.save()
@@ -303,12 +333,12 @@ class Run:
         for name, value in {**values, "updates": 1.0}.items():
             self.epoch_sums[name] = self.epoch_sums.get(name, 0.0) + value
 
-    def _finish_epoch(self, screen: Any, log: Log) -> None:
+    def _finish_epoch(self, screen: Any, log: Log | NoLog) -> None:
         """The evaluation and the checkpoint after an epoch."""
         start = time.perf_counter()
         kind, loader = ("test", self.tests) if self.validations is None else ("validation", self.validations)
         tested = self._evaluated(loader)
-        report = self._report(_Pace(self.step))
+        report = self._report(progress.Pace(self.step))
         self._note(log, kind, tested)
         self.evaluated += 1
         score = tested["accuracy"] if "accuracy" in tested else -tested["loss"]
@@ -319,7 +349,7 @@ class Run:
         screen.line(progress.summary(report, kind, tested, seconds))
         self.save(is_best)
 
-    def _report(self, pace: _Pace) -> progress.ProgressReport:
+    def _report(self, pace: progress.Pace) -> progress.ProgressReport:
         seconds, updates = pace.advance(self.step)
         self.epoch_sums["seconds"] = self.epoch_sums.get("seconds", 0.0) + seconds
         count = self.epoch_sums.get("updates", 0.0) or 1.0
@@ -335,7 +365,7 @@ class Run:
             self.recipe.device,
         )
 
-    def _note(self, log: Log, kind: str, values: dict[str, float], **others: float) -> None:
+    def _note(self, log: Log | NoLog, kind: str, values: dict[str, float], **others: float) -> None:
         log.note(kind, self.step, {**values, **others})
         self.history.append({"kind": kind, "step": self.step, **values})
 
@@ -349,37 +379,3 @@ class Run:
             for name in names
         }
         (self.out / "run.svg").write_text(plot(self.recipe.title, panels))
-
-
-def _on_their_way(values: dict[str, wg.Tensor]) -> dict[str, Any]:
-    """Values that can be looked at while a GPU goes on with later updates."""
-    return {name: value if is_host(value.device) else wg.cuda.download(value) for name, value in values.items()}
-
-
-@contextmanager
-def _errors_at(step: int) -> Iterator[None]:
-    """Inside, what goes wrong is told with the number of the step."""
-    try:
-        yield
-    except (ComputationError, OutOfRangeError) as error:
-        hint = "; are all labels (or tokens) among those of the model?" if "out of range" in error.message else ""
-        raise type(error)(f"step {step}: {error.message}{hint}", error.location) from error
-
-
-class _Pace:
-    """How fast updates come, from the time they took lately."""
-
-    def __init__(self, step: int) -> None:
-        self._marks = deque([(time.perf_counter(), step)], maxlen=100)
-
-    def advance(self, step: int) -> tuple[float, float]:
-        """The seconds since the last mark, and the updates a second over the marks kept."""
-        now = time.perf_counter()
-        since = now - self._marks[-1][0]
-        self._marks.append((now, step))
-        (start, first), (end, last) = self._marks[0], self._marks[-1]
-        return since, (last - first) / (end - start) if end > start else 0.0
-
-
-def _means(window: list[dict[str, float]]) -> dict[str, float]:
-    return {name: sum(values[name] for values in window) / len(window) for name in window[0]}

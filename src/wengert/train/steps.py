@@ -14,6 +14,7 @@ from typing import Any
 import wengert as wg
 from wengert import nn, optim
 from wengert.core.errors import ShapeError
+from wengert.core.mesh import Mesh
 from wengert.train.task import Objective
 
 HALVES = {"bfloat16": wg.bfloat16, "float16": wg.float16}
@@ -34,6 +35,7 @@ class Steps:
         dtype: str = "float32",
         compiled: bool = True,
         tune: float = 0.0,
+        mesh: Mesh | None = None,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -44,7 +46,9 @@ class Steps:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.scaler = optim.GradScaler(enabled=dtype == "float16", device=self.parameters[0].device)
         self.sums = [wg.zeros_like(p) for p in self.parameters] if accumulated > 1 else []
-        made: Callable[[Any], Any] = partial(wg.compile, tune=tune) if compiled else (lambda function: function)
+        made: Callable[[Any], Any] = (
+            partial(wg.compile, tune=tune, mesh=mesh) if compiled else (lambda function: function)
+        )
         self.update = made(self._update)
         self.accumulate = made(self._accumulate)
         self.evaluate = made(self._evaluate)

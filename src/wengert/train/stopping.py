@@ -1,4 +1,7 @@
-"""Stopping on a signal: the first Ctrl-C or SIGTERM asks a run to stop after the update under way, a second at once."""
+"""Stopping on a signal: the first Ctrl-C or SIGTERM asks a run to stop after the update under way, a second at once.
+
+Of several ranks each may be asked, at its own moment; they agree after an update, and stop at the same one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+from wengert.train.ranks import asked_to_stop, largest
 
 
 class Interrupted(KeyboardInterrupt):
@@ -26,6 +31,10 @@ class StopRequest:
 
     def __bool__(self) -> bool:
         return self.signal_number != 0
+
+    def agreed(self) -> int:
+        """The signal by which some rank was asked to stop, or the launcher of all; 0 if none was. All ranks ask."""
+        return largest(self.signal_number or asked_to_stop())
 
     @contextmanager
     def listening(self) -> Iterator[None]:

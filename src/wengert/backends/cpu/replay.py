@@ -122,8 +122,10 @@ class CpuReplay:
 def _fixed(program: CpuProgram, moving: Sequence[int]) -> list[Any]:
     """The arrays of a program's table as views of their memory, which refer to nobody; None for those that move."""
     nodes = [*program.graph.inputs, *program.plan.buffers.constants, *program.made]
-    places = [(program.last[slot] or 0, node) for slot, node in enumerate(nodes)]
-    return [None if k in moving else _view(at, node.shape, node.dtype) for k, (at, node) in enumerate(places)]
+    return [
+        None if slot in moving else _view(program.last[slot] or 0, node.shape, node.dtype)
+        for slot, node in enumerate(nodes)
+    ]
 
 
 def _view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

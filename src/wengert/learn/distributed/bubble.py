@@ -77,5 +77,6 @@ def section() -> Section:
         "micro-batches a rank keeps the activations of as many as there are ranks, and not of all "
         f"({max(late.live)} and {max(early.live)} of {8 * MICROBATCHES}). Two stages a rank (the second in small "
         "letters) are half as long each, and so is each wait. More micro-batches make the bubble smaller: with "
-        f"{8 * MICROBATCHES} it is {late.bubble:.0%}.",
+        f"{8 * MICROBATCHES} it is {late.bubble:.0%}. wg.distributed.stage(i) around layers, and "
+        "wg.compile(mesh=..., microbatches=..., schedule=...) with an axis `stage`, run these very tables.",
     )

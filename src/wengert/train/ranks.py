@@ -1,0 +1,159 @@
+"""Ranks of a run: started by the command, checked against the recipe, and what they have to agree on.
+
+Every rank trains; rank 0 alone writes and speaks. What one rank decides (a folder's name, a wish to stop) and all have
+to know goes through the functions here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from wengert.core.communication import communicator, current
+from wengert.core.errors import ArgumentError, WengertError
+from wengert.core.file_locks import FolderLock
+from wengert.core.mesh import Mesh
+from wengert.distributed import control, mpiexec
+from wengert.distributed.environment import launched
+from wengert.distributed.launch import Job, launch
+from wengert.distributed.world import start
+
+STAGES = range(4)
+"""The stages of ZeRO."""
+
+
+def check_ranks(ranks: int, shard: int, parts: int, batch_size: int, compiled: bool) -> None:
+    """Raise where ranks cannot share a batch, or its parts, and where they would run without programs."""
+    if shard not in STAGES:
+        raise ArgumentError(f"shard is {shard}; it is a stage of ZeRO, 1, 2 or 3, or 0 for none")
+    if parts & (parts - 1):
+        raise ArgumentError(f"parts is {parts}; it is a power of two, such as {1 << (parts - 1).bit_length()}")
+    if parts and parts % ranks:
+        raise ArgumentError(
+            f"{parts} parts cannot be shared equally by {ranks} ranks; take ranks that divide {parts}, or other parts"
+        )
+    cut, whom = (parts, "parts") if parts else (ranks, "ranks")
+    if batch_size % cut:
+        near = -(-batch_size // cut) * cut
+        raise ArgumentError(f"a batch of {batch_size} does not divide among {cut} {whom}; --batch-size {near} does")
+    if not compiled and (ranks > 1 or parts):
+        raise ArgumentError(f"steps over {cut} {whom} are compiled; leave out --no-compile (compile = false)")
+
+
+def check_examples(count: int, ranks: int, parts: int, batch_size: int) -> None:
+    """Raise where all training examples are less than a batch, and cannot be shared."""
+    cut, whom = (parts, "parts") if parts else (ranks, "ranks")
+    if count < batch_size and count % cut:
+        hint = f"--batch-size {count // cut * cut} does" if count >= cut else f"there are to be {cut} at least"
+        raise ArgumentError(f"the {count} training examples do not divide among {cut} {whom}; {hint}")
+
+
+def mesh_of(ranks: int, parts: int) -> Mesh | None:
+    """The mesh that a run is spread over; None where one process computes each batch at once."""
+    if ranks != current.size:
+        have = "1 process" if current.size == 1 else f"{current.size} ranks"
+        raise ArgumentError(
+            f"the recipe is for {ranks} {_ranks(ranks)}, and this is a world of {have}. `wengert train` starts ranks "
+            f"itself; a script says Recipe(ranks={current.size})"
+        )
+    return Mesh(data=ranks) if ranks > 1 or parts else None
+
+
+def _ranks(count: int) -> str:
+    return "rank" if count == 1 else "ranks"
+
+
+# --- starting -------------------------------------------------------------------------------------------------------
+
+
+def is_rank() -> bool:
+    """Whether a launcher started this process as one of several ranks."""
+    return launched().size > 1
+
+
+def run_as_ranks(ranks: int, arguments: Sequence[str]) -> int:
+    """Run this command again, as so many ranks; the exit status."""
+    found = mpiexec.find()
+    if found is None or importlib.util.find_spec("mpi4py") is None:
+        what = "mpiexec is" if found is None else "mpi4py is"
+        raise ArgumentError(
+            f"{ranks} ranks need MPI to reach each other, and {what} not installed in {sys.prefix}: "
+            "pip install 'wengert[mpi]'"
+        )
+    return launch(Job(ranks, ("-m", "wengert.cli", *arguments), saves=True))
+
+
+def joined(asked: int | None) -> int:
+    """Start the world that a launcher made for this process; its ranks, which are as many as were asked for, if any."""
+    place = launched()
+    if asked not in (None, place.size):
+        raise ArgumentError(
+            f"--ranks is {asked}, and {place.launcher} started {place.size}; leave out --ranks, or start {asked}"
+        )
+    if current.size == 1:
+        start()
+    return current.size
+
+
+# --- agreeing -------------------------------------------------------------------------------------------------------
+
+
+def largest(number: int) -> int:
+    """The largest of the numbers that the ranks give."""
+    if current.size == 1:
+        return number
+    return int(communicator(current.group()).all_gather(np.array([number], np.int64), 0).max())
+
+
+def first_text(text: str) -> str:
+    """The text that rank 0 gives, on every rank."""
+    if current.size == 1:
+        return text
+    given = text.encode() if current.rank == 0 else b""
+    padded = np.zeros(largest(len(given)), np.uint8)
+    padded[: len(given)] = np.frombuffer(given, np.uint8)
+    found = communicator(current.group()).all_gather(padded, 0)[: len(padded)]
+    return found.tobytes().decode()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Inside, the folder is this run's alone. Rank 0 holds the lock; where it cannot, every rank raises."""
+    lock, error = FolderLock(folder), None
+    if current.rank == 0:
+        try:
+            lock.__enter__()
+        except (WengertError, OSError) as raised:
+            error = raised
+    if largest(int(error is not None)):
+        raise error or ArgumentError(f"rank 0 cannot lock {str(folder)!r}")
+    try:
+        yield
+    finally:
+        if current.rank == 0:
+            lock.__exit__(None, None, None)
+
+
+# --- what the control plane is told ---------------------------------------------------------------------------------
+
+
+def note_step(number: int) -> None:
+    """A step begins, in case this rank is lost in it."""
+    if control.current is not None:
+        control.current.step(number)
+
+
+def note_saved(path: Path | None, out: Path) -> None:
+    """A checkpoint is complete, from which any number of ranks may go on after a loss."""
+    if control.current is not None and path is not None:
+        control.current.saved(f"{path} (any number of ranks): wengert train --resume {out} --ranks {current.size}")
+
+
+def asked_to_stop() -> int:
+    """The signal by which the launcher was asked to stop this job; 0 if it was not."""
+    return 0 if control.current is None else control.current.asked_to_stop
