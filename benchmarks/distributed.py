@@ -155,9 +155,12 @@ def summary(row: str, times: dict[str, list[Time]], ranks: int) -> tuple[dict[st
         f"{by['median']:.2f}, of the best {by['best']:.2f}, of CPU time {by['cpu']:.2f}"
     )
     for name in ("wengert", "torch"):
-        by_median, by_best = (found[f"{name} alone"][k] / found[name][k] / ranks for k in ("median", "best"))
-        found[f"efficiency of {name}"] = by_median
-        lines.append(f"  efficiency of {name:8} {by_median:6.1%} by medians, {by_best:6.1%} by the best")
+        by = {key: found[f"{name} alone"][key] / found[name][key] / ranks for key in ("median", "best", "cpu")}
+        found[f"efficiency of {name}"] = by
+        lines.append(
+            f"  efficiency of {name:8} {by['median']:6.1%} by medians, {by['best']:6.1%} by the best, "
+            f"{by['cpu']:6.1%} by CPU time"
+        )
     one = {key: found["mesh of 1 alone"][key] / found["wengert alone"][key] for key in ("median", "best", "cpu")}
     found["mesh of 1"] = one
     lines.append(
