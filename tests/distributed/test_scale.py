@@ -19,11 +19,11 @@ from wengert.core.communication import current
 from wengert.core.errors import ArgumentError
 from wengert.core.mesh import Mesh
 from wengert.distributed.scale.machines import CLUSTERS, Links, cluster, collective_seconds, nodes_of
-from wengert.distributed.scale.model import Lanes, Prediction, predict
+from wengert.distributed.scale.model import Prediction, RankTime, predict
 from wengert.distributed.scale.pretend import pretended
 from wengert.distributed.scale.rank_program import (
     RankProgram,
-    Run,
+    RunPlan,
     bucket_copies,
     flight_of,
     put_in,
@@ -272,7 +272,7 @@ def test_what_is_wrong_is_said(script: str, arguments: list[str], said: str, cap
 
 
 def test_the_busiest_rank_is_what_is_shown() -> None:
-    program = RankProgram(0, Mesh(stage=2), [Run(None)], 10, 4)  # type: ignore[arg-type]
-    idle, busy = Lanes(program, now=3.0, compute=1.0), Lanes(replace(program, memory=20), now=2.5, compute=2.0)
+    program = RankProgram(0, Mesh(stage=2), [RunPlan(None)], 10, 4)  # type: ignore[arg-type]
+    idle, busy = RankTime(program, now=3.0, compute=1.0), RankTime(replace(program, memory=20), now=2.5, compute=2.0)
     found = Prediction([idle, busy])
     assert (found.step, found.bubble, found.memory, found.rate) == (3.0, 1.0, 20, 4 / 3.0)

@@ -17,7 +17,7 @@ from wengert.core.code import describe, source_line
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Node
 from wengert.distributed.scale.machines import Cluster, collective_seconds
-from wengert.distributed.scale.rank_program import Message, RankProgram, Run, flight_of, put_in
+from wengert.distributed.scale.rank_program import Message, RankProgram, RunPlan, flight_of, put_in
 from wengert.plan.plan import Plan, Wait
 
 KINDS = {"all_reduce_many": "all_reduce", "all_reduce_max": "all_reduce"}
@@ -28,7 +28,7 @@ Seconds = Callable[[Plan], Sequence[float]]
 
 
 @dataclass
-class Lanes:
+class RankTime:
     """The time of a rank: what it did so far, in seconds and bytes."""
 
     program: RankProgram
@@ -72,10 +72,10 @@ class Lanes:
 class Prediction:
     """What a step takes: the lanes of a rank of each stage."""
 
-    lanes: list[Lanes]
+    lanes: list[RankTime]
 
     @property
-    def busiest(self) -> Lanes:
+    def busiest(self) -> RankTime:
         """The rank that computes and waits for collectives longest."""
         return max(self.lanes, key=lambda one: one.compute + one.exposed)
 
@@ -112,7 +112,7 @@ class Prediction:
 
 def predict(programs: Sequence[RankProgram], seconds: Seconds, cluster: Cluster) -> Prediction:
     """Run a rank of each stage, each as far as the messages that it waits for are there."""
-    lanes = [Lanes(program) for program in programs]
+    lanes = [RankTime(program) for program in programs]
     left = [deque(program.parts) for program in programs]
     under_way: dict[tuple[int, int], deque[float]] = {}  # by sender and receiver: when messages arrive
     while any(left):
@@ -126,16 +126,16 @@ def predict(programs: Sequence[RankProgram], seconds: Seconds, cluster: Cluster)
 
 
 def _carried_out(
-    part: Run | Message,
+    part: RunPlan | Message,
     stage: int,
-    one: Lanes,
-    lanes: Sequence[Lanes],
+    one: RankTime,
+    lanes: Sequence[RankTime],
     under_way: dict[tuple[int, int], deque[float]],
     seconds: Seconds,
     cluster: Cluster,
 ) -> bool:
     """Do the next part of a stage; not if it is a message that was not sent yet."""
-    if isinstance(part, Run):
+    if isinstance(part, RunPlan):
         one.run(part.plan, seconds(part.plan), cluster)
         return True
     if part.sends:

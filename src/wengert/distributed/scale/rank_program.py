@@ -37,7 +37,7 @@ from wengert.runtime.program import plan_of, program_of
 REPEATS = 7  # of which the fastest counts
 
 
-class Run(NamedTuple):
+class RunPlan(NamedTuple):
     """Run a plan."""
 
     plan: Plan
@@ -57,14 +57,14 @@ class RankProgram:
 
     rank: int
     mesh: Mesh
-    parts: list[Run | Message]
+    parts: list[RunPlan | Message]
     memory: int
     batch: int
 
     @property
     def plans(self) -> list[Plan]:
         """All plans that it runs, those that it runs again once."""
-        return list({id(part.plan): part.plan for part in self.parts if isinstance(part, Run)}.values())
+        return list({id(part.plan): part.plan for part in self.parts if isinstance(part, RunPlan)}.values())
 
 
 # --- planning -------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class _Planner:
         """A rank that runs one graph."""
         plan = self._plan(graph, binding.pairs)
         memory = predicted(plan, graph, len(binding.captured.arguments)).peak
-        return RankProgram(0, mesh, [Run(plan)], memory, batch)
+        return RankProgram(0, mesh, [RunPlan(plan)], memory, batch)
 
     def spread(
         self, graph: Graph, binding: Any, spread: Distribution, args: tuple[Any, ...], batch: int
@@ -112,14 +112,14 @@ class _Planner:
             yield self._stage(pieces_of(found, rank, binding.pairs), rank, spread.mesh, batch)
 
     def _stage(self, own: Pieces, rank: int, mesh: Mesh, batch: int) -> RankProgram:
-        parts: list[Run | Message] = []
+        parts: list[RunPlan | Message] = []
         sizes: dict[int, int] = {}  # of what is kept in slots
         for step in own.steps:
             if isinstance(step, Compute):
                 plan = self._plan(step.graph, step.pairs)
                 sizes |= dict(zip(step.takes, map(size_of, step.graph.inputs)))
                 sizes |= dict(zip(step.gives, map(size_of, step.graph.outputs)))
-                parts.append(Run(plan))
+                parts.append(RunPlan(plan))
             elif isinstance(step, Receive):
                 sizes[step.slot] = int(np.prod(step.shape)) * np.dtype(step.dtype).itemsize
                 parts.append(Message(sizes[step.slot], step.source, sends=False))
