@@ -94,6 +94,11 @@ def _of_system(error: OSError) -> str:
 
 
 def _learn(options: argparse.Namespace) -> None:
+    if options.topic == "distributed":
+        from wengert.learn.distributed.tour import tour as many_ranks
+
+        many_ranks(options.page)
+        return
     from wengert.learn.derivatives.tour import tour
 
     tour(options.seconds, options.page)
@@ -124,6 +129,17 @@ def _tune(options: argparse.Namespace) -> int:
         commands.tune(options.target, options.inputs, options.seconds)
         return 0
     return _train(options)
+
+
+def _scale(options: argparse.Namespace) -> None:
+    from wengert.inspect import commands
+
+    try:
+        ranks = [int(count) for count in options.ranks.split(",")]
+    except ValueError:
+        raise ArgumentError(f"scale: --ranks takes numbers with commas, as 8,64, not {options.ranks!r}") from None
+    step = None if options.step_ms is None else options.step_ms / 1e3
+    commands.scale(options.target, options.inputs, ranks, options.machine, step)
 
 
 def _bench(options: argparse.Namespace) -> None:
@@ -193,7 +209,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_eval(added("eval", "evaluate a checkpoint", _train))
     _add_generate(added("generate", "continue a text with a trained model", _train))
     _add_launch(added("launch", "run a script as several ranks, which compute together", _launch))
-    _add_learn(added("learn", "a guided tour of the ways to a derivative", _learn))
+    _add_scale(added("scale", "what a step would take on more ranks, of a machine that is not here", _scale))
+    _add_learn(added("learn", "a guided tour: the ways to a derivative, or many ranks", _learn))
     _add_view(added("view", "a page of a function's graph, its gradient and its kernels", _view))
     _add_profile(added("profile", "run a script and tell where its time and memory go", _profile))
     _add_tune(added("tune", "choose the kernels of a GPU by timing them", _tune))
@@ -217,7 +234,17 @@ def _add_launch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
 
 
+def _add_scale(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="script.py:function", help="a compiled step")
+    parser.add_argument("inputs", nargs="*", help="its inputs: expressions; what the script's example() gives if none")
+    parser.add_argument("--ranks", default="2", help="how many, with commas: 8,64,1024 (default: %(default)s)")
+    parser.add_argument("--machine", default="here", help="h100, h200, a100, cpu-hdr, or here (default: %(default)s)")
+    parser.add_argument("--step-ms", type=float, help="what one rank of that machine takes for a step, in milliseconds")
+
+
 def _add_learn(parser: argparse.ArgumentParser) -> None:
+    topics = "what to learn: the ways to a derivative, or what many ranks do (default: %(default)s)"
+    parser.add_argument("topic", nargs="?", choices=["derivatives", "distributed"], default="derivatives", help=topics)
     parser.add_argument("--seconds", type=float, default=2.0, help="the longest measurement (default: %(default)s)")
     parser.add_argument("--page", metavar="FILE", help="write it as an HTML page too")
 

@@ -14,7 +14,7 @@ from tests.backends.emulated import EmulatedDriver
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import copies
 from wengert.data import ArrayDataset, DataLoader
-from wengert.inspect import table
+from wengert.inspect import spans, table
 from wengert.inspect.model import as_data
 from wengert.inspect.recorded import record
 from wengert.runtime.debug.profile import profile
@@ -119,6 +119,20 @@ def test_a_profile_has_a_row_for_each_kernel(compiled: bool, tmp_path: Path) -> 
     names = {event["tid"]: event["args"]["name"] for event in told if event["ph"] == "M"}
     shown = [names[event["tid"]] for event in told if event["ph"] == "X"]
     assert shown.count("copies to cuda:0") == 3 and shown.count("cuda:0") == sum(row.count for row in rows.values())
+
+
+def test_a_timeline_has_kernels_and_copies_by_the_clock_of_the_host() -> None:
+    function = wg.compile(step)
+    x = wg.cuda.upload(np.ones((8, 8)))
+    function(x).numpy()
+    with wg.inspect.timeline() as timeline:
+        function(wg.cuda.upload(np.full((8, 8), 2.0))).numpy()
+    (one,) = timeline.ranks
+    kernels = one.of(spans.COMPUTE)
+    assert [kernel.name.split()[0] for kernel in kernels] == ["matmul", "sum"]
+    assert [copy.name for copy in one.of(spans.COPY)] == ["copy of 512 B"]
+    assert all(0 <= span.start < span.stop <= one.stop for span in kernels)
+    assert all("test_cuda_copies.py" in kernel.line for kernel in kernels)
 
 
 def test_a_programs_kernels_are_timed_one_by_one() -> None:

@@ -50,8 +50,8 @@ class OneOfTwo(type(ALONE)):
 
     size = 2
 
-    def all_reduce_many(self, xs):
-        return [2 * x for x in xs]
+    def all_reduce_many(self, xs, out=None):
+        return [np.multiply(x, 2, out=o) for x, o in zip(xs, out or [None] * len(xs))]
 
 
 @pytest.fixture

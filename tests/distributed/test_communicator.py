@@ -142,6 +142,60 @@ def test_arrays_that_are_not_contiguous(chunks: None) -> None:
             same(one, wanted)
 
 
+MIXED = [(3,), (), (40_000,), (0, 2), (2, 9_000), (5, 5), (70_001,)]  # small ones are put side by side, others not
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_many_sums_where_they_lie(size: int, in_place: bool) -> None:
+    given = list(zip(*[values(size, shape) for shape in MIXED]))
+    wanted = [tree_sum([xs[k] for xs in given]) for k in range(len(MIXED))]
+
+    def run(c: ThreadCommunicator) -> Any:
+        xs = [x.copy() for x in given[c.rank]]
+        out = xs if in_place else [np.full_like(x, np.nan) for x in xs]
+        found = c.all_reduce_many(xs, out)
+        assert all(a is b for a, b in zip(found, out))
+        assert in_place or all((a == b).all() for a, b in zip(xs, given[c.rank]))
+        return [*found, *c.all_reduce_many(given[c.rank])]
+
+    for found in on_ranks(size, run):
+        for one, sum_of in zip(found, wanted + wanted):
+            same(one, sum_of)
+
+
+def test_large_sums_are_sent_from_where_they_lie() -> None:
+    given = values(2, (1_000_000,))
+
+    def run(c: ThreadCommunicator) -> Any:
+        xs, out = [given[c.rank], -given[c.rank]], [np.empty_like(given[0]) for _ in range(2)]
+        sent: list[Any] = []
+        transfer = c.transfer
+        c.transfer = lambda sends, *rest: (sent.extend(sends), transfer(sends, *rest))  # type: ignore[method-assign]
+        c.all_reduce_many(xs, out)
+        return sum(not any(np.may_share_memory(x, y) for y in (*xs, *out)) for _, x in sent), out[1]
+
+    for copied, found in on_ranks(2, run):
+        assert not copied
+        same(found, -given[0] - given[1])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_blocks_where_they_belong(axis: int) -> None:
+    given = values(3, (3, 6, 9))
+    whole, blocks = np.concatenate(given, axis), np.split(tree_sum(given), 3, axis)
+
+    def run(c: ThreadCommunicator) -> Any:
+        out = np.empty_like(whole), np.empty_like(blocks[0])
+        found = c.all_gather(given[c.rank], axis, out[0]), c.reduce_scatter(given[c.rank], axis, out[1])
+        assert found[0] is out[0] and found[1] is out[1]
+        return out
+
+    for k, (gathered, block) in enumerate(on_ranks(3, run)):
+        same(gathered, whole)
+        same(block, blocks[k])
+
+
 def test_results_are_not_in_memory_that_is_used_again() -> None:
     given = values(2, (300_000,))
 
@@ -200,3 +254,21 @@ def test_who_waits_spins_only_where_that_helps() -> None:
     assert patience.spin() == Patience.LONGEST  # tried again
     patience.has_core = False
     assert patience.spin() == 0
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_messages_arrive_in_order_between_two_ranks(shape: tuple[int, ...]) -> None:
+    """The other ranks are in none of them, and collectives of all go on beside them."""
+    given = values(4, shape)
+
+    def work(c: ThreadCommunicator) -> Any:
+        if c.rank == 1:
+            c.send(given[1], 3)
+            c.send(given[2].T, 3)
+        found = [c.receive(shape, np.float32, 1), c.receive(shape[::-1], np.float32, 1)] if c.rank == 3 else []
+        return found, c.all_reduce(given[c.rank])
+
+    (_, first), *_, ((plain, turned), last) = on_ranks(4, work)
+    same(plain, given[1])
+    same(turned, given[2].T)
+    same(first, last)

@@ -78,6 +78,6 @@ def test_what_does_not_end_is_stopped(tmp_path, capfd):
 def test_folders_are_looked_at_first(exercise_folder, tmp_path):
     with pytest.raises(SystemExit, match="is not empty"):
         handout.main([str(exercise_folder)])
-    with pytest.raises(SystemExit, match="there is no mytorch in"):
+    with pytest.raises(SystemExit, match="there is no mytorch or ranks in"):
         grade.main([str(tmp_path)])
     assert handout.main([str(tmp_path / "new")]) == 0

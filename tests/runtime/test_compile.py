@@ -672,7 +672,7 @@ def test_a_constant_made_and_looked_at_inside():
 def test_building_leaves_the_garbage_collector_as_it_was(monkeypatch, enabled, fails):
     from wengert.runtime import program
 
-    def built(graph, pairs, tuning, promise):
+    def built(graph, pairs, tuning, promise, before):
         assert not gc.isenabled()
         return 1 / 0 if fails else program.Interpreter(graph)
 

@@ -250,11 +250,21 @@ def test_a_call_that_checks_for_nans_leaves_nothing_to_repeat() -> None:
     assert scaled(x).tolist() == [3.0, 4.0]
 
 
-def test_what_needs_a_reference_is_no_repeat() -> None:
-    inverse = wg.compile(lambda x: wg.linalg.inv(x) * 2.0)
-    for _ in range(5):
-        assert inverse(wg.tensor([[2.0]])).tolist() == [[1.0]]
-    assert not repeats(inverse)
+def test_references_are_repeated_between_what_is_c() -> None:
+    count = wg.tensor(0.0)
+
+    @wg.compile
+    def inverse(x: wg.Tensor) -> wg.Tensor:
+        count.assign(count + 1)
+        return wg.linalg.inv(x * 0.5) * 2.0 + 1.0
+
+    for k in (1, 2, 4, 8, 16):
+        assert inverse(wg.tensor([[2.0 * k]])).tolist() == [[2.0 / k + 1.0]]
+    assert repeats(inverse)
+    with pytest.raises(wg.errors.WengertError, match="inv"):
+        inverse(wg.tensor([[0.0]]))
+    assert count.item() == 5  # what fails leaves everything as it was
+    assert inverse(wg.tensor([[4.0]])).tolist() == [[2.0]] and count.item() == 6
 
 
 @pytest.mark.skipif(blas() is None, reason="NumPy's BLAS was not found")

@@ -81,7 +81,7 @@ def walk(order: Sequence[Node], seeds: Iterable[tuple[Node, Any]], inputs: Itera
             g = sums.pop(node, None)
             if g is None:
                 continue
-            recording.location = _new_tuple(Backward, (node.op.name, node.location))
+            recording.location = _new_tuple(Backward, (node.op.name, node.location, node.serial))
             if watched and node in watchers:
                 g = _watched(node, g)
             if observer is not None:

@@ -110,6 +110,7 @@ CLAIMS: dict[tuple[str, str], Claim] = {
     ("fuse", ""): _reals("a product and a sum may round once; sums in another order", 1, 8),
     ("schedule", ""): _exact("an order of steps"),
     ("donate", ""): _exact("a place for results"),
+    ("hoist", ""): _exact("an order of steps"),
     ("select", ""): _reals("a kernel or library that was timed", 1, 8),
     ("tune", ""): _exact("it times and decides nothing"),
     ("column_partials", ""): _reals("partial sums of columns, in another order", 1, 8),

@@ -3,7 +3,8 @@
 In: a recorded graph and where its inputs lie (`Placement`s over a mesh, None for whole ones). Out: the graph of one
 rank and where its outputs lie. The axes of the mesh are gone through one after the other, each by `partition`: what is
 local to one axis is the whole of the next. Along the axis "data" a batch may be cut into more parts than there are
-ranks (`parts`), which are then computed one after the other on each.
+ranks (`parts`), which are then computed one after the other on each. Along the axis "stage" the layers are cut, first
+of all (`pipeline`): the parts of a rank are the pipeline's micro-batches.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from wengert.compiler.gathered import Gathered
 from wengert.compiler.partition import partition
 from wengert.compiler.parts import unroll
 from wengert.compiler.passes import PassReport
+from wengert.compiler.pieces import Compute, Pieces, Step, pieces
+from wengert.compiler.pipeline import STAGE_AXIS, Pipeline, pipeline_split
 from wengert.compiler.rewrite import begin, rewrite
 from wengert.compiler.rewrite import fuel as tank
-from wengert.compiler.states import WHOLE, Sharded, State, Stored
+from wengert.compiler.schedules import Schedule, schedule_named
+from wengert.compiler.stages import Interface
+from wengert.compiler.states import WHOLE, Like, Sharded, State, Stored
 from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
@@ -43,12 +48,14 @@ SEQUENCE_AXIS = "sequence"
 class Distribution:
     """The mesh that a function is spread over, and into how many parts its batch is cut; None: one a rank.
 
-    If `exact`, the bits of all results are the same for any number of ranks.
+    If `exact`, the bits of all results are the same for any number of ranks. `schedule` is in which order the ranks of
+    a pipeline go through their parts.
     """
 
     mesh: Mesh
     parts: int | None = None
     exact: bool = False
+    schedule: str = "1f1b"
 
     @property
     def count(self) -> int:
@@ -56,20 +63,35 @@ class Distribution:
         return self.parts or self.mesh.sizes.get(DATA_AXIS, 1)
 
     @property
+    def stages(self) -> int:
+        """How many ranks the layers are spread over."""
+        return self.mesh.sizes.get(STAGE_AXIS, 1)
+
+    def table(self, stages: int) -> Schedule:
+        """The schedule of so many stages over the parts of a rank."""
+        microbatches = self.count // self.mesh.sizes.get(DATA_AXIS, 1)
+        return schedule_named(self.schedule)(self.stages, microbatches, stages)
+
+    @property
     def is_trivial(self) -> bool:
         """Whether one rank computes everything in one part."""
         return self.mesh.size == 1 and self.count == 1
 
 
-def distribution(mesh: Mesh | None, parts: int | None, exact: bool = False) -> Distribution | None:
+def distribution(
+    mesh: Mesh | None, parts: int | None, exact: bool = False, schedule: str = "1f1b"
+) -> Distribution | None:
     """The distribution that is asked for, if any; raises where the ranks cannot share the parts."""
+    schedule_named(schedule)
     if mesh is None and parts is None:
         return None
     mesh = mesh or Mesh(data=1)
+    if (parts or 1) > 1 and DATA_AXIS not in mesh:
+        raise ArgumentError(f"a batch is cut along the axis {DATA_AXIS!r} of a mesh, and {mesh} has none: add data=1")
     ranks = mesh.sizes.get(DATA_AXIS, 1)
     if parts is not None and (parts < 1 or parts % ranks):
         raise ArgumentError(f"{ranks} ranks of the axis {DATA_AXIS!r} cannot share {parts} parts equally")
-    found = Distribution(mesh, parts, exact)
+    found = Distribution(mesh, parts, exact, schedule)
     return None if found.is_trivial else found
 
 
@@ -82,36 +104,57 @@ class Distributed:
     outputs: list[Placement]
     reports: list[PassReport] = field(default_factory=list)
     gathered: list[Gathered] = field(default_factory=list)
+    pipeline: Pipeline | None = None  # where the graph is that of all stages
+    schedule: Schedule | None = None
 
 
 def distribute(
-    graph: Graph, spread: Distribution, inputs: Sequence[Placement | None], outputs: Mapping[int, int]
+    graph: Graph,
+    spread: Distribution,
+    inputs: Sequence[Placement | None],
+    outputs: Mapping[int, int],
+    interface: Interface | None = None,
 ) -> Distributed:
-    """The graph of a rank, given where its inputs lie; `outputs` are those that lie where an input does, by number."""
+    """The graph of a rank, given where its inputs lie; `outputs` are those that lie where an input does, by number.
+
+    Over stages it is the graph of all of them, of which `pieces_of` gives a rank's own; these need the `interface`.
+    """
     mesh = spread.mesh
-    graph = inline(graph, HOST_TARGET)
-    graph = _summed_by_rows(graph, spread.count) if spread.exact else graph
     found = Distributed(graph, [placement or Placement(mesh, {}) for placement in inputs], [])
-    splits: list[dict[str, State]] = [{} for _ in graph.outputs]
+    if spread.stages > 1:
+        with _reported("pipeline_split", found):
+            asked_of = interface or Interface((), 0, outputs)
+            found.graph, found.pipeline = pipeline_split(graph, mesh[STAGE_AXIS], asked_of, spread.exact)
+        found.schedule = spread.table(found.pipeline.stages)
+    found.graph = inline(found.graph, HOST_TARGET)
+    if spread.exact:
+        found.graph = _summed_by_rows(found.graph, spread.count)
+    splits: list[dict[str, State]] = [{} for _ in found.graph.outputs]
     for axis in _order(mesh, inputs):
         ranks = mesh[axis]
         parts = _parts_group(mesh, axis, spread.count) if axis == DATA_AXIS else ranks
-        if parts.size == 1:
+        if parts.size == 1 or axis == STAGE_AXIS:
             continue
         states = [_state(placement, axis) for placement in inputs]
-        asked = {k: states[i] for k, i in outputs.items()}
+        asked = {k: states[i] for k, i in outputs.items()} | _copies(found.pipeline)
         with _reported(f"partition {axis}" if len(mesh.sizes) > 1 else "partition", found):
             cut = partition(found.graph, parts, states, asked, ranks, spread.exact)
-            local = cut.graph if parts == ranks else unroll(cut.graph, parts, ranks, states, cut.outputs)
+            local = cut.graph
+            if parts != ranks:
+                local = unroll(local, parts, ranks, states, cut.outputs, marks=found.pipeline is not None)
             found.graph = dce(local, HOST_TARGET)
         found.gathered += cut.gathered
         for split, state in zip(splits, cut.outputs):
             split[axis] = state
-    for one in (algebra, cse, bucket):
+    for one in (algebra, cse) if found.pipeline is not None else (algebra, cse, bucket):
         with _reported(one.__name__, found):
             found.graph = one(found.graph, HOST_TARGET)
-    found.graph = numbered(found.graph)
     found.outputs = [_placement(mesh, split) for split in splits]
+    if found.pipeline is None:
+        found.graph = numbered(found.graph)
+        return found
+    found.inputs = [_at(placement, stage) for placement, stage in zip(found.inputs, found.pipeline.inputs)]
+    found.outputs = [_at(found.outputs[k], found.pipeline.home(k)) for k in range(len(found.pipeline.outputs))]
     return found
 
 
@@ -123,6 +166,32 @@ def _reported(name: str, found: Distributed) -> Iterator[None]:
     yield
     counts = before, len(found.graph.nodes), tank.spent - spent
     found.reports.append(PassReport(name, *counts, perf_counter() - start, found.graph))
+
+
+def pieces_of(found: Distributed, rank: int, pairs: Sequence[tuple[int, int]] = ()) -> Pieces:
+    """What a rank of the mesh does of the graph of all stages; the ranks of one stage have the same collectives."""
+    assert found.pipeline is not None and found.schedule is not None
+    stage = found.pipeline.group.rank_of(rank)
+    own = pieces(found.graph, found.pipeline, found.schedule, stage, pairs)
+
+    def local(step: Step) -> Step:
+        if not isinstance(step, Compute):
+            return step
+        return step._replace(graph=localize(numbered(bucket(step.graph, HOST_TARGET)), rank))
+
+    return own._replace(steps=tuple(map(local, own.steps)))
+
+
+def _copies(pipeline: Pipeline | None) -> dict[int, State]:
+    """Outputs that are others on another stage: they lie as those do."""
+    held = [] if pipeline is None else pipeline.outputs
+    return {copy: Like(k) for k, ranks in enumerate(held) for copy in ranks.values() if copy != k}
+
+
+def _at(placement: Placement, stage: int | None) -> Placement:
+    """A placement on the ranks of one stage; on those of all where it is None."""
+    at = {} if stage is None else {STAGE_AXIS: stage}
+    return Placement(placement.mesh, placement.splits, placement.stored, placement.runs, at)
 
 
 def _order(mesh: Mesh, inputs: Sequence[Placement | None]) -> Sequence[str]:

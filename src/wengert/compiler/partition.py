@@ -23,6 +23,7 @@ from wengert.compiler.rewrite import spend
 from wengert.compiler.states import (
     PARTIAL,
     WHOLE,
+    Like,
     Sharded,
     State,
     Stored,
@@ -80,9 +81,11 @@ def partition(
         for node in graph.nodes:
             recording.location, inside.grad = node.location, node.tracked
             walk.visit(node)
-        results, states = [], []
+        results: list[Node] = []
+        states: list[State] = []
         for k, node in enumerate(graph.outputs):
             state = outputs.get(k) or walk.resting(node)
+            state = states[state.output] if isinstance(state, Like) else state
             recording.location = node.location
             results.append(walk.in_state(node, state))
             states.append(state)

@@ -21,14 +21,25 @@ from wengert.ops.collective import ALL_GATHER, ALL_REDUCE, ALL_REDUCE_MAX, ALL_T
 from wengert.ops.core import placeholder
 from wengert.ops.movement import concat, reshape, slice_axis
 from wengert.ops.op import Op
+from wengert.ops.transfer import MICROBATCH
 
 Lanes = Node | list[Node]
 """A value of a rank: one for all of its parts, or one for each."""
 
 
-def unroll(graph: Graph, parts: Group, ranks: Group, inputs: Sequence[State], outputs: Sequence[State]) -> Graph:
-    """The graph of a rank that computes `parts.size / ranks.size` parts, given the states of inputs and outputs."""
-    walk = _Unrolled(parts, ranks)
+def unroll(
+    graph: Graph,
+    parts: Group,
+    ranks: Group,
+    inputs: Sequence[State],
+    outputs: Sequence[State],
+    marks: bool = False,
+) -> Graph:
+    """The graph of a rank that computes `parts.size / ranks.size` parts, given the states of inputs and outputs.
+
+    With `marks` what begins a part is a `microbatch`, from which a pipeline tells them.
+    """
+    walk = _Unrolled(parts, ranks, marks)
     placed = [walk.take(node, state) for node, state in zip(graph.inputs, inputs)]
     with recorded_as(recording.location, recording.grad) as inside:
         for node in graph.nodes:
@@ -39,8 +50,8 @@ def unroll(graph: Graph, parts: Group, ranks: Group, inputs: Sequence[State], ou
 
 
 class _Unrolled:
-    def __init__(self, parts: Group, ranks: Group) -> None:
-        self.parts, self.ranks = parts, ranks
+    def __init__(self, parts: Group, ranks: Group, marks: bool = False) -> None:
+        self.parts, self.ranks, self.marks = parts, ranks, marks
         self.count = parts.size // ranks.size
         self.lanes: dict[Node, Lanes] = {}
         self.placed: dict[Node, Node] = {}
@@ -53,7 +64,8 @@ class _Unrolled:
                 axis = state.axis
                 shape = (*node.shape[:axis], node.shape[axis] * self.count, *node.shape[axis + 1 :])
                 whole = self.placed[node] = placeholder(shape, node.dtype, node.device, node.tracked)
-                self.lanes[node] = _apart(whole, state, self.count)
+                cut = self._cut(whole, axis) if state.runs == 1 else self._marked(_apart(whole, state, self.count))
+                self.lanes[node] = cut
         return self.placed[node]
 
     def given(self, node: Node, state: State) -> Node:
@@ -65,7 +77,10 @@ class _Unrolled:
 
     def _cut(self, x: Node, axis: int) -> list[Node]:
         size = x.shape[axis] // self.count
-        return [slice_axis(x, axis, k * size, (k + 1) * size) for k in range(self.count)]
+        return self._marked([slice_axis(x, axis, k * size, (k + 1) * size) for k in range(self.count)])
+
+    def _marked(self, lanes: list[Node]) -> list[Node]:
+        return [MICROBATCH(lane, index=k) for k, lane in enumerate(lanes)] if self.marks else lanes
 
     def visit(self, node: Node) -> None:
         """Record a node once, or once a part; a collective over the parts among those of this rank first."""

@@ -44,6 +44,13 @@ class Stored:
         return f"Stored({self.axis})" if self.runs == 1 else f"Stored({self.axis}, runs={self.runs})"
 
 
+@dataclass(frozen=True)
+class Like:
+    """The state that is asked for an output that is to lie as an earlier one does."""
+
+    output: int
+
+
 class _Named:
     def __init__(self, name: str) -> None:
         self.name = name

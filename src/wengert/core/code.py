@@ -33,10 +33,14 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Backward(NamedTuple):
-    """The location of a gradient's node: the forward op it is the backward of, and where that was recorded."""
+    """The location of a gradient's node: the forward op it is the backward of, and where that was recorded.
+
+    Of the node itself there is its serial number: a pipeline computes a gradient where its forward node is computed.
+    """
 
     op: str
     forward: Location
+    serial: int = 0
 
 
 Location: TypeAlias = "tuple[CodeType, int] | Backward | None"

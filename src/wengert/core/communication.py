@@ -29,24 +29,24 @@ class Communicator(Protocol):
     rank: int
     size: int
 
-    def all_reduce(self, x: Array) -> Array:
-        """The sum over the ranks, on each of them."""
+    def all_reduce(self, x: Array, out: Array | None = None) -> Array:
+        """The sum over the ranks, on each of them; in `out`, if that is given."""
         ...
 
-    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
-        """The sums over the ranks of several arrays of one dtype."""
+    def all_reduce_many(self, xs: Sequence[Array], out: Sequence[Array] | None = None) -> list[Array]:
+        """The sums over the ranks of several arrays of one dtype; in `out`, if that is given."""
         ...
 
     def all_reduce_max(self, x: Array) -> Array:
         """The largest over the ranks, on each of them; NaN where one has NaN."""
         ...
 
-    def all_gather(self, x: Array, axis: int) -> Array:
-        """The values of all ranks side by side along an axis, in order."""
+    def all_gather(self, x: Array, axis: int, out: Array | None = None) -> Array:
+        """The values of all ranks side by side along an axis, in order; in `out`, if that is given."""
         ...
 
-    def reduce_scatter(self, x: Array, axis: int) -> Array:
-        """This rank's block, along an axis, of the sum over the ranks."""
+    def reduce_scatter(self, x: Array, axis: int, out: Array | None = None) -> Array:
+        """This rank's block, along an axis, of the sum over the ranks; in `out`, if that is given."""
         ...
 
     def ppermute(self, x: Array, shift: int) -> Array:
@@ -55,6 +55,14 @@ class Communicator(Protocol):
 
     def all_to_all(self, x: Array, split: int, join: int) -> Array:
         """A block of every rank, cut along `split` and put side by side along `join`: this rank's, in their order."""
+        ...
+
+    def send(self, x: Array, target: int) -> None:
+        """Send a value to one rank, which receives it."""
+        ...
+
+    def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
+        """What one rank sends, in the order in which it does."""
         ...
 
 
@@ -84,19 +92,24 @@ class Alone:
     rank = 0
     size = 1
 
-    def all_reduce(self, x: Array) -> Array:
+    def __init__(self) -> None:
+        self._sent: list[Array] = []
+
+    def all_reduce(self, x: Array, out: Array | None = None) -> Array:
+        """The value."""
+        return x if out is None else _copied(x, out)
+
+    def all_reduce_max(self, x: Array) -> Array:
         """The value."""
         return x
 
-    all_reduce_max = all_reduce
-
-    def all_reduce_many(self, xs: Sequence[Array]) -> list[Array]:
+    def all_reduce_many(self, xs: Sequence[Array], out: Sequence[Array] | None = None) -> list[Array]:
         """The values."""
-        return list(xs)
+        return list(xs) if out is None else [_copied(x, o) for x, o in zip(xs, out)]
 
-    def all_gather(self, x: Array, axis: int) -> Array:
+    def all_gather(self, x: Array, axis: int, out: Array | None = None) -> Array:
         """The value."""
-        return x
+        return x if out is None else _copied(x, out)
 
     reduce_scatter = all_gather
 
@@ -107,6 +120,19 @@ class Alone:
     def all_to_all(self, x: Array, split: int, join: int) -> Array:
         """The value."""
         return x
+
+    def send(self, x: Array, target: int) -> None:
+        """Keep a value for `receive`."""
+        self._sent.append(x.copy())
+
+    def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
+        """The first value that was sent."""
+        return self._sent.pop(0)
+
+
+def _copied(x: Array, out: Array) -> Array:
+    out[...] = x
+    return out
 
 
 ALONE = Alone()
@@ -121,6 +147,7 @@ class Current:
         self.find: Callable[[Group], Communicator] | None = None
         self.overlaps = False  # whether there is a core to spare for a thread that communicates
         self.collectives = 0  # how many this process has entered
+        self.entered: dict[tuple[int, ...], int] = {}  # how many of each group of ranks; () for all of them
         self.location: Location = None  # of the collective that is computed, the user's line
 
     def group(self) -> Group:
@@ -135,7 +162,9 @@ class Watcher(Protocol):
     """Who is told where this rank is, so that others need not guess why they wait."""
 
     def entering(self, number: int, name: str, bytes: int, location: Location, ranks: Sequence[int]) -> None:
-        """This rank enters a collective: its number in this process, name, bytes given, line, ranks (none for all)."""
+        """This rank enters a collective: its number among those of these ranks, name, bytes given, line, ranks (none
+        for all). Of a message the ranks are who sends it and who receives it, in this order.
+        """
         ...
 
     def left(self) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from wengert.core.errors import DeviceError
 from wengert.core.forking import new_rlock
 from wengert.core.ownership import ownership
-from wengert.core.placement import ShardedArray
+from wengert.core.placement import Absent, ShardedArray
 
 if TYPE_CHECKING:
     from wengert.backends.protocol import Program
@@ -282,14 +282,14 @@ def moved(array: Any, device: str) -> Any:
 def is_sole(array: Any) -> bool:
     """Whether everything that reads an array's memory refers to this very array, on whatever device it is."""
     if type(array) is ShardedArray:
-        return ownership.others([array.block]) == [1] and is_sole(array.block)
+        return not isinstance(array.block, Absent) and ownership.others([array.block]) == [1] and is_sole(array.block)
     return of(array.device).is_sole(array)
 
 
 def owns_memory(array: Any) -> bool:
     """Whether an array is no view of another, and `is_sole`."""
     if type(array) is ShardedArray:
-        return ownership.others([array.block]) == [1] and owns_memory(array.block)
+        return is_sole(array) and owns_memory(array.block)
     return of(array.device).owns_memory(array)
 
 

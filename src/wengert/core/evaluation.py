@@ -61,7 +61,7 @@ def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
     start = 0.0 if observer is None else perf_counter()
     if node.op.collective:
         current.location = node.location  # what engines tell the watcher
-    result = node.op.run(arrays, node) if out is None else node.op.numpy(*arrays, out=out)
+    result = node.op.run(arrays, node) if out is None else node.op.numpy(*arrays, **node.attrs, out=out)
     if observer is not None:
         observer.ran_op(node, result, start, perf_counter())
     if mode().checks_nans:
@@ -69,10 +69,10 @@ def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
     return result
 
 
-def apply_here(node: Node, arrays: Sequence[Any]) -> Any:
+def apply_here(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
     """As `apply`; what goes wrong raises with the op's name and the user's line."""
     try:
-        return apply(node, arrays)
+        return apply(node, arrays, out)
     except (NaNError, ComputationError, DistributedError):  # the second from inside a body: of a scan, a branch
         raise
     except Exception as error:

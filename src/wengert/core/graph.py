@@ -239,6 +239,7 @@ class Trace:
         self.grads: dict[Any, tuple[Any, bool]] = {}  # what `grad` of a slot was, and whether it was read at first
         self.let_go: set[Node] = set()  # the graphs of backward passes, which dynamically would be gone
         self.array_of: Callable[[Any], Node | None] | None = None  # the input that an array from outside is, if it is
+        self.stages: list[tuple[int, int | None]] = []  # of a pipeline: from which serial number on which is recorded
 
     @property
     def static(self) -> Trace | None:

@@ -4,6 +4,7 @@ A placement says, for some axes of a mesh, along which axis of a value the ranks
 ranks have the same. Where one axis of a value is cut along two axes of the mesh, the one that is named first cuts it
 first.
 An axis may be some runs of equal length side by side, each of which is cut: q, k and v in one weight, each by heads.
+Only the ranks of one place along an axis of the mesh may hold a value: what belongs to a stage of a pipeline.
 
 A `ShardedArray` is the array of a value that is held so: the block of this rank, and the shape of the whole. Programs
 that `partition` made for a mesh take and give blocks; everyone else gets the whole, which all ranks gather together.
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.communication import communicator, current
+from wengert.core.communication import Communicator, communicator, current
 from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.mesh import Group, Mesh
 
@@ -42,8 +43,9 @@ class Placement:
         splits: Mapping[str, int],
         stored: Iterable[str] = (),
         runs: Mapping[str, int] = MappingProxyType({}),
+        at: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        for name in (*splits, *runs):
+        for name in (*splits, *runs, *at):
             if name not in mesh.sizes:
                 raise ArgumentError(f"{mesh} has no axis {name!r}; it has {', '.join(mesh.sizes)}")
         self.mesh = mesh
@@ -51,11 +53,17 @@ class Placement:
         self.splits = {name: int(splits[name]) for name in (splits if is_cut_twice else mesh.sizes) if name in splits}
         self.stored = frozenset(stored)  # axes of the mesh along which blocks are kept, and gathered to work with them
         self.runs = {name: runs[name] for name in self.splits if runs.get(name, 1) > 1}
+        self.at = dict(at)  # by axis of the mesh: the only place along it whose ranks hold anything, as a stage's do
 
     @property
     def is_replicated(self) -> bool:
         """Whether every rank holds the whole."""
-        return all(self.mesh.sizes[name] == 1 for name in self.splits)
+        return not self.at and all(self.mesh.sizes[name] == 1 for name in self.splits)
+
+    def is_held(self, rank: int) -> bool:
+        """Whether a rank holds a part of the value."""
+        place = self.mesh.coordinates(rank)
+        return all(place[name] == at for name, at in self.at.items())
 
     def block_shape(self, shape: Shape) -> Shape:
         """The shape of a rank's block of a value of this shape."""
@@ -114,12 +122,20 @@ class Placement:
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.mesh, tuple(self.splits.items()), self.stored, tuple(self.runs.items())
+        return self.mesh, tuple(self.splits.items()), self.stored, tuple(self.runs.items()), tuple(self.at.items())
 
     def __repr__(self) -> str:
         stored = f", stored={sorted(self.stored)}" if self.stored else ""
         runs = f", runs={self.runs}" if self.runs else ""
-        return f"Placement({self.mesh}, {self.splits}{stored}{runs})"
+        at = f", at={self.at}" if self.at else ""
+        return f"Placement({self.mesh}, {self.splits}{stored}{runs}{at})"
+
+
+class Absent:
+    """In place of a block that other ranks hold: its type, and no memory."""
+
+    def __init__(self, shape: Shape, dtype: Any, device: str) -> None:
+        self.shape, self.dtype, self.device = shape, dtype, device
 
 
 class ShardedArray:
@@ -146,10 +162,23 @@ class ShardedArray:
 
     def whole(self, download: Any = np.asarray) -> np.ndarray[Any, Any]:
         """The whole on the host, gathered: every rank of the mesh must ask for it."""
-        found = download(self.block)
+        is_held = not isinstance(self.block, Absent)
+        found = download(self.block) if is_held else np.zeros(self.block.shape, self.block.dtype)
+        for name, at in self.placement.at.items():
+            found = handed_out(found, communicator(self.placement.mesh[name]), at)
         for name, axis in reversed(self.placement.splits.items()):
             found = _joined(found, axis, self.placement.runs.get(name, 1), self.placement.mesh[name])
         return found
+
+
+def handed_out(x: np.ndarray[Any, Any], group: Communicator, source: int) -> np.ndarray[Any, Any]:
+    """The value of one rank of a group, on each of them."""
+    if group.rank != source:
+        return group.receive(x.shape, x.dtype, source)
+    for target in range(group.size):
+        if target != source:
+            group.send(x, target)
+    return x
 
 
 def _stretches(places: np.ndarray[Any, Any]) -> list[tuple[slice, slice]]:

@@ -5,6 +5,7 @@ from wengert.core.mesh import Group, Mesh
 from wengert.distributed.checkpoint import load_checkpoint, save_checkpoint, wait_for_checkpoint
 from wengert.distributed.sharding import Split, place, shard
 from wengert.distributed.simulate import simulate
+from wengert.distributed.stages import stage
 from wengert.distributed.world import World, start
 from wengert.ops import collective as _collective
 
@@ -35,6 +36,7 @@ __all__ = [
     "save_checkpoint",
     "shard",
     "simulate",
+    "stage",
     "start",
     "wait_for_checkpoint",
 ]

@@ -2,5 +2,6 @@
 
 from wengert.inspect.page import page
 from wengert.inspect.profile import Profile, profile
+from wengert.inspect.timeline import RankTimelines, timeline
 
-__all__ = ["Profile", "page", "profile"]
+__all__ = ["Profile", "RankTimelines", "page", "profile", "timeline"]

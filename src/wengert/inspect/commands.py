@@ -45,6 +45,55 @@ def tune(target: str, expressions: Sequence[str], seconds: float) -> None:
     tuned.explain("tuning")
 
 
+def scale(
+    target: str, expressions: Sequence[str], ranks: Sequence[int], machine: str, step: float | None = None
+) -> str:
+    """Tell what a step of a script would take on so many ranks of a machine.
+
+    The script runs once for each number of ranks, as rank 0 of a world that is not there. Without expressions for the
+    inputs of the step its `example()` gives them. `step` is what one rank takes for it on that machine, in seconds.
+    """
+    from wengert.distributed.scale import machines, measure, model, pretend, rank_program, report
+
+    if not ranks or min(ranks) < 1:
+        raise ArgumentError(f"scale: ranks are numbers from 1 on, not {list(ranks)}")
+    cluster = machines.cluster(machine) if machine != machines.HERE else None
+    links = measure.measured() if cluster is None else None
+    factor, found, name = 1.0, dict[int, model.Prediction](), ""
+    for count in sorted({1, *ranks}):
+        on = cluster or machines.this_machine(count, links)  # type: ignore[arg-type]
+        with pretend.pretended(count, on.overlaps):
+            name, function, inputs = _example(target, expressions)
+            program = rank_program.rank_program(function, tuple(inputs), count, on)
+            seconds = [factor * each for each in program.seconds(on)]
+            if count == 1 and step is not None:
+                factor = _slower(step, sum(seconds))
+                seconds = [factor * each for each in seconds]
+            found[count] = model.predict(program, seconds, on)
+    text = report.report(name, found, on, factor)
+    print(text)
+    return text
+
+
+def _slower(measured: float, least: float) -> float:
+    if measured < least:
+        raise ArgumentError(
+            f"scale: one rank of that machine takes {least * 1e3:.3g} ms at least, and not {measured * 1e3:.3g} ms"
+        )
+    return measured / least
+
+
+def _example(target: str, expressions: Sequence[str]) -> tuple[str, Compiled, list[Any]]:
+    """A compiled step of a script, and inputs for it."""
+    given = list(expressions) or ["example()"]
+    name, function, inputs = _target(target, given, "scale")
+    if not expressions:
+        inputs = list(inputs[0]) if isinstance(inputs[0], (tuple, list)) else inputs
+    if not isinstance(function, Compiled):
+        raise ArgumentError(f"scale: {name} is no compiled function; wg.compile makes one")
+    return name, function, inputs
+
+
 def _check_inputs(name: str, function: Any, inputs: Sequence[Any], target: str) -> None:
     """Raise unless a function can be called with these inputs."""
     if not callable(function):

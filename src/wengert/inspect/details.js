@@ -7,6 +7,8 @@ const nodes = new Map([...model.forward, ...model.backward].map((node) => [node.
 const readers = new Map(model.forward.map((node) => [node.id, []]));
 for (const node of model.forward) for (const id of node.sources) readers.get(id)?.push(node);
 const linkTo = (id) => `<span class="link" data-go="${id}">${escaped(nodes.get(id).name)}</span>`;
+// The second line of a box: the type, or the tensor whose gradient the value becomes.
+const grown = (node) => (node.accumulates ? `AccumulateGrad ${node.accumulates}` : node.type);
 const NOT_YET = '<span class="none">not computed yet</span>';
 
 function summaryHtml(value) {
@@ -57,6 +59,7 @@ function nodeHtml(node, isLater) {
   if (node.sources.length) rows.push(["from", node.sources.map(linkTo).join(", ")]);
   if (node.module) rows.push(["module", escaped(node.module.join("."))]);
   for (const [name, text] of Object.entries(node.attrs ?? {})) rows.push([name, escaped(text)]);
+  if (node.accumulates) rows.push(["AccumulateGrad", escaped(`${node.accumulates}.grad`)]);
   if (node.rule !== undefined) rows.push(["rule of", linkTo(node.rule)]);
   if (node.line) rows.push(["line", escaped(node.line)]);
   const source = node.source ? `<pre>${escaped(node.source)}</pre>` : "";

@@ -9,13 +9,13 @@ const isLater = (node) => (node.given ? false : !rank.has(node.id) || rank.get(n
 const isOutput = new Set(model.outputs);
 
 const reactions = { onPoint: (item) => point(item), onPick: (node) => pick(node.id, true) };
-const lines = (node) => [node.given ? node.name : `${node.name} = ${node.text}`, node.type];
+const lines = (node) => [node.given ? node.name : `${node.name} = ${node.text}`, grown(node)];
 const path = (node) => node.module;
 const forward = new Pane(byName("forward"), { lines, path, ...reactions, kind: (node) => (node.given ? "given" : "") + (isOutput.has(node.id) ? " output" : "") });
 const backward = new Pane(byName("backward"), { lines, path, ...reactions, kind: () => "gradient" });
 const panes = [forward, backward];
 const paneOf = (id) => (forward.byId.has(id) ? forward : backward);
-let compiler = null;
+let compiler = null, ranks = null;
 
 // --- what belongs together ---
 
@@ -81,12 +81,14 @@ function view(name) {
   state.view = name;
   byName("forward-pane").hidden = byName("backward-pane").hidden = name !== "graph";
   byName("compiler-pane").hidden = name !== "compiler";
+  byName("ranks-pane").hidden = name !== "rank";
   document.querySelectorAll("#views button").forEach((button) => button.setAttribute("aria-selected", button.dataset.view === name));
   if (name === "compiler") { compiler ??= compilerView(model.compiler); compiler.memory(); compiler.show(compiler.number); details.innerHTML = HELP; }
+  else if (name === "rank") { ranks ??= ranksView(model.ranks); ranks.show(); details.innerHTML = HELP; }
   else panes.forEach((pane) => pane.fit());
 }
 
-const shownPanes = () => (state.view === "compiler" ? [compiler.pane] : panes);
+const shownPanes = () => (state.view === "compiler" ? [compiler.pane] : state.view === "rank" ? [ranks.pane] : panes);
 
 function theme(name) {
   document.documentElement.dataset.theme = name;
@@ -109,7 +111,12 @@ function toGradient() {
   if (other !== undefined) pick(other);
 }
 
-const stepBy = (by) => (state.view === "compiler" ? compiler.show(Math.max(0, Math.min(compiler.count - 1, compiler.number + by))) : go(state.step + by));
+function stepBy(by) {
+  if (state.view === "compiler") compiler.show(Math.max(0, Math.min(compiler.count - 1, compiler.number + by)));
+  else if (state.view === "rank") ranks.step(by);
+  else go(state.step + by);
+}
+
 const KEYS = {
   ArrowRight: () => stepBy(1), ArrowLeft: () => stepBy(-1), Home: () => go(0), End: () => go(order.length),
   ArrowDown: () => neighbour(1), ArrowUp: () => neighbour(-1), g: toGradient, e: () => fold(true), c: () => fold(false),
@@ -133,7 +140,8 @@ function begin() {
   byName("title").textContent = model.title;
   byName("forward-title").textContent = `computation: ${model.forward.length} nodes`;
   byName("backward-title").textContent = `gradient: ${model.backward.length} nodes` + (model.differentiated ? "" : ", not computed yet");
-  for (const name of model.compiler ? ["graph", "compiler"] : []) {
+  const views = ["graph", ...(model.ranks ? ["rank"] : []), ...(model.compiler ? ["compiler"] : [])];
+  for (const name of views.length > 1 ? views : []) {
     const button = document.createElement("button");
     Object.assign(button, { textContent: name, onclick: () => view(name) });
     button.dataset.view = name;

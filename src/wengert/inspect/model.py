@@ -6,14 +6,13 @@ and rules are numbers of nodes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from wengert.core.code import Backward, Location, line_number, source_line
 from wengert.core.graph import Node, describe_type, has_array
+from wengert.inspect.lines import line_of
 from wengert.inspect.recorded import RecordedCall, evaluate
 from wengert.inspect.summary import summary
 from wengert.inspect.symbols import call_text, local_derivatives
@@ -39,6 +38,7 @@ class _Model:
         self.numbers = {node: i for i, node in enumerate(nodes)}
         self.names = _named(recorded)
         self.modules = _modules(recorded, nodes)
+        self.accumulated = recorded.accumulated_nodes()
 
     def data(self) -> dict[str, Any]:
         recorded = self.recorded
@@ -71,7 +71,9 @@ class _Model:
             described["attrs"] = attrs
         if self.modules[node]:
             described["module"] = list(self.modules[node])
-        described |= _line(node.location)
+        if node in self.accumulated:
+            described["accumulates"] = self.accumulated[node]
+        described |= line_of(node.location)
         if node in self.recorded.values:
             described["value"] = summary(self.recorded.values[node])
         return described
@@ -128,13 +130,3 @@ def _named(recorded: RecordedCall) -> dict[Node, str]:
             barred = f"{own[0]}\u0304{own[1:]}" if len(own) < 5 else f"grad {own}"
             names.update((g, barred) for g in _cotangents(recorded, node) if g is not None)
     return names
-
-
-def _line(location: Location) -> dict[str, Any]:
-    """The user's line: its file, number and text."""
-    text = source_line(location)
-    while isinstance(location, Backward):
-        location = location.forward
-    if location is None:
-        return {}
-    return {"line": f"{os.path.basename(location[0].co_filename)}:{line_number(location)}", "source": text}

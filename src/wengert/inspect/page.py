@@ -12,15 +12,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wengert.inspect import model, passes
-from wengert.inspect.recorded import record
+from wengert.inspect import model, passes, ranks
+from wengert.inspect.recorded import RecordedCall, record
 from wengert.runtime.debug.explain import is_compiled
 from wengert.runtime.program import build
+from wengert.runtime.static.compile import Compiled
+from wengert.runtime.static.specialization import Specialization
 
 if TYPE_CHECKING:
     from wengert.inspect.profile import Profile
 
-_SCRIPTS = ("pane.js", "details.js", "compiler.js", "save.js", "main.js")
+_SCRIPTS = ("pane.js", "details.js", "ranks.js", "compiler.js", "save.js", "main.js")
 _LIBRARIES = ("d3", "dagre")
 
 
@@ -31,6 +33,9 @@ def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = N
     the page shows its passes, kernels and memory too, with the kernels' times if they are in a `profile`. A Tensor's
     gradients have no values before `backward()`. Nothing is changed by looking: parameters keep their values.
 
+    Of a function that is compiled for a mesh the page shows the graph of a rank and its collectives: of this one, or of
+    the first where the mesh has other ranks than there are. Where tensors are sharded, all ranks call it together.
+
     >>> import wengert as wg, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "page.html")
     >>> wg.inspect.page(lambda x, y: wg.log(x) + x * y - wg.sin(y), path, 2.0, 5.0).name
@@ -39,13 +44,26 @@ def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = N
     recorded = record(subject, args, kwargs)
     data = model.as_data(recorded)
     if recorded.specialization is not None:
-        program = build(recorded.specialization.graph, recorded.specialization.binding.pairs)
-        if is_compiled(program):
-            times = profile.times_of(program) if profile is not None else {}
-            data["compiler"] = passes.as_data(recorded.specialization.graph, program, recorded.observed, times)
+        data |= _compiled_data(subject, recorded, recorded.specialization, profile)
     target = Path(path)
     target.write_text(document(data), encoding="utf-8")
     return target
+
+
+def _compiled_data(
+    compiled: Compiled, recorded: RecordedCall, made: Specialization, profile: Profile | None
+) -> dict[str, Any]:
+    """What the page has of a compiled function: its passes and kernels, and with a mesh the graph of a rank."""
+    found: dict[str, Any] = {}
+    ranked = ranks.rank_program(compiled, made, recorded.leaves)
+    if ranked is not None:
+        numbered = {k: recorded.names[n] for k, n in enumerate(made.graph.inputs) if n in recorded.names}
+        found["ranks"] = ranks.as_data(ranked, recorded.observed, numbered, recorded.accumulated)
+    program = build(made.graph, made.binding.pairs) if ranked is None else ranked.program
+    if is_compiled(program):
+        times = profile.times_of(program) if profile is not None else {}
+        found["compiler"] = passes.as_data(made.graph, program, recorded.observed, times)
+    return found
 
 
 def document(data: dict[str, Any]) -> str:

@@ -18,18 +18,20 @@ import numpy as np
 from wengert.api.creation import tensor
 from wengert.autodiff.reverse import differentiable_path, walk
 from wengert.core import tree
+from wengert.core.communication import current
 from wengert.core.devices import on_host
 from wengert.core.dtypes import FLOATING
 from wengert.core.errors import ArgumentError, GradientError
 from wengert.core.evaluation import apply_here
 from wengert.core.graph import RELEASED, Node, ancestors, has_array, now, recorded_as, recording, tracing
+from wengert.core.placement import ShardedArray
 from wengert.inspect.modules import Observed
 from wengert.nn.hooks import calls
 from wengert.nn.module import Module
 from wengert.ops.core import LITERAL, VARIABLE, literal, variable
 from wengert.ops.movement import broadcast_to
 from wengert.runtime.arguments import take_apart
-from wengert.runtime.capture import Captured
+from wengert.runtime.capture import NONE, Captured
 from wengert.runtime.dynamic.realize import flush
 from wengert.runtime.static.compile import Compiled
 from wengert.runtime.static.specialization import Specialization
@@ -50,11 +52,17 @@ class RecordedCall:
     values: dict[Node, Value]
     names: dict[Node, str] = field(default_factory=dict)  # of what was given: arguments and parameters
     specialization: Specialization | None = None  # of a compiled function: what its passes began with
+    leaves: Sequence[Any] = ()  # of the arguments of a compiled function
+    accumulated: dict[int, str] = field(default_factory=dict)  # by output: the tensor whose gradient it becomes
 
     @property
     def differentiated(self) -> bool:
         """Whether the gradients have been computed, and not only how they would be."""
         return all(node in self.values for node in self.backward)
+
+    def accumulated_nodes(self) -> dict[Node, str]:
+        """The nodes that become the gradient of a tensor (PyTorch's AccumulateGrad), with that tensor's name."""
+        return {self.outputs[k]: name for k, name in self.accumulated.items()}
 
 
 def record(subject: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> RecordedCall:
@@ -201,9 +209,11 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
     with observed.watching():
         specialization = compiled._capture(call, None)
     captured, graph = specialization.captured, specialization.graph
-    values: dict[Node, Value] = dict(zip(graph.inputs, _inputs(captured, call.leaves)))
-    values.update((node, on_host(node.buffer)) for node in graph.captured())
-    evaluate(graph.nodes, values)
+    values: dict[Node, Value] = {}
+    if _can_be_had(captured):
+        values.update(zip(graph.inputs, _inputs(captured, call.leaves)))
+        values.update((node, on_host(node.buffer)) for node in graph.captured())
+        evaluate(graph.nodes, values)
     after: set[Node] = set()  # gradients, and what is made from them: updates
     for node in graph.nodes:
         if observed.forward_of(node) is not None or not after.isdisjoint(node.sources):
@@ -213,13 +223,28 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
     backward = [node for node in graph.nodes if node in after]
     title = f"compiled {_title(compiled._function)}"
     recorded = RecordedCall(title, _shown(forward), _shown(backward), list(graph.outputs), observed, values)
-    recorded.specialization = specialization
+    recorded.specialization, recorded.leaves = specialization, call.leaves
     names = _argument_names(compiled._function, args, kwargs)
     recorded.names.update(zip(graph.inputs, [names[i] for i in captured.arguments] + captured.floats.names(names)))
     slots = {id(slot()): node for slot, node in zip(captured.slots, graph.inputs[_first_slot(captured) :])}
     named = _named_slots(compiled._function, observed)
     recorded.names.update((slots[id(slot)], name) for slot, name in named if id(slot) in slots)
+    recorded.accumulated = _accumulated(captured, {id(slot): name for slot, name in named})
+    before = graph.inputs[_first_slot(captured) + len(captured.slots) :]  # the gradients that are there already
+    known = {id(slot): f"{name}.grad" for slot, name in named}
+    recorded.names.update((n, known[id(s())]) for s, n in zip(captured.grads, before) if id(s()) in known)
     return recorded
+
+
+def _accumulated(captured: Captured, names: dict[int, str]) -> dict[int, str]:
+    """By output the tensor whose `grad` it becomes, in the place of what was there."""
+    return {k: names.get(id(slot()), "a tensor") for slot, how, k in captured.set_grads if how != NONE}
+
+
+def _can_be_had(captured: Captured) -> bool:
+    """Whether the values of all slots can be looked at: of those that are sharded, all ranks hold a block."""
+    held = [slot().node.buffer for slot in captured.all_slots()]  # type: ignore[union-attr]
+    return all(array.placement.mesh.size == current.size for array in held if isinstance(array, ShardedArray))
 
 
 def _first_slot(captured: Captured) -> int:

@@ -28,12 +28,15 @@ function download(name, type, content) {
 const stepName = (step) => `step-${String(step).padStart(3, "0")}.svg`;
 const passName = (number) => `pass-${number + 1}.svg`;
 
+const shownName = () => (state.view === "compiler" ? passName(compiler.number) : state.view === "rank" ? "rank.svg" : stepName(state.step));
+
 function save() {
-  download(state.view === "compiler" ? passName(compiler.number) : stepName(state.step), "image/svg+xml", asSvg());
+  download(shownName(), "image/svg+xml", asSvg());
 }
 
 // The SVG of every step of the computation, or of the graph after every pass.
 function allSteps() {
+  if (state.view === "rank") return [[shownName(), asSvg()]];
   const ofPasses = state.view === "compiler";
   const kept = ofPasses ? compiler.number : state.step, picked = state.picked;
   const show = ofPasses ? compiler.show : go;

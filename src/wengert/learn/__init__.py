@@ -2,8 +2,9 @@
 
 `compare` differentiates a function symbolically, numerically and automatically, and tells what each way costs; the
 command `wengert learn` is a tour of it. `value` differentiates single numbers, at the size of micrograd; `mytorch`
-arrays on a tape, the engine of CMU's course 11-785. `python -m wengert.learn.handout DIR` writes an exercise for a
-class, and `python -m wengert.learn.grade DIR` grades it.
+arrays on a tape, the engine of CMU's course 11-785. `distributed` tells what many ranks do (`wengert learn
+distributed`), and `ranks` has all-reduce from messages and a sharded optimizer. `python -m wengert.learn.handout DIR`
+writes an exercise for a class, and `python -m wengert.learn.grade DIR` grades it.
 """
 
 from wengert.learn import mytorch, value

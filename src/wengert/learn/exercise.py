@@ -13,6 +13,7 @@ import numpy as np
 
 from .mytorch import Autograd, nn
 from .mytorch.nn import functional as F
+from .running import run_checks
 
 
 def drawn(*shape: int) -> Any:
@@ -226,23 +227,5 @@ def test_a_network_learns() -> None:
     assert losses[-1] < losses[0] / 5, f"the loss went from {losses[0]:.4f} to {losses[-1]:.4f} in 50 steps"
 
 
-def main() -> int:
-    """Run all checks, print a line for each and the score; 0 if all pass."""
-    checks = [value for name, value in globals().items() if name.startswith("test_")]
-    passed = 0
-    for check in checks:
-        problem = ""
-        try:
-            check()
-            passed += 1
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-        print(f"{'ok  ' if not problem else 'FAIL'}  {check.__doc__}")
-        for line in problem.splitlines():
-            print(f"        {line}")
-    print(f"\n{passed} of {len(checks)} points")
-    return 0 if passed == len(checks) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_checks(globals()))

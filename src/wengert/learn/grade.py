@@ -1,4 +1,4 @@
-"""Grades a `mytorch` that students handed in.
+"""Grades an exercise that students handed in: `mytorch`, or `ranks`, whichever is in the folder.
 
     python -m wengert.learn.grade DIR
 
@@ -15,17 +15,21 @@ import sys
 import tempfile
 from pathlib import Path
 
+import wengert
 from wengert.learn import handout
 
 
 def grade(folder: Path, seconds: float = 60.0) -> int:
-    """Run the checks on the `mytorch` in a folder and print the result; 0 if all pass."""
-    if not (folder / "mytorch" / "__init__.py").is_file():
-        raise SystemExit(f"there is no mytorch in {folder}: name the folder that has mytorch/__init__.py in it")
+    """Run the checks on what is in a folder and print the result; 0 if all pass."""
+    exercise = _exercise_in(folder)
     with tempfile.TemporaryDirectory() as place:
-        checks = Path(place) / "test_mytorch.py"
-        checks.write_text(handout.checks())
-        environment = {**os.environ, "PYTHONPATH": str(folder.resolve()), "PYTHONDONTWRITEBYTECODE": "1"}
+        for name, text in exercise.files().items():
+            (Path(place) / name).write_text(text)
+        checks = Path(place) / f"test_{exercise.package}.py"
+        paths = [str(folder.resolve())]
+        if exercise.needs_wengert:
+            paths.append(str(Path(wengert.__file__).parents[1]))
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             result = subprocess.run([sys.executable, str(checks)], env=environment, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
@@ -34,10 +38,19 @@ def grade(folder: Path, seconds: float = 60.0) -> int:
     return result.returncode
 
 
+def _exercise_in(folder: Path) -> handout.Exercise:
+    """The exercise whose package is in a folder."""
+    for name, exercise in handout.EXERCISES.items():
+        if (folder / name / "__init__.py").is_file():
+            return exercise
+    names = " or ".join(handout.EXERCISES)
+    raise SystemExit(f"there is no {names} in {folder}: name the folder that has mytorch/__init__.py in it")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m wengert.learn.grade", description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="the folder with mytorch in it")
+    parser.add_argument("folder", type=Path, help="the folder with mytorch or ranks in it")
     return grade(parser.parse_args(arguments).folder)
 
 

@@ -44,7 +44,7 @@ from wengert.ops.reduce import MAX
 # --- lanes as ranks -------------------------------------------------------------------------------------------------
 
 
-def _by_group(x: Node, group: Group) -> Node:
+def by_group(x: Node, group: Group) -> Node:
     """Lanes that are all ranks of a mesh as two axes: which group, and which member."""
     mesh = group.mesh
     names = list(mesh.sizes)
@@ -55,8 +55,8 @@ def _by_group(x: Node, group: Group) -> Node:
     return reshape(turned, (mesh.size // group.size, group.size, *rest))
 
 
-def _by_rank(x: Node, group: Group) -> Node:
-    """The inverse of `_by_group`."""
+def by_rank(x: Node, group: Group) -> Node:
+    """The inverse of `by_group`."""
     mesh = group.mesh
     names = list(mesh.sizes)
     order = [names.index(a) for a in names if a not in group.axes] + [names.index(a) for a in group.axes]
@@ -69,12 +69,12 @@ def _by_rank(x: Node, group: Group) -> Node:
 def _to_all(x: Node, group: Group) -> Node:
     """A value a group, on each member."""
     lanes, *rest = x.shape
-    return _by_rank(broadcast_to(reshape(x, (lanes, 1, *rest)), (lanes, group.size, *rest)), group)
+    return by_rank(broadcast_to(reshape(x, (lanes, 1, *rest)), (lanes, group.size, *rest)), group)
 
 
 def _summed(x: Node, group: Group) -> Node:
     """The sum over the members, in the order that engines add in."""
-    members = _by_group(x, group)
+    members = by_group(x, group)
     parts = [slice_axis(members, 1, k, k + 1) for k in range(group.size)]
     total = tree_sum(parts, add)
     return reshape(total, (total.shape[0], *total.shape[2:]))
@@ -85,12 +85,12 @@ def _is_simulated(group: Group) -> bool:
     return recording.ranks is not None and recording.ranks == group.mesh
 
 
-def _collective(name: str, infer: Any, numpy: Any, **rules: Any) -> Op:
+def collective(name: str, infer: Any, numpy: Any, **rules: Any) -> Op:
     """A collective. Compilers number them (`number`), so that all ranks carry them out in one order."""
     return Op(
         name,
         infer=lambda *sources, number=None, **attrs: infer(*sources, **attrs),
-        numpy=lambda *arrays, number=None, **attrs: numpy(*arrays, **attrs),
+        numpy=lambda *arrays, number=None, **attrs: numpy(*arrays, **attrs),  # and `out`, where the op is `into`
         expensive=True,
         moves=True,
         can_fail=False,
@@ -109,10 +109,11 @@ def _all_reduce_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool])
     return _to_all(_summed(sources[0], group), group)
 
 
-ALL_REDUCE: Op = _collective(
+ALL_REDUCE: Op = collective(
     "all_reduce",
     infer=lambda x, group: (x.shape, x.dtype),
-    numpy=lambda x, group: communicator(group).all_reduce(x),
+    numpy=lambda x, group, **out: communicator(group).all_reduce(x, **out),
+    into=True,
     vjp=(lambda g, y, x: REPLICATE(g, group=y.attrs["group"]),),
     linear=(0,),
     complex=True,
@@ -149,10 +150,10 @@ def _max_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Nod
     group = y.attrs["group"]
     if not _is_simulated(group):
         return ALL_REDUCE_MAX(sources[0], group=group)
-    return _to_all(MAX(_by_group(sources[0], group), axes=(1,), keepdims=False), group)
+    return _to_all(MAX(by_group(sources[0], group), axes=(1,), keepdims=False), group)
 
 
-ALL_REDUCE_MAX: Op = _collective(
+ALL_REDUCE_MAX: Op = collective(
     "all_reduce_max",
     infer=lambda x, group: (x.shape, x.dtype),
     numpy=lambda x, group: communicator(group).all_reduce_max(x),
@@ -170,10 +171,11 @@ def _many_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> No
     return PACK(*[_to_all(_summed(source, group), group) for source in each])
 
 
-ALL_REDUCE_MANY: Op = _collective(
+ALL_REDUCE_MANY: Op = collective(
     "all_reduce_many",
     infer=lambda *xs, group: (tuple(x.shape for x in xs), tuple(x.dtype for x in xs)),
-    numpy=lambda *xs, group: tuple(communicator(group).all_reduce_many(xs)),
+    numpy=lambda *xs, group, **out: tuple(communicator(group).all_reduce_many(xs, **out)),
+    into=True,
     differentiable=False,
     batch=_many_batch,
 )
@@ -196,14 +198,15 @@ def _gather_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> 
     group, axis = y.attrs["group"], y.attrs["axis"]
     if not _is_simulated(group):
         return ALL_GATHER(sources[0], axis=axis + 1, group=group)
-    members = moveaxis(_by_group(sources[0], group), 1, axis + 1)
+    members = moveaxis(by_group(sources[0], group), 1, axis + 1)
     return _to_all(reshape(members, (members.shape[0], *y.shape)), group)
 
 
-ALL_GATHER: Op = _collective(
+ALL_GATHER: Op = collective(
     "all_gather",
     infer=lambda x, axis, group: (_resized(x, axis, x.shape[axis] * group.size), x.dtype),
-    numpy=lambda x, axis, group: communicator(group).all_gather(x, axis),
+    numpy=lambda x, axis, group, **out: communicator(group).all_gather(x, axis, **out),
+    into=True,
     vjp=(lambda g, y, x: REDUCE_SCATTER(g, **y.attrs),),
     linear=(0,),
     complex=True,
@@ -216,7 +219,7 @@ def _own_blocks(x: Node, axis: int, group: Group) -> Node:
     """Of a value a group: to each member its block."""
     n = group.size
     cut = reshape(x, (*x.shape[: axis + 1], n, x.shape[axis + 1] // n, *x.shape[axis + 2 :]))
-    return _by_rank(moveaxis(cut, axis + 1, 1), group)
+    return by_rank(moveaxis(cut, axis + 1, 1), group)
 
 
 def _scatter_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
@@ -226,10 +229,11 @@ def _scatter_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) ->
     return _own_blocks(_summed(sources[0], group), axis, group)
 
 
-REDUCE_SCATTER: Op = _collective(
+REDUCE_SCATTER: Op = collective(
     "reduce_scatter",
     infer=lambda x, axis, group: (_resized(x, axis, _blocks("reduce_scatter", x, axis, group)), x.dtype),
-    numpy=lambda x, axis, group: communicator(group).reduce_scatter(x, axis),
+    numpy=lambda x, axis, group, **out: communicator(group).reduce_scatter(x, axis, **out),
+    into=True,
     vjp=(lambda g, y, x: ALL_GATHER(g, **y.attrs),),
     linear=(0,),
     complex=True,
@@ -248,10 +252,10 @@ def _block_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> N
     group, axis = y.attrs["group"], y.attrs["axis"]
     if not _is_simulated(group):
         return BLOCK(sources[0], axis=axis + 1, group=group)
-    members = moveaxis(_by_group(sources[0], group), 1, 0)
+    members = moveaxis(by_group(sources[0], group), 1, 0)
     size = y.shape[axis]
     own = [slice_axis(_member(members, k), axis + 1, k * size, (k + 1) * size) for k in range(group.size)]
-    return _by_rank(moveaxis(_stacked(own), 0, 1), group)
+    return by_rank(moveaxis(_stacked(own), 0, 1), group)
 
 
 def _member(members: Node, k: int) -> Node:
@@ -281,10 +285,10 @@ def _permute_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) ->
     group, shift = y.attrs["group"], y.attrs["shift"]
     if not _is_simulated(group):
         return PPERMUTE(sources[0], **y.attrs)
-    return _by_rank(roll(_by_group(sources[0], group), shift, axis=1), group)
+    return by_rank(roll(by_group(sources[0], group), shift, axis=1), group)
 
 
-PPERMUTE: Op = _collective(
+PPERMUTE: Op = collective(
     "ppermute",
     infer=lambda x, shift, group: (x.shape, x.dtype),
     numpy=lambda x, shift, group: communicator(group).ppermute(x, shift),
@@ -308,15 +312,15 @@ def _exchange_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -
     if not _is_simulated(group):
         return ALL_TO_ALL(sources[0], split=split + 1, join=join + 1, group=group)
     n = group.size
-    members = _by_group(sources[0], group)  # group, sender, value
+    members = by_group(sources[0], group)  # group, sender, value
     at = split + 2
     cut = reshape(members, (*members.shape[:at], n, members.shape[at] // n, *members.shape[at + 1 :]))
     by_receiver = moveaxis(cut, at, 1)  # group, receiver, sender, block
     joined = moveaxis(by_receiver, 2, join + 2)
-    return _by_rank(reshape(joined, (*joined.shape[:2], *y.shape)), group)
+    return by_rank(reshape(joined, (*joined.shape[:2], *y.shape)), group)
 
 
-ALL_TO_ALL: Op = _collective(
+ALL_TO_ALL: Op = collective(
     "all_to_all",
     infer=_exchanged,
     numpy=lambda x, split, join, group: communicator(group).all_to_all(x, split, join),

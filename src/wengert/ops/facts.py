@@ -16,6 +16,7 @@
     factors     factors(node) -> the Factors of a node: along which axes it may be cut over ranks; see `factors`. Ops
                 element by element, identities and reductions say it by their kind
     collective  whether all ranks of a group carry it out together: it is never repeated, dropped on some, or reordered
+    into        whether its reference writes its result, or each of several, to an array that it is given as `out`
     complex     whether its derivative rules hold for complex values: the cotangent rule is the adjoint of the tangent
                 rule under the real part of `conj(g) * t`. Ops that only move elements, and those that run functions
                 (whose ops are asked), say yes unless told otherwise; through others a derivative raises
@@ -67,6 +68,7 @@ class Facts(TypedDict, total=False):
     free: bool
     factors: Callable[[Node], Factors]
     collective: bool
+    into: bool
     complex: bool
     symbolic: Callable[..., Any] | str
     ulp: int

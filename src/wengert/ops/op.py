@@ -95,6 +95,7 @@ class Op:
         self.free = facts.get("free", False)
         self.factors = facts.get("factors")
         self.collective = facts.get("collective", False)
+        self.into = facts.get("into", False)
         self.complex = facts.get("complex", self.moves or self.kind == "function")
         self.symbolic = facts.get("symbolic")
         self.ulp = facts.get("ulp", 4 if self.cost == FUNCTION else 0)

@@ -71,7 +71,7 @@ class _StepWriter:
         self.slots, self.donated = plan.buffers.slots, plan.donated
         self.picks = picks(plan.graph)
         self.cache = LoweringCache()
-        self.in_c: set[Node] = set()  # what has several results, made in C
+        self.in_place: set[Node] = set()  # what has several results that are made where they belong
 
     def pointer(self, node: Node | None) -> str:
         """The C expression for the memory a value lies in."""
@@ -96,17 +96,19 @@ class _StepWriter:
             return self._pick_step(node, reads)
         picked = self.picks.get(node, {})
         results = [picked.get(i) for i in range(len(node.shape))] if isinstance(node.dtype, tuple) else []
-        call = c_ops.call(node, self.pointer, results)
-        if call is None:
-            return Step((HostOp(node),), reads, [node])
-        self.in_c.add(node)
         writes = list(picked.values()) if isinstance(node.dtype, tuple) else [node]
+        call = c_ops.call(node, self.pointer, results)
+        if call is None and not (node.op.into and (None not in results)):
+            return Step((HostOp(node),), reads, [node])
+        self.in_place.add(node)
+        if call is None:
+            return Step((HostOp(node),), reads, writes)
         return _coded(CCode(call.text, carried_out_by=call.function), reads, writes, call.scratch)
 
     def _pick_step(self, node: Node, reads: list[Node]) -> Step:
-        """One result of several: C has put it in its place already, or copies it from the first that picked it."""
+        """One result of several: it is in its place already, or C copies it from the first that picked it."""
         several, index = node.sources[0], node.attrs["index"]
-        if several not in self.in_c:
+        if several not in self.in_place:
             return Step((HostOp(node),), reads, [node])
         first = self.picks[several][index]
         if first is node:

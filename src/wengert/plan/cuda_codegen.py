@@ -352,9 +352,13 @@ class CudaCodegen:
         return any(key.startswith(then) for key in self.choices.winners())
 
     def fallible(self, grouping: Grouping) -> list[int]:
-        """The groups that the host computes: they may fail, and what was overwritten before would be lost."""
-        made = [(k, group.roots[0]) for k, group in enumerate(grouping.groups) if group.opaque]
-        return [k for k, node in made if self.is_hosted(node.sources[0] if node.op is PICK else node)]
+        """The groups that the host computes: they may fail, and what was overwritten before would be lost.
+
+        A collective that fails ends the world, and state comes from a checkpoint: updates do not wait for the last one.
+        """
+        opaque = [(k, group.roots[0]) for k, group in enumerate(grouping.groups) if group.opaque]
+        made = [(k, node.sources[0] if node.op is PICK else node) for k, node in opaque]
+        return [k for k, node in made if self.is_hosted(node) and not node.op.collective]
 
     def tune(self, plan: Plan) -> Tuned | None:
         """Time candidates for up to so many seconds."""

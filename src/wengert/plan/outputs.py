@@ -127,7 +127,8 @@ def donations(
         if not alike or max(readers.get(source, [-1])) > writer:
             continue
         group = plan.groups[writer]
-        if _reads_own(group, source, result) or (overwriting and group.opaque and _changes(result, source)):
+        changes = overwriting and group.opaque and _changes(result, source)
+        if changes or _reads_own(group, source, result) or (result.op.into and writer not in readers.get(source, ())):
             found[result] = source
             gone.add(source)
     return found

@@ -104,7 +104,10 @@ def _verify_names(plan: Plan, stage: str) -> None:
 
 def _verify_failures(plan: Plan, stage: str) -> None:
     """A failed call must leave every input as it was: nothing that may fail comes after one was overwritten."""
-    last = max(plan.codegen.fallible(plan.grouping), default=-1) if plan.donated else -1
+    if not plan.donated:
+        return
+    fallible = {id(plan.grouping.groups[number]) for number in plan.codegen.fallible(plan.grouping)}
+    last = max((k for k, group in enumerate(plan.groups_of_steps) if id(group) in fallible), default=-1)
     for step in _steps(plan)[: last + 1]:
         for node in step.writes:
             if node in plan.donated:

@@ -20,7 +20,7 @@ from wengert.core import tree
 from wengert.core.devices import HOST
 from wengert.core.errors import AbstractValueError, AssignmentError, RecordingError
 from wengert.core.forking import new_rlock
-from wengert.core.graph import Graph, Node, Trace, recorded_as, recording, tracing
+from wengert.core.graph import Graph, Node, Trace, has_array, recorded_as, recording, tracing
 from wengert.ops.core import PLACEHOLDER, data, placeholder
 from wengert.runtime.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Float, Floats
 from wengert.runtime.debug.reasons import names
@@ -62,6 +62,7 @@ class Captured:
         self.set_grads: list[tuple[ref[Tensor], str, int]] = []
         self.set_argument_grads: list[tuple[int, str, int]] = []
         self.let_go: set[int] = set()  # outputs whose graph a backward pass inside has used
+        self.stages: list[tuple[int, int | None]] = []  # from which serial number on which stage was recorded
         self.held: list[Tensor] = []  # the slots, until the first replay: the function may have dropped one
 
     def all_slots(self) -> list[ref[Tensor]]:
@@ -133,6 +134,7 @@ class _Attempt:
             with nullcontext() if self.log is None else self._watching(function, self.log):
                 result = function(*args, **kwargs)
             self._collect(result, trace)
+        self.captured.stages = trace.stages
         if self.log is not None:
             self.captured.guards, self.captured.arrays = self.log.finish(), self.log.arrays
         with _own_pending():  # what was made inside is not computed with the slots that closing looks at
@@ -268,7 +270,8 @@ class _Attempt:
             if node.serial >= trace.start or owner is None or owner.node is not node:
                 replacing[node] = _with_serial(data(value(node), node.device), node)
                 continue
-            value(node)  # raises for an abstract value that escaped from an earlier recording
+            if not has_array(node):
+                value(node)  # raises for an abstract value that escaped from an earlier recording
             replacing[node] = _with_serial(placeholder(node.shape, node.dtype, node.device, node.tracked), node)
             slot = self._grads_by_identity.get(id(owner))
             if slot is None:

@@ -7,12 +7,15 @@ Before it first runs, all ranks compare what they are about to run.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from wengert.backends.protocol import NOTHING, Replay, Runnable
 from wengert.compiler.distribute import DATA_AXIS, SEQUENCE_AXIS, Distributed, Distribution, distribute, localize
+from wengert.compiler.stages import Interface
 from wengert.core import communication
 from wengert.core.code import describe
 from wengert.core.communication import current
@@ -71,8 +74,8 @@ class PartitionedProgram:
         """The arrays of the outputs: whole, or blocks of this rank."""
         if communication.watcher is not None:
             communication.watcher.step()
-        blocks = [_block(array, placement) for array, placement in zip(arrays, self._inputs)]
-        free = {k: _block(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
+        blocks = [block_here(array, placement) for array, placement in zip(arrays, self._inputs)]
+        free = {k: block_here(array, self._outputs[k]) for k, array in spare.items() if self._fits(k, array)}
         results = self.program(blocks, owned, free)
         return [self._wrapped(k, result, arrays, spare) for k, result in enumerate(results)]
 
@@ -87,7 +90,7 @@ class PartitionedProgram:
         for held in (arrays[self._pairs[k]] if k in self._pairs else None, spare.get(k)):
             if isinstance(held, ShardedArray) and held.block is block:
                 return held  # written over where it lies
-        return ShardedArray(block, self._shape(k, block), placement)
+        return self._as_sharded(k, block)
 
     def _shape(self, k: int, block: Any) -> tuple[int, ...]:
         placement = self._outputs[k]
@@ -97,23 +100,35 @@ class PartitionedProgram:
         return tuple(shape)
 
     def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> Replay | None:
-        """The rank's program on the memory of its last call, where no block of a result has to be made."""
-        if any(self._outputs[k] is not None for k in outputs):
-            return None
+        """The rank's program on the memory of its last call."""
         found = self.program.replay(inputs, outputs)
-        return None if found is None else _Replay(found, [self._inputs[k] for k in inputs])
+        if found is None:
+            return None
+        wraps = [None if self._outputs[k] is None else partial(self._as_sharded, k) for k in outputs]
+        return _Replay(found, [self._inputs[k] for k in inputs], wraps)
+
+    def _as_sharded(self, k: int, block: Any) -> ShardedArray:
+        """A block of this rank as the output that it is of."""
+        return ShardedArray(block, self._shape(k, block), self._outputs[k])  # type: ignore[arg-type]
 
 
 class _Replay:
-    """A replay that takes the blocks of its inputs."""
+    """A replay that takes the blocks of its inputs and makes those of its outputs."""
 
-    def __init__(self, replay: Replay, placements: Sequence[Placement | None]) -> None:
+    def __init__(
+        self,
+        replay: Replay,
+        placements: Sequence[Placement | None],
+        wraps: Sequence[Callable[[Any], ShardedArray] | None],
+    ) -> None:
         self._replay, self._placements = replay, placements
+        pairs = zip(replay.makers, wraps)
+        self._makers = [make if wrap is None else _wrapping(make, wrap) for make, wrap in pairs]
 
     @property
     def makers(self) -> Sequence[Callable[[], Any]]:
         """What makes arrays for the outputs."""
-        return self._replay.makers
+        return self._makers
 
     def refresh(self) -> None:
         """Look again at what others may have overwritten where it lies."""
@@ -123,11 +138,15 @@ class _Replay:
         """Compute the outputs from the blocks of these arrays."""
         if communication.watcher is not None:
             communication.watcher.step()
-        blocks = [_block(array, placement) for array, placement in zip(arrays, self._placements)]
-        return self._replay.run(blocks, made)
+        blocks = [block_here(array, placement) for array, placement in zip(arrays, self._placements)]
+        return self._replay.run(blocks, [array.block if type(array) is ShardedArray else array for array in made])
 
 
-def _block(array: Any, placement: Placement | None) -> Any:
+def _wrapping(make: Callable[[], Any], wrap: Callable[[Any], ShardedArray]) -> Callable[[], ShardedArray]:
+    return lambda: wrap(make())
+
+
+def block_here(array: Any, placement: Placement | None) -> Any:
     """What a rank takes of an array: its block, however it lies."""
     if isinstance(array, ShardedArray):
         if array.placement == placement:
@@ -142,6 +161,7 @@ def build_partitioned(
     inputs: Sequence[Placement | None],
     pairs: Sequence[tuple[int, int]],
     build: Callable[..., Runnable],
+    interface: Interface | None = None,
 ) -> PartitionedProgram:
     """The program of this rank of a recorded graph; `build` makes programs of graphs."""
     if spread.mesh.size != current.size:
@@ -149,12 +169,21 @@ def build_partitioned(
             f"compile: {spread.mesh} has {spread.mesh.size} ranks, and the world {current.size}. "
             "Make the mesh with wg.distributed.start().mesh(...)"
         )
-    found = distribute(graph, spread, inputs, {k: i for i, k in pairs})
-    if communication.watcher is not None:
-        lines = described(found.graph)
-        communication.watcher.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
+    found = distribute(graph, spread, inputs, {k: i for i, k in pairs}, interface)
+    if found.pipeline is not None:
+        from wengert.runtime.pipelined import build_pipelined  # which has programs of this kind
+
+        return build_pipelined(graph, found, pairs, functools.partial(build, before=found.reports))
+    agree(found.graph)
     local = localize(found.graph, current.rank)
     return PartitionedProgram(build(local, before=found.reports), found, pairs)
+
+
+def agree(graph: Graph, *more: str) -> None:
+    """Compare a graph, and what more ranks have to agree on, with those of all ranks; raises where they differ."""
+    if communication.watcher is not None:
+        lines = [*described(graph), *more]
+        communication.watcher.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
 
 
 def described(graph: Graph) -> list[str]:

@@ -33,6 +33,7 @@ from wengert.kernels.threads import thread_count
 from wengert.ops.op import PICK
 from wengert.plan.c_codegen import CCodegen
 from wengert.plan.launches import region_text
+from wengert.plan.lowering import picks
 from wengert.plan.pipeline import planned
 from wengert.plan.plan import Plan, Start, Step, Wait
 
@@ -179,10 +180,11 @@ class CpuProgram:
         """What has the communication thread begin a collective."""
         node = part.node
         assert node is not None
+        out = self._out(node)
 
         def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Any, Any]) -> None:
             arrays = [self._view(source, table) for source in node.sources]
-            results[part.token] = thread.begin(partial(apply_here, node, arrays))
+            results[part.token] = thread.begin(partial(apply_here, node, arrays, out and out(table)))
 
         return run
 
@@ -190,9 +192,12 @@ class CpuProgram:
         """What waits for a collective and takes its result."""
         node = part.node
         assert node is not None
+        out = self._out(node)
 
         def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Any, Any]) -> None:
             value = results.pop(part.token).result()
+            if out is not None:
+                return
             if isinstance(node.dtype, tuple):
                 results[node] = value
             else:
@@ -202,6 +207,7 @@ class CpuProgram:
 
     def _reference(self, node: Node) -> Callable[..., None]:
         """What computes an op by its NumPy reference, reading and writing the program's memory."""
+        out = self._out(node)
 
         def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Node, Any]) -> None:
             def view(node: Node) -> Any:
@@ -212,13 +218,27 @@ class CpuProgram:
                 return
             arrays = [view(s) if not isinstance(s.dtype, tuple) else results[s] for s in node.sources]
             with np.errstate(all="ignore"):
-                value = apply_here(node, arrays)
+                value = apply_here(node, arrays, out and out(table))
+            if out is not None:
+                return
             if isinstance(node.dtype, tuple):
                 results[node] = value
             else:
                 view(node)[...] = value
 
         return run
+
+    def _out(self, node: Node) -> Callable[[Sequence[Any]], Any] | None:
+        """What finds the arrays that an op's reference is to write to; None for one that returns its result."""
+        if not node.op.into:
+            return None
+        if not isinstance(node.dtype, tuple):
+            return lambda table: self._view(node, table)
+        picked = picks(self.graph).get(node, {})
+        if len(picked) < len(node.dtype):
+            return None
+        results = [picked[k] for k in range(len(picked))]
+        return lambda table: [self._view(result, table) for result in results]
 
     # --- running --------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,15 @@
 """The CPU's part of the fast path: a program called again on its last call's memory, but for some inputs and outputs.
 
 Nothing is looked up but where these lie: their addresses are put into the table that the last call left, and the
-program's C runs, all in one call of `wg_again` (`kernels/table.h`).
+program's C runs, all in one call of `wg_again` (`kernels/table.h`). Where references come between (collectives, which
+carry values to other ranks), it is one such call for what lies between two of them.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,19 +47,41 @@ class CpuReplay:
         self.makers = [recycler.maker(node.shape, node.dtype) for node in (program.graph.outputs[k] for k in outputs)]
         results = [program.made[program.made_as.index(k)] for k in outputs]
         nodes = [*(program.graph.inputs[i] for i in inputs), *results]
-        places = (ctypes.c_long * len(nodes))(*[program.slots[node] for node in nodes])
-        functions = [ctypes.cast(getattr(program.library, name), ctypes.c_void_p) for name in program.pieces]
+        self.moving = [program.slots[node] for node in nodes]
+        self.parts: list[Any] = [program.last]  # which C refers to
+        self.stages = self._stages(program)
+        self.table = _fixed(program, self.moving) if len(self.stages) > 1 else []
+
+    def _stages(self, program: CpuProgram) -> list[int | Callable[..., None]]:
+        """What is done one after the other: addresses of pieces of C, the first with the table, and references."""
+        stages: list[int | Callable[..., None]] = []
+        pieces: list[str] = []
+        for piece, call in zip(program.pieces, program.calls):
+            if isinstance(piece, str):
+                pieces.append(piece)
+                continue
+            if pieces or not stages:
+                stages.append(self._c_stage(pieces, () if stages else self.moving))
+            stages.append(call)
+            pieces = []
+        if pieces or not stages:
+            stages.append(self._c_stage(pieces, () if stages else self.moving))
+        return stages
+
+    def _c_stage(self, names: Sequence[str], moving: Sequence[int]) -> int:
+        """The address of what `wg_again` is told: to fill in the table at some places, and to run some pieces."""
+        functions = [ctypes.cast(getattr(self.program.library, name), ctypes.c_void_p) for name in names]
         pieces = (ctypes.c_void_p * len(functions))(*[function.value for function in functions])
-        self.parts: list[Any] = [program.last, pieces, places]  # which C refers to
-        io, pieces_at, places_at = [ctypes.addressof(part) for part in self.parts]
-        self.again = _Again(io, program.arena_address, len(pieces), pieces_at, len(places), places_at, HEAD)
-        self.address = ctypes.addressof(self.again)
+        places = (ctypes.c_long * len(moving))(*moving)
+        io, pieces_at, places_at = [ctypes.addressof(part) for part in (self.program.last, pieces, places)]
+        again = _Again(io, self.program.arena_address, len(pieces), pieces_at, len(places), places_at, HEAD)
+        self.parts += [pieces, places, again]
+        return ctypes.addressof(again)
 
     @staticmethod
     def of(program: CpuProgram, inputs: Sequence[int], outputs: Sequence[int]) -> CpuReplay | None:
-        """The replay, or None for a program in which more happens than C at these addresses."""
-        is_all_c = not program.apart and all(isinstance(piece, str) for piece in program.pieces)
-        if not is_all_c or not program.copied.issubset(inputs) or not set(program.made_as).issuperset(outputs):
+        """The replay, or None for a program in which more has to be made than these outputs."""
+        if program.apart or not program.copied.issubset(inputs) or not set(program.made_as).issuperset(outputs):
             return None
         return CpuReplay(program, inputs, outputs)
 
@@ -70,8 +94,42 @@ class CpuReplay:
         table = (*map(np.ascontiguousarray, arrays), *made)
         with program.lock:
             if program.loops_alone:
-                failed = program.again(self.address, id(table) + ITEMS)
+                failed = program.again(self.stages[0], id(table) + ITEMS)
             else:
                 with single_threaded:
-                    failed = program.again(self.address, id(table) + ITEMS)
+                    failed = program.again(self.stages[0], id(table) + ITEMS) or self._go_on(table)
         return not failed
+
+    def _go_on(self, table: tuple[Array, ...]) -> bool:
+        """The stages after the first. An index out of range raises here: collectives are not to be repeated."""
+        if len(self.stages) == 1:
+            return False
+        program, results = self.program, dict[Any, Any]()
+        for place, array in zip(self.moving, table):
+            self.table[place] = array
+        try:
+            for stage in self.stages[1:]:
+                if not isinstance(stage, int):
+                    stage(program.last, program.arena_address, self.table, results)
+                elif program.again(stage, None):
+                    program._raise_by_reference(self.table[: len(program.graph.inputs)])
+        finally:
+            for place in self.moving:  # others look whether somebody refers to them
+                self.table[place] = None
+        return False
+
+
+def _fixed(program: CpuProgram, moving: Sequence[int]) -> list[Any]:
+    """The arrays of a program's table as views of their memory, which refer to nobody; None for those that move."""
+    nodes = [*program.graph.inputs, *program.plan.buffers.constants, *program.made]
+    return [
+        None if slot in moving else _view(program.last[slot] or 0, node.shape, node.dtype) for slot, node in enumerate(nodes)
+    ]
+
+
+def _view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    size = math.prod(shape) * dtype.itemsize
+    if not size:
+        return np.empty(shape, dtype)
+    memory: Any = (ctypes.c_char * size).from_address(address)
+    return np.ndarray(shape, dtype, memory)

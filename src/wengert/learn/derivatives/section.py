@@ -6,6 +6,7 @@ import html
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from wengert.learn.derivatives.plot import Plot, as_svg, as_text
 
@@ -20,21 +21,39 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
+class Drawing(Protocol):
+    """What knows how to show itself."""
+
+    def to_text(self) -> str:
+        """In characters, for the terminal."""
+        ...
+
+    def to_html(self) -> str:
+        """For a page."""
+        ...
+
+
 @dataclass
 class Section:
     """A title, paragraphs before and after, and what is shown between them."""
 
     title: str
     before: str
-    shown: Sequence[Table | Plot] = ()
+    shown: Sequence[Table | Plot | Drawing] = ()
     after: str = ""
 
 
 def to_text(section: Section) -> str:
     """A section for the terminal."""
-    shown = [table_text(part) if isinstance(part, Table) else as_text(part) for part in section.shown]
+    shown = [_shown_text(part) for part in section.shown]
     parts = [section.title, *_paragraphs(section.before), *shown, *_paragraphs(section.after)]
     return "\n\n".join([f"{parts[0]}\n{'-' * len(parts[0])}", *parts[1:]])
+
+
+def _shown_text(part: Table | Plot | Drawing) -> str:
+    if isinstance(part, Table):
+        return table_text(part)
+    return as_text(part) if isinstance(part, Plot) else part.to_text()
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -61,9 +80,14 @@ def _is_words(table: Table, column: int) -> bool:
 def to_html(section: Section) -> str:
     """A section for a page."""
     parts = [f"<h2>{html.escape(section.title)}</h2>", *_as_html(section.before)]
-    for shown in section.shown:
-        parts.append(_table_html(shown) if isinstance(shown, Table) else f"<figure>{as_svg(shown)}</figure>")
+    parts += [_shown_html(part) for part in section.shown]
     return "".join([*parts, *_as_html(section.after)])
+
+
+def _shown_html(part: Table | Plot | Drawing) -> str:
+    if isinstance(part, Table):
+        return _table_html(part)
+    return f"<figure>{as_svg(part) if isinstance(part, Plot) else part.to_html()}</figure>"
 
 
 def _as_html(text: str) -> list[str]:

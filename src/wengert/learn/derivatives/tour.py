@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import wengert as wg
 from wengert.learn.derivatives.compare import compare
-from wengert.learn.derivatives.section import to_text
+from wengert.learn.derivatives.section import Section, to_text
 
 
 def example(x1: wg.Tensor, x2: wg.Tensor) -> wg.Tensor:
@@ -19,15 +20,23 @@ def tour(seconds: float = 2.0, page: str | None = None) -> None:
     """Print the sections, waiting for Enter between them if a person is there; write them as a page if it is named."""
     print(f"Ways to a derivative. Measuring, no longer than {seconds:g} s at a time ...", flush=True)
     comparison = compare(example, (2.0, 5.0), seconds)
-    interactive = sys.stdin.isatty() and sys.stdout.isatty()
     print(f"\n{comparison.title}")
-    for section in comparison.sections():
-        print(f"\n{to_text(section)}", flush=True)
-        if interactive and not _goes_on():
-            return
+    sections = comparison.sections()
+    if len(list(tell(sections))) < len(sections):
+        return
     if page is not None:
         print(f"\nwrote {comparison.page(Path(page))}")
     print("\nTry your own function: print(wg.learn.compare(f, x))")
+
+
+def tell(sections: Iterable[Section]) -> Iterator[Section]:
+    """Print sections, waiting for Enter between them if a person is there; those that were told."""
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    for section in sections:
+        print(f"\n{to_text(section)}", flush=True)
+        yield section
+        if interactive and not _goes_on():
+            return
 
 
 def _goes_on() -> bool:

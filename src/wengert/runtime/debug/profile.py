@@ -22,6 +22,7 @@ from wengert.kernels.threads import thread_count
 from wengert.plan.groups import FusionGroup
 from wengert.plan.plan import Step
 from wengert.runtime.debug.explain import compiled_program, flops, moved_by
+from wengert.runtime.partitioned import PartitionedProgram
 from wengert.runtime.static.compile import Compiled
 
 
@@ -53,15 +54,23 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
     ['matmul [8, 8] by [8, 8]', 'max, sum, multiply over (8, 8)']
     """
     compiled(*args, **kwargs)
-    program = compiled_program(compiled._newest("profile").program, "profile")
+    program: Any = compiled_program(compiled._newest("profile").program, "profile")
+    if isinstance(program, PartitionedProgram):
+        program = program.program
+    best = step_seconds(program, lambda: compiled(*args, **kwargs), repeats)
+    found = zip(program.plan.groups_of_steps, program.steps, best)
+    return [_timed(group, step, seconds) for group, step, seconds in found if not step.does_nothing]
+
+
+def step_seconds(program: Any, call: Callable[[], Any], repeats: int) -> list[float]:
+    """The least time of each step of a program, in calls that run it."""
     watcher = watch.observer = _Watcher(program)
     try:
         for _ in range(repeats):
-            compiled(*args, **kwargs)
+            call()
     finally:
         watch.observer = None
-    found = zip(program.plan.groups_of_steps, program.steps, watcher.best)
-    return [_timed(group, step, seconds) for group, step, seconds in found if not step.does_nothing]
+    return watcher.best
 
 
 class _Watcher:

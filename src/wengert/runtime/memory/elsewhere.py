@@ -27,9 +27,10 @@ def plan_elsewhere(
     device: str,
     properties: DeviceProperties,
     budget: int | None = None,
+    overlaps: bool = False,
 ) -> Plan:
     """The plan of a recorded graph on a GPU with these properties, which goes by this name."""
-    target = Target(device, replace(properties, tf32=config.tf32), config.tf32, budget)
+    target = Target(device, replace(properties, tf32=config.tf32), config.tf32, budget, overlaps)
     target = target.with_invariance(config.invariant)
     moved = on_device(graph, device)
     return compiled_plan(moved, target, _codegen, pairs, config.passes_off, config.fuel)

@@ -69,14 +69,14 @@ def memory_of(
     """What the latest call's program takes, or what the program of a call with these arguments would."""
     if latest is not None:
         return _memory(latest, compiled_program(latest.program, "memory").plan)
-    with _foreseen(compiled, instance, args, kwargs, "memory") as found:
+    with foreseen(compiled, instance, args, kwargs, "memory") as found:
         return _memory(found, _plan(compiled, found, "memory"), tree.flatten((args, kwargs))[0])
 
 
 def fit_of(compiled: Any, instance: Any, device: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Fit:
     """Whether a call with these arguments fits into a device."""
     place = _place(device)
-    with _foreseen(compiled, instance, args, kwargs, "fits") as found:
+    with foreseen(compiled, instance, args, kwargs, "fits") as found:
         plan = _plan(compiled, found, "fits", place.device)
         return Fit(_memory(found, plan, tree.flatten((args, kwargs))[0]), place.capacity, place.name)
 
@@ -133,7 +133,7 @@ def largest_batch(
 
 
 @contextmanager
-def _foreseen(
+def foreseen(
     compiled: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asked: str
 ) -> Iterator[Specialization]:
     """The recording of a call with these arguments, which does not happen."""

@@ -46,6 +46,7 @@ def compile(
     memory_budget: int | str | None = None,
     mesh: Mesh | None = None,
     microbatches: int | None = None,
+    schedule: str = "1f1b",
 ) -> Compiled | Callable[[Callable[..., Any]], Compiled]:
     """The function as one program: recorded at the first call, replayed at the next ones.
 
@@ -58,7 +59,8 @@ def compile(
 
     With a `mesh` each of its ranks computes its share of what the function means on one: arguments that every rank has
     whole are cut along their first axis, `wg.distributed` tells how else values may lie. `microbatches` is into how
-    many parts the batch is cut, which each rank computes one after the other.
+    many parts the batch is cut, which each rank computes one after the other. Over a mesh with an axis "stage" they go
+    through a pipeline, in the order of a `schedule`: "1f1b" or "gpipe".
 
     >>> import wengert as wg
     >>> total = wg.tensor(0.0)
@@ -70,7 +72,7 @@ def compile(
     ([2.0, 4.0], 9.0)
     """
     options: dict[str, Any] = {"check": check, "cache": cache, "tune": tune, "memory_budget": memory_budget}
-    options |= {"mesh": mesh, "microbatches": microbatches}
+    options |= {"mesh": mesh, "microbatches": microbatches, "schedule": schedule}
     if function is None:
         return functools.partial(compile, **options)  # type: ignore[return-value]
     return Compiled(function, **options)
@@ -92,6 +94,7 @@ class Compiled(ByFunction, Shown):
         memory_budget: int | str | None = None,
         mesh: Mesh | None = None,
         microbatches: int | None = None,
+        schedule: str = "1f1b",
     ) -> None:
         if not callable(function):
             raise ArgumentError(f"compile takes a function, not {function!r}")
@@ -103,7 +106,7 @@ class Compiled(ByFunction, Shown):
         self._check = check
         self._limit = cache
         self._budget = budget_of(memory_budget)
-        self._mesh, self._microbatches = mesh, microbatches
+        self._mesh, self._microbatches, self._schedule = mesh, microbatches, schedule
         self._spread()  # raises where ranks cannot share the parts
         self._tuning = _TUNING_SECONDS if tune is True else float(tune)
         self._specializations: dict[tuple[Any, ...], list[Specialization]] = {}
@@ -220,14 +223,14 @@ class Compiled(ByFunction, Shown):
         binding.takes_blocks = True
         inputs = placements(graph, spread, binding.arrays(arguments.leaves), binding.count)
         made = functools.partial(build, pairs=binding.pairs, tuning=self._tuning, promise=promise)
-        return build_partitioned(graph, spread, inputs, binding.pairs, made)
+        return build_partitioned(graph, spread, inputs, binding.pairs, made, binding.interface())
 
     def _spread(self) -> Distribution | None:
         """How the function is spread over a mesh, if it is."""
         parts = self._microbatches or config.parts
         if self._mesh is None and parts is None:
             return None
-        return distribution(self._mesh, parts, exact=config.parts is not None)
+        return distribution(self._mesh, parts, config.parts is not None, self._schedule)
 
     @property
     def budget(self) -> int | None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.backends.protocol import Runnable
+from wengert.compiler.stages import Interface
 from wengert.core import tree
 from wengert.core.canonical import ACROSS_RECORDINGS, frozen
 from wengert.core.context import mode
@@ -216,6 +217,11 @@ class Binding:
         self._history = sorted(tracked - c.let_go)
         self._let_go = tracked & c.let_go
         self._body = Graph(c.graph.inputs, [outputs[k] for k in self._history], 0) if self._history else None
+
+    def interface(self) -> Interface:
+        """What a pipeline has to know of the graph."""
+        returned = frozenset(k for how, k in self.captured.returned if how == VALUE)
+        return Interface(self.captured.stages, self.count, {k: i for i, k in self.pairs}, returned)
 
     def leaves_arguments_alone(self) -> bool:
         """Whether of its arguments a call only reads the values, and refers to none of them later."""

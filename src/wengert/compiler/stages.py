@@ -1,0 +1,227 @@
+"""Stages of a pipeline: on which of them each value of a recorded graph is computed, and which input belongs to which.
+
+In: a recorded graph, what the user marked (`wg.distributed.stage`), and which inputs its outputs take the place of.
+Out: the *home* of a value, the stage that computes or keeps it. A value without a home (a mask, a count of steps) is
+computed wherever somebody needs it: none of its sources has a home.
+
+- A forward node that has gradients has the stage it was recorded in. Where nothing is marked, the forward pass is cut
+  into stages of about the same cost along its order, where few bytes cross.
+- A gradient's node has the home of the forward node it is the derivative of.
+- Any other node is where most bytes of what it reads are; of equals, on the latest. So a norm over all parameters is
+  added up from a number a stage, and an update is where its parameter is.
+- A parameter belongs to the first stage that uses it; other inputs to where what takes their place is computed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from wengert.core.code import Backward
+from wengert.core.errors import ArgumentError
+from wengert.core.graph import Graph, Node
+from wengert.ops.op import PICK
+
+Marks = Sequence[tuple[int, int | None]]
+"""From which serial number on nodes are recorded in which stage; None: in none."""
+
+_SLACK = 0.25  # of a stage's cost: how far from an even cut one is looked for that fewer bytes cross
+
+
+class Interface(NamedTuple):
+    """What a pipeline has to know of a recorded graph beside its nodes."""
+
+    marks: Marks
+    arguments: int  # how many inputs are a call's own: each rank has them
+    pairs: Mapping[int, int]  # by output: the input whose place it takes
+    returned: frozenset[int] = frozenset()  # outputs that a call returns: every rank gets them
+
+
+class Homes(NamedTuple):
+    """How many stages there are, and the homes of nodes and inputs; what is not there has none."""
+
+    stages: int
+    of: Mapping[Node, int]
+
+
+def homes(graph: Graph, ranks: int, interface: Interface) -> Homes:
+    """The homes of a graph's values, for so many ranks."""
+    marked = _marked(graph, interface.marks)
+    stages = _count(marked.values(), ranks)
+    kept: dict[Node, int] = {}
+    while True:
+        found = _Assignment(graph, stages, interface, marked, kept).found()
+        pairs = [(graph.inputs[i], graph.outputs[k]) for k, i in interface.pairs.items()]
+        more = {x: found[y] for x, y in pairs if x not in found and y in found}
+        if not more:
+            return Homes(stages, found)
+        kept |= more  # an input that is replaced on one stage must not be read on another as it was
+
+
+def _marked(graph: Graph, marks: Marks) -> dict[Node, int]:
+    """The nodes that were recorded inside `stage`."""
+    if not marks:
+        return {}
+    starts = [serial for serial, _ in marks]
+    found = {}
+    for node in graph.nodes:
+        at = bisect_right(starts, node.serial) - 1
+        stage = marks[at][1] if at >= 0 else None
+        if stage is not None and not isinstance(node.location, Backward):
+            found[node] = stage
+    return found
+
+
+def _count(marked: Iterable[int], ranks: int) -> int:
+    used = set(marked)
+    stages = max(used, default=ranks - 1) + 1
+    missing = sorted(set(range(stages)) - used)
+    if used and missing:
+        raise ArgumentError(f"of the stages 0 to {stages - 1} nothing is recorded in stage {missing[0]}")
+    if stages % ranks:
+        raise ArgumentError(
+            f"{stages} stages cannot be shared by {ranks} ranks of the axis 'stage' equally: number them from 0 on, "
+            f"up to {ranks - 1}, or a multiple of that many"
+        )
+    return stages
+
+
+class _Assignment:
+    """One assignment, given the inputs whose home is known already."""
+
+    def __init__(
+        self, graph: Graph, stages: int, interface: Interface, marked: Mapping[Node, int], kept: Mapping[Node, int]
+    ) -> None:
+        self.graph, self.stages, self.marked = graph, stages, marked
+        self.home: dict[Node, int] = dict(kept)
+        self.arguments = frozenset(graph.inputs[: interface.arguments])
+        self.by_serial = {node.serial: node for node in graph.nodes}
+        ends = [k for k, node in enumerate(graph.nodes) if isinstance(node.location, Backward)]
+        self.turn = min(ends, default=len(graph.nodes))  # where the backward pass begins
+
+    def found(self) -> dict[Node, int]:
+        forward = self.graph.nodes[: self.turn]
+        path = _path(forward, self.arguments)
+        planned = self.marked if self.marked else _cut(path, self.stages)
+        for node in forward:
+            self._put(node, planned.get(node) if node in path else None)
+        self._first_users(forward)
+        for node in self.graph.nodes[self.turn :]:
+            self._put(node, self._of_origin(node))
+        return self.home
+
+    def _of_origin(self, node: Node) -> int | None:
+        """The home of the forward node that a node is the derivative of, or what the user marked."""
+        if isinstance(node.location, Backward):
+            origin = self.by_serial.get(node.location.serial)
+            return None if origin is None else self.home.get(origin)
+        return self.marked.get(node) if node.tracked else None
+
+    def _put(self, node: Node, planned: int | None) -> None:
+        if node.op is PICK:
+            planned = self.home.get(node.sources[0])  # a result lies beside the others
+        if planned is None:
+            planned = self._by_bytes(node)
+        if planned is not None:
+            self.home[node] = planned
+
+    def _by_bytes(self, node: Node) -> int | None:
+        """The stage that has the most bytes of what a node reads; the latest of equals."""
+        bytes_at: dict[int, int] = {}
+        for source in dict.fromkeys(node.sources):
+            if source in self.home:
+                stage = self.home[source]
+                bytes_at[stage] = bytes_at.get(stage, 0) + size_in_bytes(source)
+        return max(bytes_at, key=lambda stage: (bytes_at[stage], stage), default=None)
+
+    def _first_users(self, forward: Sequence[Node]) -> None:
+        """Give what has no home yet, and gets gradients or belongs to nobody in particular, that of its first user."""
+        home = self.home
+        users: dict[Node, int] = {}
+        for node in reversed(forward):
+            if node not in home and node in users and node.tracked:
+                home[node] = users[node]
+            stage = home.get(node)
+            if stage is not None:
+                for source in node.sources:
+                    users[source] = min(stage, users.get(source, stage))
+        for node in self.graph.inputs:
+            if node not in self.arguments and node.tracked and node in users:
+                home.setdefault(node, users[node])
+
+
+# --- without marks --------------------------------------------------------------------------------------------------
+
+
+def _path(forward: Sequence[Node], arguments: frozenset[Node]) -> dict[Node, None]:
+    """The nodes that stages are made of: what is computed from arguments, and has gradients if anything has.
+
+    The rest (draws of dropout, targets, masks) is computed where it is needed.
+    """
+    reached = set(arguments)
+    found: dict[Node, None] = {}
+    for node in forward:
+        if not reached.isdisjoint(node.sources):
+            reached.add(node)
+            found[node] = None
+    found = found or dict.fromkeys(forward)  # of a function without arguments
+    tracked = {node: None for node in found if node.tracked}
+    return tracked or found
+
+
+def _cut(nodes: Iterable[Node], stages: int) -> dict[Node, int]:
+    """A path in stages of about the same cost, cut where the fewest bytes cross."""
+    path = list(nodes)
+    if len(path) < stages:
+        raise ArgumentError(f"a forward pass of {len(path)} ops cannot be cut into {stages} stages")
+    costs = list(accumulate(_cost(node) for node in path))
+    crossing = _crossing(path)
+    cuts: list[int] = []  # each the number of the last node of a stage
+    for k in range(1, stages):
+        even, slack = costs[-1] * k / stages, _SLACK * costs[-1] / stages
+        first, last = (cuts[-1] + 1 if cuts else 0), len(path) - 1 - (stages - k)
+        near = [i for i in range(first, last + 1) if abs(costs[i] - even) <= slack]
+        if near:
+            cuts.append(min(near, key=lambda i: (crossing[i], abs(costs[i] - even))))
+        else:
+            cuts.append(min(range(first, last + 1), key=lambda i: abs(costs[i] - even)))
+    stage = [0, *(cut + 1 for cut in cuts)]
+    return {node: bisect_right(stage, i) - 1 for i, node in enumerate(path)}
+
+
+def _cost(node: Node) -> int:
+    """What a node costs: a FLOP counts as a byte that is read or written."""
+    body = node.attrs.get("body")
+    inside = sum(map(_cost, body.nodes)) if isinstance(body, Graph) else 0
+    return inside + node.op.flops(node) + sum(map(size_in_bytes, (node, *node.sources)))
+
+
+def _crossing(path: Sequence[Node]) -> list[int]:
+    """For each node the bytes of the path that are read after it, and were made up to it."""
+    place = {node: i for i, node in enumerate(path)}
+    last = dict.fromkeys(path, -1)
+    for i, node in enumerate(path):
+        for source in node.sources:
+            if source in place:
+                last[source] = i
+    change = [0] * (len(path) + 1)
+    for node, end in last.items():
+        if end > place[node]:
+            change[place[node]] += size_in_bytes(node)
+            change[end] -= size_in_bytes(node)
+    return list(accumulate(change))[: len(path)]
+
+
+def size_in_bytes(node: Node) -> int:
+    """The bytes of a value."""
+    if not isinstance(node.dtype, tuple):
+        return node.size * int(node.dtype.itemsize)
+    total = 0
+    for shape, dtype in zip(node.shape, node.dtype):
+        size = int(dtype.itemsize)
+        for n in shape:
+            size *= n
+        total += size
+    return total

@@ -1,0 +1,98 @@
+"""A world that is not there: this process is rank 0 of it, and what the other ranks would send is made up.
+
+Shapes and dtypes are right and values are not, so programs can be planned and timed, and not be trusted. A script runs
+as it is: `wg.distributed.start()` gives the pretended world, and meshes and blocks are those of its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from wengert.core.communication import Array, Communicator, current
+from wengert.core.mesh import Group
+from wengert.distributed import world as worlds
+from wengert.distributed.world import World
+
+
+class MadeUp:
+    """Rank 0's end of a group in which all others hold what it holds; sums are left out."""
+
+    rank = 0
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def all_reduce(self, x: Array, out: Array | None = None) -> Array:
+        """The value."""
+        return _given(x, out)
+
+    def all_reduce_max(self, x: Array) -> Array:
+        """The value."""
+        return x
+
+    def all_reduce_many(self, xs: Sequence[Array], out: Sequence[Array] | None = None) -> list[Array]:
+        """The values."""
+        return [_given(x, None if out is None else out[k]) for k, x in enumerate(xs)]
+
+    def all_gather(self, x: Array, axis: int, out: Array | None = None) -> Array:
+        """The value, as often as there are ranks."""
+        return _given(np.concatenate([x] * self.size, axis), out)
+
+    def reduce_scatter(self, x: Array, axis: int, out: Array | None = None) -> Array:
+        """The first block."""
+        return _given(_first(x, axis, self.size), out)
+
+    def ppermute(self, x: Array, shift: int) -> Array:
+        """The value."""
+        return x
+
+    def all_to_all(self, x: Array, split: int, join: int) -> Array:
+        """The first block, as often as there are ranks."""
+        return np.concatenate([_first(x, split, self.size)] * self.size, join)
+
+
+def _given(x: Array, out: Array | None) -> Array:
+    if out is None:
+        return x
+    out[...] = x
+    return out
+
+
+def _first(x: Array, axis: int, count: int) -> Array:
+    return x[(slice(None),) * axis + (slice(x.shape[axis] // count),)]
+
+
+class PretendedWorld(World):
+    """So many ranks, none of which is there but this one."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(0, size, 0)
+
+    @property
+    def engine(self) -> str:
+        """Nothing carries bytes."""
+        return "pretended"
+
+    def barrier(self) -> None:
+        """Nobody else comes."""
+
+    def _find(self, group: Group) -> Communicator:
+        self._check()
+        return MadeUp(group.size)
+
+
+@contextmanager
+def pretended(size: int, overlaps: bool) -> Iterator[PretendedWorld]:
+    """Inside, this process is rank 0 of so many; `overlaps` says whether collectives go on while it computes."""
+    world = PretendedWorld(size)
+    kept, worlds.stand_in = worlds.stand_in, world
+    before = current.rank, current.size, current.find, current.overlaps
+    current.rank, current.size, current.find, current.overlaps = 0, size, world._find, overlaps
+    try:
+        yield world
+    finally:
+        worlds.stand_in = kept
+        current.rank, current.size, current.find, current.overlaps = before
