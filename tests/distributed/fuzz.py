@@ -134,7 +134,7 @@ def distributed(seed: int, case: Sample) -> Distributed:
     mesh = MESHES[int(rng.integers(len(MESHES)))]
     ranks = mesh.sizes.get("data", 1)
     parts = PARTS[int(rng.integers(len(PARTS)))]
-    parts = None if parts is None or parts % ranks else parts
+    parts = None if parts is None or parts % ranks or "data" not in mesh else parts
     spread = distribution(mesh, parts)
     assert spread is not None
     counts = {**mesh.sizes, "data": spread.count}

@@ -25,7 +25,7 @@ from wengert.runtime.static.compile import Compiled
 from wengert.runtime.static.specialization import Specialization
 
 
-class RankProgram(NamedTuple):
+class ShownRank(NamedTuple):
     """What a rank of a mesh runs: the graph with its collectives, and the program."""
 
     rank: int
@@ -34,7 +34,7 @@ class RankProgram(NamedTuple):
     program: PartitionedProgram
 
 
-def rank_program(compiled: Compiled, specialization: Specialization, leaves: Sequence[Any]) -> RankProgram | None:
+def rank_program(compiled: Compiled, specialization: Specialization, leaves: Sequence[Any]) -> ShownRank | None:
     """The program of a rank, this process's if it is one of the mesh, else the first; None without a mesh."""
     spread = compiled._spread()
     if spread is None:
@@ -45,7 +45,7 @@ def rank_program(compiled: Compiled, specialization: Specialization, leaves: Seq
     inputs = placements(graph, spread, binding.arrays(leaves), binding.count)
     found = distribute(graph, spread, inputs, {k: i for i, k in binding.pairs})
     program = build(localize(found.graph, rank), binding.pairs, before=found.reports)
-    return RankProgram(rank, spread.mesh, found, PartitionedProgram(program, found, binding.pairs))
+    return ShownRank(rank, spread.mesh, found, PartitionedProgram(program, found, binding.pairs))
 
 
 # --- collectives ------------------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def _row(node: Node, rank: int) -> CollectiveRow:
 
 
 def as_data(
-    ranked: RankProgram, observed: Observed, names: Mapping[int, str], accumulated: Mapping[int, str]
+    ranked: ShownRank, observed: Observed, names: Mapping[int, str], accumulated: Mapping[int, str]
 ) -> dict[str, Any]:
     """The rank's graph for the page; `names` are those of inputs and `accumulated` those of gradients, by number."""
     graph = ranked.distributed.graph

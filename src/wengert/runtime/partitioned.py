@@ -7,7 +7,6 @@ Before it first runs, all ranks compare what they are about to run.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
@@ -173,7 +172,7 @@ def build_partitioned(
     if found.pipeline is not None:
         from wengert.runtime.pipelined import build_pipelined  # which has programs of this kind
 
-        return build_pipelined(graph, found, pairs, functools.partial(build, before=found.reports))
+        return build_pipelined(graph, found, pairs, partial(build, before=found.reports))
     agree(found.graph)
     local = localize(found.graph, current.rank)
     return PartitionedProgram(build(local, before=found.reports), found, pairs)

@@ -123,7 +123,8 @@ def _fixed(program: CpuProgram, moving: Sequence[int]) -> list[Any]:
     """The arrays of a program's table as views of their memory, which refer to nobody; None for those that move."""
     nodes = [*program.graph.inputs, *program.plan.buffers.constants, *program.made]
     return [
-        None if slot in moving else _view(program.last[slot] or 0, node.shape, node.dtype) for slot, node in enumerate(nodes)
+        None if slot in moving else _view(program.last[slot] or 0, node.shape, node.dtype)
+        for slot, node in enumerate(nodes)
     ]
 
 
