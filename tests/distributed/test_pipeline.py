@@ -13,6 +13,7 @@ from wengert.compiler.schedules import SCHEDULES
 from wengert.core.communication import communicator
 from wengert.core.mesh import Mesh
 from wengert.core.placement import Absent, Placement
+from wengert.ops.transfer import TRANSFER
 from wengert.runtime.pipelined import Pipelined
 from wengert.runtime.program import Interpreter
 
@@ -141,6 +142,21 @@ def test_tensor_parallel_stages():
     train, args = mlp(2)
     place = {(12, 12): Placement(mesh, {"tensor": 0}), (12,): Placement(mesh, {"tensor": 0})}
     check(train, args, mesh, 4, place=place.get)
+
+
+def test_a_transfer_and_its_transpose():
+    """A value of the source is on the target, and zeros elsewhere; the cotangent goes back."""
+    mesh = Mesh(stage=3)
+    x = wg.tensor(rng.normal(size=(3, 2)))
+
+    def moved(x):
+        return wg.Tensor(TRANSFER(x.node, source=0, target=2, group=mesh["stage"]))
+
+    given = wg.distributed.simulate(moved, mesh)(x).numpy()
+    np.testing.assert_array_equal(given, [[0, 0], [0, 0], x.numpy()[0]])
+    weights = wg.tensor(rng.normal(size=(3, 2)))
+    gradient = wg.grad(lambda x: (wg.distributed.simulate(moved, mesh)(x) * weights).sum())(x).numpy()
+    np.testing.assert_array_equal(gradient, [weights.numpy()[2], [0, 0], [0, 0]])
 
 
 # --- order, memory --------------------------------------------------------------------------------------------------

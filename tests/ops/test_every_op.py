@@ -98,6 +98,14 @@ UNREACHED |= dict.fromkeys(
     "recorded by the compiler only, under config.invariant; tests/runtime/test_invariant.py",
 )
 
+UNREACHED |= dict.fromkeys(
+    (
+        *("all_gather", "all_reduce", "all_reduce_many", "all_reduce_max", "all_to_all", "block", "ppermute", "rank"),
+        *("reduce_scatter", "replicate", "transfer", "microbatch", "settled"),
+    ),
+    "over the ranks of a group; tests/distributed",
+)
+
 # Public functions with less than five cases, and why.
 FEW_CASES: dict[str, str] = dict.fromkeys(
     [

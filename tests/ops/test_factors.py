@@ -23,6 +23,7 @@ from wengert.ops.core import data
 from wengert.ops.factors import Factors, divisor, factors, local_attributes
 from wengert.ops.op import PACK, Op
 from wengert.ops.random import RANDOM_BITS, random_block
+from wengert.ops.transfer import TRANSFER
 
 OPS = dict(registry)  # tests may register ops of their own later
 
@@ -34,6 +35,7 @@ WITHOUT: dict[str, str] = {
     **dict.fromkeys(("data", "placeholder"), VALUES),
     "literal": "one number",
     "rank": "one number",
+    **dict.fromkeys(("microbatch", "settled"), "marks of the compiler, cut as any op element by element"),
     "iota": "an element is its place in the whole: it is made whole and cut",
     "cuda_kernel": "a kernel of the user's own, of which nothing is known",
     "all_reduce_many": COMPILER,
@@ -174,6 +176,7 @@ CALLS: list[tuple[Op, dict[str, Any]]] = [
     (collective.REDUCE_SCATTER, {"axis": 1}),
     (collective.BLOCK, {"axis": 0}),
     (collective.PPERMUTE, {"shift": 1}),
+    (TRANSFER, {"source": 0, "target": 1}),
     (collective.ALL_TO_ALL, {"split": 0, "join": 2}),
 ]
 

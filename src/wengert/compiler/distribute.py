@@ -86,7 +86,7 @@ def distribution(
     if mesh is None and parts is None:
         return None
     mesh = mesh or Mesh(data=1)
-    if (parts or 1) > 1 and DATA_AXIS not in mesh:
+    if (parts or 1) > 1 and STAGE_AXIS in mesh and DATA_AXIS not in mesh:
         raise ArgumentError(f"a batch is cut along the axis {DATA_AXIS!r} of a mesh, and {mesh} has none: add data=1")
     ranks = mesh.sizes.get(DATA_AXIS, 1)
     if parts is not None and (parts < 1 or parts % ranks):
