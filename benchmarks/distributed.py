@@ -107,6 +107,8 @@ class Contenders:
         alone, _ = wengert_step(row, None)
         self.steps["wengert"] = lambda: together(*args).item()
         self.steps["wengert alone"] = lambda: alone(*args).item()
+        meshed, _ = wengert_step(row, Mesh(data=1))
+        self.steps["mesh of 1 alone"] = lambda: meshed(*args).item()
 
     def timed(self, name: str, count: int) -> Time:
         """Seconds of a step, on the slowest rank."""
@@ -143,7 +145,7 @@ def summary(row: str, times: dict[str, list[Time]], ranks: int) -> tuple[dict[st
         best, cpu = min(time.clock for time in each), statistics.median(time.cpu for time in each)
         found[name] = {"median": median, "quartiles": [low, high], "best": best, "cpu": cpu}
         lines.append(
-            f"  {name:14} median {median:8.2f}  quartiles {low:8.2f} {high:8.2f}  best {best:8.2f}  CPU {cpu:8.2f}"
+            f"  {name:16} median {median:8.2f}  quartiles {low:8.2f} {high:8.2f}  best {best:8.2f}  CPU {cpu:8.2f}"
         )
     ratios = [a.clock / b.clock for a, b in zip(times["wengert"], times["torch"])]
     by = {key: found["wengert"][key] / found["torch"][key] for key in ("median", "best", "cpu")}
@@ -153,9 +155,18 @@ def summary(row: str, times: dict[str, list[Time]], ranks: int) -> tuple[dict[st
         f"{by['median']:.2f}, of the best {by['best']:.2f}, of CPU time {by['cpu']:.2f}"
     )
     for name in ("wengert", "torch"):
-        by_median, by_best = (found[f"{name} alone"][k] / found[name][k] / ranks for k in ("median", "best"))
-        found[f"efficiency of {name}"] = by_median
-        lines.append(f"  efficiency of {name:8} {by_median:6.1%} by medians, {by_best:6.1%} by the best")
+        by = {key: found[f"{name} alone"][key] / found[name][key] / ranks for key in ("median", "best", "cpu")}
+        found[f"efficiency of {name}"] = by
+        lines.append(
+            f"  efficiency of {name:8} {by['median']:6.1%} by medians, {by['best']:6.1%} by the best, "
+            f"{by['cpu']:6.1%} by CPU time"
+        )
+    one = {key: found["mesh of 1 alone"][key] / found["wengert alone"][key] for key in ("median", "best", "cpu")}
+    found["mesh of 1"] = one
+    lines.append(
+        f"  a mesh of one rank / no mesh: of the medians {one['median']:.3f}, of the best {one['best']:.3f}, "
+        f"of CPU time {one['cpu']:.3f}"
+    )
     return found, "\n".join(lines)
 
 

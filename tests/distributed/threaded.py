@@ -60,6 +60,13 @@ class Wires:
             self.check()
 
 
+def _into(result, out):
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
 class Ends:
     """One rank's end of a group."""
 
@@ -78,20 +85,20 @@ class Ends:
         assert {other for other, _ in meeting.values()} == {name}
         return [meeting[k][1] for k in range(self.size)]
 
-    def all_reduce(self, x):
-        return tree_sum(self._met("all_reduce", x))
+    def all_reduce(self, x, out=None):
+        return _into(tree_sum(self._met("all_reduce", x)), out)
 
-    def all_reduce_many(self, xs):
-        return [self.all_reduce(x) for x in xs]
+    def all_reduce_many(self, xs, out=None):
+        return [self.all_reduce(x, out and out[k]) for k, x in enumerate(xs)]
 
     def all_reduce_max(self, x):
         return tree_sum(self._met("all_reduce_max", x), np.maximum)
 
-    def all_gather(self, x, axis):
-        return np.concatenate(self._met("all_gather", x), axis)
+    def all_gather(self, x, axis, out=None):
+        return _into(np.concatenate(self._met("all_gather", x), axis), out)
 
-    def reduce_scatter(self, x, axis):
-        return np.split(tree_sum(self._met("reduce_scatter", x)), self.size, axis)[self.rank]
+    def reduce_scatter(self, x, axis, out=None):
+        return _into(np.split(tree_sum(self._met("reduce_scatter", x)), self.size, axis)[self.rank], out)
 
     def ppermute(self, x, shift):
         return self._met("ppermute", x)[(self.rank - shift) % self.size]

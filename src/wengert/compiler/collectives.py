@@ -6,7 +6,7 @@ collectives stay in one order on all of them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from wengert.compiler.rewrite import made_by, rewrite, spend
 from wengert.core.devices import HOST_TARGET, Target
@@ -106,25 +106,41 @@ class _Buckets:
 def bucket(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with sums over the ranks that do not need one another in one collective, up to 25 MiB."""
     buckets = _Buckets()
-    for node in graph.nodes:
+    order = when_ready(graph)
+    for node in order:
         buckets.visit(node)
     together = {node: b for b in buckets.all if len(b.members) > 1 for node in b.members}
     if not together:
         return graph
-    return _Joined(graph, together).graph
+    return _Joined(graph, order, together).graph
+
+
+def when_ready(graph: Graph) -> list[Node]:
+    """The nodes in an order in which every collective comes right behind what it needs.
+
+    A graph has the sum of a gradient where the optimizer reads it: in the order of the parameters, while the backward
+    pass makes their gradients in about the reverse order.
+    """
+    place = {node: number for number, node in enumerate(graph.nodes)}
+    ready: dict[Node, tuple[int, int]] = {}
+    for number, node in enumerate(graph.nodes):
+        needed = max((ready[source] for source in node.sources if source in place), default=(-1, 0))
+        ready[node] = (needed[0], needed[1] + 1) if node.op.collective else (number, 0)
+    return sorted(graph.nodes, key=lambda node: (ready[node], place[node]))
 
 
 class _Joined:
     """A graph in which the members of a bucket are results of one node, which comes where all of them can."""
 
-    def __init__(self, graph: Graph, together: dict[Node, _Bucket]) -> None:
+    def __init__(self, graph: Graph, order: Sequence[Node], together: dict[Node, _Bucket]) -> None:
         self.together = together
         self.known = set(graph.nodes)
         self.made: dict[Node, Node] = {}
         with recorded_as(recording.location, recording.grad) as inside:
             self.inside = inside
-            for node in graph.nodes:
-                self._require(node)
+            for node in order:
+                if node not in together or node is together[node].members[-1]:  # a bucket comes with its last member
+                    self._require(node)
         self.graph = Graph(graph.inputs, [self.made.get(node, node) for node in graph.outputs])
 
     def _require(self, target: Node) -> None:
@@ -168,6 +184,6 @@ def collectives(graph: Graph) -> list[Node]:
 
 def numbered(graph: Graph) -> Graph:
     """The graph whose collectives are numbered: their order stays that of this graph, whatever a rank makes of it."""
-    for number, node in enumerate(collectives(graph)):
+    for number, node in enumerate(node for node in when_ready(graph) if node.op.collective):
         node.attrs = {**node.attrs, "number": number}
     return graph

@@ -64,12 +64,12 @@ def scale(
         on = cluster or machines.this_machine(count, links)  # type: ignore[arg-type]
         with pretend.pretended(count, on.overlaps):
             name, function, inputs = _example(target, expressions)
-            program = rank_program.rank_program(function, tuple(inputs), count, on)
-            seconds = [factor * each for each in program.seconds(on)]
-            if count == 1 and step is not None:
-                factor = _slower(step, sum(seconds))
-                seconds = [factor * each for each in seconds]
-            found[count] = model.predict(program, seconds, on)
+            programs = rank_program.rank_programs(function, tuple(inputs), count, on)
+            times = {id(plan): rank_program.seconds_of(plan, on) for one in programs for plan in one.plans}
+        if count == 1 and step is not None:
+            factor = _slower(step, sum(map(sum, times.values())))
+        scaled = {plan: [factor * each for each in own] for plan, own in times.items()}
+        found[count] = model.predict(programs, lambda plan, scaled=scaled: scaled[id(plan)], on)  # type: ignore[misc]
     text = report.report(name, found, on, factor)
     print(text)
     return text

@@ -7,9 +7,9 @@ Before it first runs, all ranks compare what they are about to run.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from wengert.backends.protocol import NOTHING, Replay, Runnable
@@ -103,7 +103,7 @@ class PartitionedProgram:
         found = self.program.replay(inputs, outputs)
         if found is None:
             return None
-        wraps = [None if self._outputs[k] is None else partial(self._as_sharded, k) for k in outputs]
+        wraps = [None if self._outputs[k] is None else functools.partial(self._as_sharded, k) for k in outputs]
         return _Replay(found, [self._inputs[k] for k in inputs], wraps)
 
     def _as_sharded(self, k: int, block: Any) -> ShardedArray:
@@ -172,7 +172,7 @@ def build_partitioned(
     if found.pipeline is not None:
         from wengert.runtime.pipelined import build_pipelined  # which has programs of this kind
 
-        return build_pipelined(graph, found, pairs, partial(build, before=found.reports))
+        return build_pipelined(graph, found, pairs, functools.partial(build, before=found.reports))
     agree(found.graph)
     local = localize(found.graph, current.rank)
     return PartitionedProgram(build(local, before=found.reports), found, pairs)

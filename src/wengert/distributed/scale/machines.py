@@ -125,8 +125,8 @@ def collective_seconds(cluster: Cluster, members: tuple[int, ...], put: float, k
     inside = cluster.inside.seconds(put * _sent(kind, local), kind == "all_reduce") if local > 1 else 0.0
     if nodes == 1:
         return inside
-    gathers = kind == "all_gather"
-    across = put * _sent(kind, nodes) * (1 if gathers or kind == "ppermute" else 1 / local)
+    shared = 1 if kind in ("all_gather", "ppermute") else local  # ranks of a node, each of which sends its share
+    across = put * _sent(kind, nodes) / shared
     return max(inside, cluster.between.seconds(across, kind == "all_reduce"))
 
 
@@ -137,12 +137,3 @@ def _sent(kind: str, ranks: int) -> float:
     if kind == "all_gather":
         return ranks - 1
     return 1.0 if kind == "ppermute" else (ranks - 1) / ranks
-
-
-def bubble(stages: int, microbatches: int) -> float:
-    """The share of the time that a pipeline's rank waits (GPipe, 1F1B).
-
-    >>> bubble(1, 8), bubble(4, 12)
-    (0.0, 0.2)
-    """
-    return (stages - 1) / (microbatches + stages - 1)

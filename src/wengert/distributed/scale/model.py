@@ -1,90 +1,159 @@
-"""Two lanes of time: what a rank computes, and what it sends meanwhile.
+"""Two lanes of time a rank: what it computes, and what it sends meanwhile.
 
-In: a rank's program, the time of each of its steps, and a machine. Out: a `Prediction`. Steps run one after the other.
-A collective starts where the plan starts it, once the one before is done: there is one lane for them. It takes what
-`collective_seconds` says, and where the plan waits for it the rank waits: that is exposed communication. Ranks that are
-late, switches that are shared and everything that a plan does not say are left out, so this is a lower bound.
+In: the programs of a rank of each stage, the time of each step of their plans, and a machine. Out: a `Prediction`.
+Steps run one after the other. A collective starts where the plan starts it, once the one before is done: there is one
+lane for them. It takes what `collective_seconds` says, and where the plan waits for it the rank waits: that is exposed
+communication. A message between stages is there after its latency and its bytes, and who receives it waits: that is the
+bubble. Ranks that are late and links that are shared are left out, so this is a lower bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from wengert.core.code import describe, source_line
+from wengert.core.errors import CompilerError
 from wengert.core.graph import Node
-from wengert.distributed.scale.machines import Cluster, bubble, collective_seconds
-from wengert.distributed.scale.rank_program import RankProgram, flight_of, put_in
-from wengert.plan.plan import Wait
+from wengert.distributed.scale.machines import Cluster, collective_seconds
+from wengert.distributed.scale.rank_program import Message, RankProgram, RunPlan, flight_of, put_in
+from wengert.plan.plan import Plan, Wait
 
 KINDS = {"all_reduce_many": "all_reduce", "all_reduce_max": "all_reduce"}
 """What a collective costs as, where it is not by its own name."""
-STAGES = "stage"
-"""The axis of a mesh along which a model's layers are cut into a pipeline."""
+
+Seconds = Callable[[Plan], Sequence[float]]
+"""The time of each step of a plan."""
+
+
+@dataclass
+class RankTime:
+    """The time of a rank: what it did so far, in seconds and bytes."""
+
+    program: RankProgram
+    now: float = 0.0
+    free: float = 0.0  # from when on the lane of collectives is
+    compute: float = 0.0
+    communication: float = 0.0  # the time of all collectives
+    exposed: float = 0.0  # of it, what the rank waits for
+    bubble: float = 0.0  # what it waits for other stages
+    sent: int = 0  # bytes that it puts into collectives, and sends to other stages
+    collectives: int = 0
+    waits: dict[Node, float] = field(default_factory=dict)  # by collective: seconds that the rank waited
+
+    def run(self, plan: Plan, seconds: Sequence[float], cluster: Cluster) -> None:
+        """Put the steps and collectives of a plan on the lanes."""
+        done: dict[Node, float] = {}
+        for step, own in zip(plan.steps, seconds):
+            node = flight_of(step)
+            if node is None:
+                self.now += own
+                self.compute += own
+                continue
+            if node not in done:
+                done[node] = self._start(node, cluster)
+            if step.host_op is not None or any(isinstance(part, Wait) for part in step.parts):
+                waited = max(0.0, done[node] - self.now)
+                self.waits[node] = self.waits.get(node, 0.0) + waited
+                self.exposed += waited
+                self.now += waited
+
+    def _start(self, node: Node, cluster: Cluster) -> float:
+        took = collective_time(node, self.program.rank, cluster)
+        self.free = max(self.now, self.free) + took
+        self.communication += took
+        self.collectives += 1
+        self.sent += put_in(node)
+        return self.free
 
 
 @dataclass
 class Prediction:
-    """What a step takes on a rank, in seconds and bytes."""
+    """What a step takes: the lanes of a rank of each stage."""
 
-    program: RankProgram
-    compute: float = 0.0
-    communication: float = 0.0  # the time of all collectives
-    exposed: float = 0.0  # of it, what a rank waits for
-    bubble: float = 0.0  # seconds that a pipeline's rank waits for its neighbours
-    sent: int = 0  # bytes that a rank puts in
-    collectives: int = 0
-    waits: dict[Node, float] = field(default_factory=dict)  # by collective: seconds that the rank waited
+    lanes: list[RankTime]
+
+    @property
+    def busiest(self) -> RankTime:
+        """The rank that computes and waits for collectives longest."""
+        return max(self.lanes, key=lambda one: one.compute + one.exposed)
 
     @property
     def step(self) -> float:
         """The time of a step."""
-        return self.compute + self.exposed + self.bubble
+        return max(one.now for one in self.lanes)
+
+    @property
+    def bubble(self) -> float:
+        """The seconds in which the busiest rank has nothing to do: it waits for other stages, or for the step's end."""
+        busiest = self.busiest
+        return self.step - busiest.compute - busiest.exposed if len(self.lanes) > 1 else 0.0
 
     @property
     def rate(self) -> float:
         """Examples a second, of all ranks together."""
-        return self.program.batch / self.step if self.step else 0.0
+        return self.busiest.program.batch / self.step if self.step else 0.0
+
+    @property
+    def memory(self) -> int:
+        """The bytes of the rank that takes most."""
+        return max(one.program.memory for one in self.lanes)
 
     def blame(self) -> str:
         """The user's line that is waited for longest, and for how long; empty where nothing is waited for."""
         by_line: dict[str, float] = {}
-        for node, seconds in self.waits.items():
+        for node, seconds in self.busiest.waits.items():
             line = describe(node.location) + (f": {source_line(node.location) or ''}".rstrip(": "))
             by_line[line] = by_line.get(line, 0.0) + seconds
         worst = max(by_line, key=lambda line: by_line[line], default="")
         return f"{by_line[worst] * 1e3:.3g} ms for {worst}" if worst and by_line[worst] > 0 else ""
 
 
-def predict(program: RankProgram, seconds: Sequence[float], cluster: Cluster) -> Prediction:
-    """Put the steps and the collectives of a program on their lanes."""
-    found = Prediction(program)
-    now = free = 0.0
-    done: dict[Node, float] = {}
-    for step, own in zip(program.plan.steps, seconds):
-        node = flight_of(step)
-        if node is None:
-            now += own
-            found.compute += own
-            continue
-        if node not in done:
-            took = collective_time(node, cluster)
-            done[node] = free = max(now, free) + took
-            found.communication += took
-            found.collectives += 1
-            found.sent += put_in(node)
-        if step.host_op is not None or any(isinstance(part, Wait) for part in step.parts):
-            waited = max(0.0, done[node] - now)
-            found.waits[node] = waited
-            found.exposed += waited
-            now += waited
-    stages = program.mesh.sizes.get(STAGES, 1)
-    share = bubble(stages, program.microbatches or stages)
-    found.bubble = now * share / (1 - share)
-    return found
+def predict(programs: Sequence[RankProgram], seconds: Seconds, cluster: Cluster) -> Prediction:
+    """Run a rank of each stage, each as far as the messages that it waits for are there."""
+    lanes = [RankTime(program) for program in programs]
+    left = [deque(program.parts) for program in programs]
+    under_way: dict[tuple[int, int], deque[float]] = {}  # by sender and receiver: when messages arrive
+    while any(left):
+        before = sum(map(len, left))
+        for stage, (one, parts) in enumerate(zip(lanes, left)):
+            while parts and _carried_out(parts[0], stage, one, lanes, under_way, seconds, cluster):
+                parts.popleft()
+        if sum(map(len, left)) == before:
+            raise CompilerError("scale: the stages of a pipeline wait for each other")
+    return Prediction(lanes)
 
 
-def collective_time(node: Node, cluster: Cluster) -> float:
-    """The least seconds of a collective on a machine."""
-    group = node.attrs["group"]
-    return collective_seconds(cluster, group.members(0), put_in(node), KINDS.get(node.op.name, node.op.name))
+def _carried_out(
+    part: RunPlan | Message,
+    stage: int,
+    one: RankTime,
+    lanes: Sequence[RankTime],
+    under_way: dict[tuple[int, int], deque[float]],
+    seconds: Seconds,
+    cluster: Cluster,
+) -> bool:
+    """Do the next part of a stage; not if it is a message that was not sent yet."""
+    if isinstance(part, RunPlan):
+        one.run(part.plan, seconds(part.plan), cluster)
+        return True
+    if part.sends:
+        pair = one.program.rank, lanes[part.stage].program.rank
+        arrives = one.now + collective_seconds(cluster, pair, part.bytes, "ppermute")
+        under_way.setdefault((stage, part.stage), deque()).append(arrives)
+        one.sent += part.bytes
+        return True
+    waiting = under_way.get((part.stage, stage))
+    if not waiting:
+        return False
+    waited = max(0.0, waiting.popleft() - one.now)
+    one.bubble += waited
+    one.now += waited
+    return True
+
+
+def collective_time(node: Node, rank: int, cluster: Cluster) -> float:
+    """The least seconds of a collective of a rank on a machine."""
+    members = node.attrs["group"].members(rank)
+    return collective_seconds(cluster, members, put_in(node), KINDS.get(node.op.name, node.op.name))

@@ -1,17 +1,23 @@
-"""The program of a rank of a world that is not there: recorded, partitioned and planned as it would be on its ranks.
+"""The programs of ranks of a world that is not there: recorded, partitioned and planned as they would be on it.
 
-In: a compiled function and arguments for a call, inside of a `pretended` world. Out: a `RankProgram`: the plan with its
-collectives, what it takes of memory, and what each step works and moves. On this machine its steps can be timed.
+In: a compiled function and arguments for a call, inside of a `pretended` world. Out: a `RankProgram` for each stage of
+a pipeline, or one where there is none: its plans with their collectives, what goes to other stages, what it takes of
+memory. Steps are timed on this machine, or by what another one does at its peak.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.compiler.distribute import Distribution, distribute, distribution, localize
+from wengert.compiler.distribute import Distribution, distribute, distribution, localize, pieces_of
+from wengert.compiler.memory import storage
+from wengert.compiler.pieces import Compute, Pieces, Receive, Send
+from wengert.core import tree
+from wengert.core.canonical import canonical
 from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
@@ -24,35 +30,145 @@ from wengert.runtime.debug.profile import step_seconds
 from wengert.runtime.memory.elsewhere import plan_elsewhere
 from wengert.runtime.memory.fits import foreseen
 from wengert.runtime.memory.machines import machine
-from wengert.runtime.memory.predict import ProgramMemory, predicted
+from wengert.runtime.memory.predict import predicted
 from wengert.runtime.partitioned import placements
 from wengert.runtime.program import plan_of, program_of
 
 REPEATS = 7  # of which the fastest counts
 
 
+class RunPlan(NamedTuple):
+    """Run a plan."""
+
+    plan: Plan
+
+
+class Message(NamedTuple):
+    """Send so many bytes to another stage, or receive them from it."""
+
+    bytes: int
+    stage: int
+    sends: bool
+
+
 @dataclass
 class RankProgram:
-    """What rank 0 of a mesh runs: its plan, and the memory it takes. `batch` is the whole one's length."""
+    """What a rank of a mesh does, one after the other, and the bytes it takes. `batch` is the whole one's length."""
 
+    rank: int
     mesh: Mesh
-    plan: Plan
-    memory: ProgramMemory
+    parts: list[RunPlan | Message]
+    memory: int
     batch: int
-    microbatches: int | None = None
 
-    def seconds(self, cluster: Cluster) -> list[float]:
-        """The time of each step: by what the machine does at its peak, or timed here where that is not known."""
-        if not cluster.float32:
-            return timed(self.plan)
-        properties = machine(cluster.gpu).properties if cluster.gpu else None  # type: ignore[union-attr]
-        bandwidth = properties.bandwidth if properties is not None else float("inf")
-        groups = self.plan.groups_of_steps
-        works = [sum(map(flops, group.roots)) / _peak(group.roots[0], cluster) for group in groups]
-        return [
-            0.0 if step.does_nothing or flight_of(step) is not None else max(work, moved_by(step) / bandwidth)
-            for step, work in zip(self.plan.steps, works)
-        ]
+    @property
+    def plans(self) -> list[Plan]:
+        """All plans that it runs, those that it runs again once."""
+        return list({id(part.plan): part.plan for part in self.parts if isinstance(part, RunPlan)}.values())
+
+
+# --- planning -------------------------------------------------------------------------------------------------------
+
+
+def rank_programs(compiled: Any, args: tuple[Any, ...], ranks: int, cluster: Cluster) -> list[RankProgram]:
+    """What a rank of each stage does in a call with these arguments. A step without a mesh is spread along data."""
+    with foreseen(compiled, None, args, {}, "scale") as found:
+        captured, binding = found.captured, found.binding
+        spread = compiled._spread() or distribution(Mesh(data=ranks), None)
+        if spread is not None and spread.mesh.size != ranks:
+            raise ArgumentError(f"scale: the step is compiled for {spread.mesh}, and not for {ranks} ranks")
+        batch = next((node.shape[0] for node in captured.graph.inputs[: binding.count] if node.shape), 1)
+        planner = _Planner(cluster)
+        if spread is None:
+            return [planner.whole(captured.graph, binding, Mesh(data=1), batch)]
+        return list(planner.spread(captured.graph, binding, spread, args, batch))
+
+
+@dataclass
+class _Planner:
+    """Plans graphs for a machine, equal ones once."""
+
+    cluster: Cluster
+    known: dict[Hashable, Plan] = field(default_factory=dict)
+
+    def whole(self, graph: Graph, binding: Any, mesh: Mesh, batch: int) -> RankProgram:
+        """A rank that runs one graph."""
+        plan = self._plan(graph, binding.pairs)
+        memory = predicted(plan, graph, len(binding.captured.arguments)).peak
+        return RankProgram(0, mesh, [RunPlan(plan)], memory, batch)
+
+    def spread(
+        self, graph: Graph, binding: Any, spread: Distribution, args: tuple[Any, ...], batch: int
+    ) -> Iterator[RankProgram]:
+        """A rank of each stage, the first of those that have it."""
+        sources = binding._sources(tree.flatten((args, {}))[0])
+        arrays = [source.buffer if type(source) is Node else source for source in sources]
+        inputs = placements(graph, spread, arrays, binding.count)
+        found = distribute(graph, spread, inputs, {k: i for i, k in binding.pairs}, binding.interface())
+        if found.pipeline is None:
+            yield self.whole(localize(found.graph, 0), binding, spread.mesh, batch)
+            return
+        for rank in found.pipeline.group.members(0):
+            yield self._stage(pieces_of(found, rank, binding.pairs), rank, spread.mesh, batch)
+
+    def _stage(self, own: Pieces, rank: int, mesh: Mesh, batch: int) -> RankProgram:
+        parts: list[RunPlan | Message] = []
+        sizes: dict[int, int] = {}  # of what is kept in slots
+        for step in own.steps:
+            if isinstance(step, Compute):
+                plan = self._plan(step.graph, step.pairs)
+                sizes |= dict(zip(step.takes, map(size_of, step.graph.inputs)))
+                sizes |= dict(zip(step.gives, map(size_of, step.graph.outputs)))
+                parts.append(RunPlan(plan))
+            elif isinstance(step, Receive):
+                sizes[step.slot] = int(np.prod(step.shape)) * np.dtype(step.dtype).itemsize
+                parts.append(Message(sizes[step.slot], step.source, sends=False))
+            elif isinstance(step, Send):
+                parts.append(Message(sizes.get(step.slot, 0), step.target, sends=True))
+        return RankProgram(rank, mesh, parts, self._held(own, sizes), batch)
+
+    def _held(self, own: Pieces, sizes: Mapping[int, int]) -> int:
+        """The most bytes that a rank has at once: in slots, and in the memory that its piece works in."""
+        held, most = set(own.inputs.values()), 0
+        for step, ends in zip(own.steps, own.ends):
+            arena = 0
+            if isinstance(step, Compute):
+                held |= set(step.gives)
+                arena = self._plan(step.graph, step.pairs).arena.size
+            elif isinstance(step, Receive):
+                held.add(step.slot)
+            most = max(most, arena + sum(sizes.get(slot, 0) for slot in held))
+            held -= set(ends)
+        return most
+
+    def _plan(self, graph: Graph, pairs: Sequence[tuple[int, int]]) -> Plan:
+        key = canonical(graph), tuple(pairs)
+        if key not in self.known:
+            self.known[key] = self._planned(graph, pairs)
+        return self.known[key]
+
+    def _planned(self, graph: Graph, pairs: Sequence[tuple[int, int]]) -> Plan:
+        if self.cluster.gpu is None:
+            return plan_of(graph, pairs)
+        known = machine(self.cluster.gpu)
+        assert known is not None
+        return plan_elsewhere(graph, pairs, known.name, known.properties, overlaps=self.cluster.overlaps)
+
+
+# --- times of steps -------------------------------------------------------------------------------------------------
+
+
+def seconds_of(plan: Plan, cluster: Cluster) -> list[float]:
+    """The time of each step: by what the machine does at its peak, or timed here where that is not known."""
+    if not cluster.float32:
+        return timed(plan)
+    known = machine(cluster.gpu) if cluster.gpu else None
+    bandwidth = known.properties.bandwidth if known is not None else float("inf")
+    works = [sum(map(flops, group.roots)) / _peak(group.roots[0], cluster) for group in plan.groups_of_steps]
+    return [
+        0.0 if step.does_nothing or flight_of(step) is not None else max(work, moved_by(step) / bandwidth)
+        for step, work in zip(plan.steps, works)
+    ]
 
 
 def _peak(node: Node, cluster: Cluster) -> float:
@@ -61,50 +177,6 @@ def _peak(node: Node, cluster: Cluster) -> float:
     if operand.dtype in HALF:
         return cluster.half
     return cluster.tf32 if config.tf32 else cluster.float32
-
-
-def flight_of(step: Step) -> Node | None:
-    """The collective that a step carries out, starts or waits for."""
-    part = next((part for part in step.parts if isinstance(part, (Start, Wait))), None)
-    node = step.host_op if part is None else part.node
-    return node if node is not None and node.op.collective else None
-
-
-def rank_program(compiled: Any, args: tuple[Any, ...], ranks: int, cluster: Cluster) -> RankProgram:
-    """The program of rank 0 of so many, for a call with these arguments. A step without a mesh is spread along data."""
-    with foreseen(compiled, None, args, {}, "scale") as found:
-        captured, binding = found.captured, found.binding
-        spread = compiled._spread() or distribution(Mesh(data=ranks), None)
-        if spread is not None and spread.mesh.size != ranks:
-            raise ArgumentError(f"scale: the step is compiled for {spread.mesh}, and not for {ranks} ranks")
-        sources = binding._sources(take_leaves(args))
-        arrays = [source.buffer if type(source) is Node else source for source in sources]
-        graph = captured.graph if spread is None else _local(captured.graph, spread, arrays, binding)
-        plan = _planned(graph, binding.pairs, cluster)
-        memory = predicted(plan, graph, len(captured.arguments))
-        mesh = Mesh(data=1) if spread is None else spread.mesh
-        batch = next((node.shape[0] for node in captured.graph.inputs[: binding.count] if node.shape), 1)
-        return RankProgram(mesh, plan, memory, batch, None if spread is None else spread.parts)
-
-
-def take_leaves(args: tuple[Any, ...]) -> list[Any]:
-    """The leaves of a call's arguments, as calls are taken apart."""
-    from wengert.core import tree
-
-    return list(tree.flatten((args, {}))[0])
-
-
-def _local(graph: Graph, spread: Distribution, arrays: list[Any], binding: Any) -> Graph:
-    inputs = placements(graph, spread, arrays, binding.count)
-    return localize(distribute(graph, spread, inputs, {k: i for i, k in binding.pairs}).graph, 0)
-
-
-def _planned(graph: Graph, pairs: Any, cluster: Cluster) -> Plan:
-    if cluster.gpu is None:
-        return plan_of(graph, pairs)
-    known = machine(cluster.gpu)
-    assert known is not None
-    return plan_elsewhere(graph, pairs, known.name, known.properties, overlaps=cluster.overlaps)
 
 
 def timed(plan: Plan) -> list[float]:
@@ -126,6 +198,13 @@ def _made_up(node: Node, rng: np.random.Generator) -> np.ndarray[Any, Any]:
 # --- collectives in the schedule ------------------------------------------------------------------------------------
 
 
+def flight_of(step: Step) -> Node | None:
+    """The collective that a step carries out, starts or waits for."""
+    part = next((part for part in step.parts if isinstance(part, (Start, Wait))), None)
+    node = step.host_op if part is None else part.node
+    return node if node is not None and node.op.collective else None
+
+
 def put_in(node: Node) -> int:
     """The bytes that a rank puts into a collective."""
     return sum(size_of(source) for source in node.sources)
@@ -141,7 +220,7 @@ def started_early(plan: Plan) -> tuple[int, int]:
         node = flight_of(step)
         if node is not None:
             starts.setdefault(node, number)
-    needed = {source for node in starts for source in _stored(node.sources)}
+    needed = {storage(source) for node in starts for source in node.sources}
     writers = [k for k, step in enumerate(plan.steps) if flight_of(step) is None and not needed.isdisjoint(step.writes)]
     last = max(writers, default=-1)
     early = sum(put_in(node) for node, number in starts.items() if number < last)
@@ -149,17 +228,10 @@ def started_early(plan: Plan) -> tuple[int, int]:
 
 
 def bucket_copies(plan: Plan) -> int:
-    """The steps that only take a collective's results apart, or put its operands together."""
+    """How many steps do nothing but take the results of a collective apart."""
     collectives = {node for step in plan.steps if (node := flight_of(step)) is not None}
-    picked = [step for step in plan.steps if step.parts and flight_of(step) is None and _picks(step, collectives)]
-    return len(picked)
+    return sum(flight_of(step) is None and _picks(step, collectives) for step in plan.steps if step.parts)
 
 
 def _picks(step: Step, collectives: set[Node]) -> bool:
     return any(node.op.kind == "tuple" and node.sources[0] in collectives for node in step.writes)
-
-
-def _stored(nodes: Any) -> set[Node]:
-    from wengert.compiler.memory import storage
-
-    return {storage(node) for node in nodes}

@@ -26,23 +26,25 @@ def report(name: str, found: Mapping[int, Prediction], cluster: Cluster, factor:
     for count, one in found.items():
         efficiency = one.rate / count / (first.rate / ranks) if first.rate else 0.0
         lines.append(
-            f"{count:>6} {_time(one.step):>10} {_time(one.compute):>10} {bytes_text(one.sent):>10}"
-            f" {_time(one.communication):>10} {_time(one.exposed):>10} {one.bubble / (one.step or 1):>7.1%}"
-            f" {bytes_text(one.program.memory.peak):>10} {one.rate:>11.4g} {efficiency:>10.1%}"
+            f"{count:>6} {_time(one.step):>10} {_time(one.busiest.compute):>10} {bytes_text(one.busiest.sent):>10}"
+            f" {_time(one.busiest.communication):>10} {_time(one.busiest.exposed):>10}"
+            f" {one.bubble / (one.step or 1):>7.1%} {bytes_text(one.memory):>10} {one.rate:>11.4g} {efficiency:>10.1%}"
         )
     lines.append(f"efficiency: examples/s of a rank, over those of {ranks} rank{'s' if ranks > 1 else ''}")
-    lines += [_collectives(one) for one in found.values() if one.collectives]
+    lines += [_collectives(one) for one in found.values() if one.busiest.collectives]
     how = "timed here" if not cluster.float32 else "by FLOPs and bytes at the peak"
     lines.append(f"kernels: {how}" + (f", {factor:.2f} times as long, as measured" if factor != 1.0 else ""))
     return "\n".join([*lines, *(f"  {source}" for source in cluster.sources), BOUND])
 
 
 def _collectives(one: Prediction) -> str:
-    early, total = started_early(one.program.plan)
-    copies = bucket_copies(one.program.plan)
-    count = "1 collective" if one.collectives == 1 else f"{one.collectives} collectives"
-    text = f"{one.program.mesh}: {count} a step, {early / total if total else 0:.0%} of the bytes started before the "
-    text += f"last kernel of the backward pass, {copies} copies for buckets"
+    busiest = one.busiest
+    shares = [started_early(plan) for plan in busiest.program.plans]
+    early, total = sum(share[0] for share in shares), sum(share[1] for share in shares)
+    copies = sum(map(bucket_copies, busiest.program.plans))
+    count = "1 collective" if busiest.collectives == 1 else f"{busiest.collectives} collectives"
+    text = f"{busiest.program.mesh}: {count} a step, {early / total if total else 0:.0%} of the bytes started before "
+    text += f"the last kernel of the backward pass, {copies} copies for buckets"
     blame = one.blame()
     return text + (f"; waits longest {blame}" if blame else "")
 
