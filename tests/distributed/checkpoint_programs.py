@@ -82,7 +82,7 @@ noisy.by_row = True
 
 def save(world: Any, sizes: dict[str, int], folder: Path) -> dict[str, Any]:
     """Train, save in the background, and go on; what was held at the save, and at the end."""
-    wg.config.parts = PARTS
+    wg.config.tier, wg.config.parts = "auto", PARTS  # parts need compiled programs
     training = Training(sizes)
     training.train(STEPS)
     held = training.blocks()
@@ -94,7 +94,7 @@ def save(world: Any, sizes: dict[str, int], folder: Path) -> dict[str, Any]:
 
 def go_on(world: Any, sizes: dict[str, int], folder: Path) -> dict[str, Any]:
     """Load; what is held then, and after some more steps."""
-    wg.config.parts = PARTS
+    wg.config.tier, wg.config.parts = "auto", PARTS  # parts need compiled programs
     training = Training(sizes)
     training.load(folder)
     held = training.blocks()

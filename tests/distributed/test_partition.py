@@ -97,3 +97,17 @@ def test_ranks_may_share_more_parts(name, ranks, parts):
     mesh = Mesh(data=ranks)
     check(train, args, mesh, parts=parts)
     check(train, args, mesh, stored(mesh) if ranks > 1 else lambda shape: None, parts=parts)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_are_accumulated_part_by_part(name, monkeypatch):
+    """`compile(microbatches=4)` in one process: the same results, by programs that hold one part at a time."""
+    monkeypatch.setattr(wg.config, "tier", "auto")
+    found = []
+    for options in ({}, {"microbatches": 4}):
+        wg.manual_seed(0)
+        train, args = training(name, 0.5)
+        step = wg.compile(train, **options)
+        found.append([step(*args).item() for _ in range(4)])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+    assert type(step._latest[1].program).__name__ == "PipelinedProgram"

@@ -67,6 +67,11 @@ class Distribution:
         """How many ranks the layers are spread over."""
         return self.mesh.sizes.get(STAGE_AXIS, 1)
 
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether ranks go through their parts one after the other, by a schedule."""
+        return self.stages > 1 or (STAGE_AXIS in self.mesh and self.count > self.mesh.sizes.get(DATA_AXIS, 1))
+
     def table(self, stages: int) -> Schedule:
         """The schedule of so many stages over the parts of a rank."""
         microbatches = self.count // self.mesh.sizes.get(DATA_AXIS, 1)
@@ -85,7 +90,8 @@ def distribution(
     schedule_named(schedule)
     if mesh is None and parts is None:
         return None
-    mesh = mesh or Mesh(data=1)
+    one = Mesh(data=1) if exact else Mesh(data=1, stage=1)  # a pipeline of one stage takes part after part
+    mesh = mesh or one
     if (parts or 1) > 1 and STAGE_AXIS in mesh and DATA_AXIS not in mesh:
         raise ArgumentError(f"a batch is cut along the axis {DATA_AXIS!r} of a mesh, and {mesh} has none: add data=1")
     ranks = mesh.sizes.get(DATA_AXIS, 1)
@@ -121,7 +127,7 @@ def distribute(
     """
     mesh = spread.mesh
     found = Distributed(graph, [placement or Placement(mesh, {}) for placement in inputs], [])
-    if spread.stages > 1:
+    if spread.is_pipelined:
         with _reported("pipeline_split", found):
             asked_of = interface or Interface((), 0, outputs)
             found.graph, found.pipeline = pipeline_split(graph, mesh[STAGE_AXIS], asked_of, spread.exact)
