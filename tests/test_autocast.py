@@ -39,8 +39,8 @@ NEUTRAL_OPS = {
         "permute_dims broadcast_to slice place flip concat gather scatter take_along put_along put_slice unfold where",
     ),
     "arithmetic that rounds once": _names(
-        "weigh add subtract multiply divide floor_divide remainder negative positive abs sign floor ceil trunc round",
-        "copysign nextafter maximum minimum real imag conj",
+        "safe_multiply add subtract multiply divide floor_divide remainder negative positive abs sign floor ceil trunc",
+        "round copysign nextafter maximum minimum real imag conj",
     ),
     "keeps its operand's range, and has its dtype in PyTorch": _names(
         "sqrt logaddexp sin cos atan tanh asinh acosh atanh atan2 hypot sigmoid erf erfc lgamma digamma polygamma",

@@ -124,7 +124,7 @@ def rematerialised_from(wrong: Callable[[Node], Node]) -> Callable[[Patch], None
 
     def apply(patch: Patch) -> None:
         patch.setattr(remat, "SMALL", 0)
-        patch.setattr(remat, "again", wrong)
+        patch.setattr(remat, "recompute_barrier", wrong)
 
     return apply
 

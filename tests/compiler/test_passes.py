@@ -326,11 +326,11 @@ def test_factor_leaves_other_factors(function):
 
 
 def test_factor_keeps_zeros_that_weigh_nothing():
-    """0 times infinity is 0 in `weigh`, and in the sum of it."""
+    """0 times infinity is 0 in `safe_multiply`, and in the sum of it."""
     x = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 2.0]], "f")
     node = placeholder((2, 3), F32)
     total = r.SUM(node, axes=(1,), keepdims=True)
-    weighed = r.SUM(e.weigh(node, e.reciprocal(total)), axes=(1,), keepdims=True)
+    weighed = r.SUM(e.safe_multiply(node, e.reciprocal(total)), axes=(1,), keepdims=True)
     with np.errstate(all="ignore"):
         (found,) = factor(Graph([node], [weighed]))(x)
     np.testing.assert_array_equal(found, [[0.0], [1.0]])

@@ -14,7 +14,7 @@ from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler.passes import optimize
 from wengert.core.devices import Target
 from wengert.core.graph import Graph, now
-from wengert.ops.core import again, placeholder
+from wengert.ops.core import placeholder, recompute_barrier
 from wengert.runtime.debug import explain
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
@@ -72,14 +72,14 @@ def names(graph: Graph) -> list[str]:
 
 def test_what_is_read_late_is_computed_again_from_what_is_there() -> None:
     after = optimize(graph_of(late, 2))[0]
-    assert names(after).count("sigmoid") == 2 and names(after).count("again") == 1
+    assert names(after).count("sigmoid") == 2 and names(after).count("recompute_barrier") == 1
 
 
 def test_what_is_small_or_read_at_once_is_not() -> None:
     graph = graph_of(lambda x, w: wg.softmax(wg.sigmoid(x @ w), axis=1), 2)
-    assert "again" not in names(optimize(graph)[0])
+    assert "recompute_barrier" not in names(optimize(graph)[0])
     x = placeholder((4, 4), wg.float32)
-    assert "again" not in names(optimize(Graph([x], [late(wg.Tensor(x), wg.Tensor(x)).node]))[0])
+    assert "recompute_barrier" not in names(optimize(Graph([x], [late(wg.Tensor(x), wg.Tensor(x)).node]))[0])
 
 
 def test_less_memory_and_the_same_bits() -> None:
@@ -110,7 +110,8 @@ def test_the_argument_stays_where_something_else_reads_it_late() -> None:
         return wg.where(total <= 0, 0, wg.erf(hidden @ weight) @ hidden) * wg.erf(total)
 
     assert not any(
-        n.op.name == "less_equal" and n.sources[0].op.name == "again" for n in optimize(graph_of(read, 2))[0].nodes
+        n.op.name == "less_equal" and n.sources[0].op.name == "recompute_barrier"
+        for n in optimize(graph_of(read, 2))[0].nodes
     )
 
 
@@ -188,7 +189,7 @@ def test_what_is_computed_at_every_step_serves_nothing_that_is_computed_once_a_r
     x, y = placeholder((4, 8), wg.float32), placeholder((4, 1), wg.float32)
     row = wg.Tensor(y)
     wide = wg.broadcast_to(row, x.shape)
-    inside, outside = wg.Tensor(x) * wg.Tensor(again(x)) * (wide * wide), wg.exp(row * row)
+    inside, outside = wg.Tensor(x) * wg.Tensor(recompute_barrier(x)) * (wide * wide), wg.exp(row * row)
     graph = Graph([x, y], [(inside + outside if first else outside + inside).sum(axis=1).node])
     arrays = [np.arange(size, dtype=np.float32).reshape(-1, n) / 9 for size, n in ((32, 8), (4, 1))]
     np.testing.assert_allclose(cpu.build(graph)(arrays)[0], graph(*arrays)[0], rtol=1e-6)

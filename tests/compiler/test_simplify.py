@@ -230,7 +230,7 @@ RULES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], Any, str]] = {
         None,
         "max reshape",
     ),
-    "weigh of 0": (lambda x: e.weigh(literal(0.0, F32), x), [(12,)], None, "broadcast_to(0)"),
+    "safe_multiply of 0": (lambda x: e.safe_multiply(literal(0.0, F32), x), [(12,)], None, "broadcast_to(0)"),
     "max of size 1": (lambda x: r.MAX(x, axes=(0,), keepdims=False), [(1, 12)], None, "reshape"),
     "any of size 1": (lambda x: r.ANY(x, axes=(0,), keepdims=True), [(1, 12)], [F32], "cast"),
     "sum of nothing": (lambda x: r.sum(x, axis=0), [(0, 3)], None, "broadcast_to(0)"),
@@ -289,18 +289,34 @@ ROUNDED: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], str]] = {
     "sum of sum": (lambda x: r.sum(r.sum(x, axis=2), axis=0), [(3, 4, 5)], "sum"),
     "sum of sum, one kept": (lambda x: r.sum(r.sum(x, axis=2, keepdims=True), axis=0), [(3, 4, 5)], "sum reshape"),
     "sum of size 1": (lambda x: r.sum(x, axis=0), [(1, 12)], "reshape"),
-    "weigh by a number": (lambda x: e.weigh(x, 3.0), [(12,)], "multiply(3.0)"),
-    "weigh of a number": (lambda x: e.weigh(literal(2.0, F32), e.exp(x)), [(12,)], "exp multiply(2.0)"),
+    "safe_multiply by a number": (lambda x: e.safe_multiply(x, 3.0), [(12,)], "multiply(3.0)"),
+    "safe_multiply of a number": (
+        lambda x: e.safe_multiply(literal(2.0, F32), e.exp(x)),
+        [(12,)],
+        "exp multiply(2.0)",
+    ),
     "sum of -x": (lambda x: r.sum(-x, axis=0), [(3, 4)], "sum negative"),
-    "weigh by 1": (lambda x: e.weigh(x, 1.0), [(12,)], ""),
-    "weigh by a choice": (
-        lambda x: e.weigh(x, e.where(e.greater(x, 0), 1.0, 0.5)),
+    "safe_multiply by 1": (lambda x: e.safe_multiply(x, 1.0), [(12,)], ""),
+    "safe_multiply by a choice": (
+        lambda x: e.safe_multiply(x, e.where(e.greater(x, 0), 1.0, 0.5)),
         [(12,)],
         "greater(0) where(1.0, 0.5) multiply",
     ),
-    "weigh by a truth": (lambda x: e.weigh(x, cast(e.greater(x, 0), F32)), [(12,)], "greater(0) cast multiply"),
-    "weigh by infinity stays": (lambda x: e.weigh(x, float("inf")), [(12,)], "weigh(inf)"),
-    "weigh by anything stays": (lambda x: e.weigh(x, e.exp(x)), [(12,)], "exp weigh"),
+    "safe_multiply by a truth": (
+        lambda x: e.safe_multiply(x, cast(e.greater(x, 0), F32)),
+        [(12,)],
+        "greater(0) cast multiply",
+    ),
+    "safe_multiply by infinity stays": (
+        lambda x: e.safe_multiply(x, float("inf")),
+        [(12,)],
+        "safe_multiply(inf)",
+    ),
+    "safe_multiply by anything stays": (
+        lambda x: e.safe_multiply(x, e.exp(x)),
+        [(12,)],
+        "exp safe_multiply",
+    ),
 }
 
 

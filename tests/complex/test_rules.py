@@ -66,7 +66,7 @@ def test_every_elementwise_op_of_complex_values_has_cases() -> None:
     taking = {n for n, op in registry.items() if isinstance(op, Elementwise) and set(op.table) & set(COMPLEX)}
     moving = {n for n in taking if registry[n].vjp is not None}
     others = {"round"}  # whose derivative is zero
-    assert moving <= {*UNARY, "add", "subtract", "multiply", "divide", "pow", "where", "weigh", *others}
+    assert moving <= {*UNARY, "add", "subtract", "multiply", "divide", "pow", "where", "safe_multiply", *others}
     assert {n for n in moving if not registry[n].complex} == set()
 
 

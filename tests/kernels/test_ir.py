@@ -78,7 +78,7 @@ def test_templates_name_functions_by_fields() -> None:
         templates = op.c.values() if isinstance(op.c, dict) else [op.c or ""]
         assert not [template for template in templates if "wg_" in template], op.name
     gelu = registry["gelu_slope"]
-    assert set(functions(gelu, float32)) == {"sigmoid", "weigh"}
+    assert set(functions(gelu, float32)) == {"sigmoid", "safe_multiply"}
     assert functions(e.add, float32) == () and functions(registry["cast"], float32, {"dtype": int64}) == ("f32_to_i64",)
 
 

@@ -67,7 +67,7 @@ REAL_DTYPES = [dtype for dtype in ALL if dtype not in COMPLEX]
 OPS = {name: op for name, op in registry.items() if isinstance(op, Elementwise)}
 
 # the sign of a zero is not promised: the larger of -0.0 and 0.0, nothing times infinity, from 0.0 towards -0.0
-ANY_ZERO = {"maximum", "minimum", "weigh", "nextafter"}
+ANY_ZERO = {"maximum", "minimum", "safe_multiply", "nextafter"}
 
 
 def computed(op: Op) -> list[DTypes]:

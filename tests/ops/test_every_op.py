@@ -76,7 +76,7 @@ UNREACHED = dict.fromkeys(
     ("checkpoint", "cond", "custom_jvp", "custom_vjp", "pack", "scan", "while_loop"), OF_FUNCTIONS
 )
 UNREACHED["to_device"] = "nothing moves where there is one device; tests/backends/test_cuda_program.py"
-UNREACHED["again"] = "recorded for what is computed twice on purpose; tests/compiler/test_remat.py"
+UNREACHED["recompute_barrier"] = "recorded for what is computed twice on purpose; tests/compiler/test_remat.py"
 UNREACHED["cuda_kernel"] = "a kernel of the user's own; tests/backends/test_cuda_program.py"
 UNREACHED |= dict.fromkeys(
     (

@@ -100,7 +100,7 @@ def direct_samples() -> list[Node]:
     return [
         PACK(a, b),
         core.TO_DEVICE(a, device=a.device),
-        core.AGAIN(a),
+        core.RECOMPUTE_BARRIER(a),
         addressing.PUT_SLICE(a, b, starts=(0, 1), steps=(1, 1)),
         addressing.PUT_SLICE(a, b, starts=(0, 1), steps=(1, 2)),
         addressing.SCATTER(a, a, data(np.array([3, 0, 0, 1])), axis=0),

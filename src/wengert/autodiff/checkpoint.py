@@ -15,7 +15,7 @@ from wengert.autodiff.forward import forward
 from wengert.autodiff.reverse import reverse
 from wengert.core import tree
 from wengert.core.graph import Graph, Node, now, recorded_as, recording
-from wengert.ops.core import again, as_node, variable
+from wengert.ops.core import as_node, recompute_barrier, variable
 from wengert.ops.op import Op, count_lanes, picks
 from wengert.tensor import Tensor
 
@@ -53,7 +53,7 @@ def _infer(*sources: Node, body: Graph) -> Any:
 def _again(y: Node) -> tuple[list[Node], list[Node]]:
     """The body recorded anew: its inputs as variables, and its outputs."""
     with recorded_as(recording.location, True):
-        sources = map(again, y.sources)
+        sources = map(recompute_barrier, y.sources)
         inputs = [variable(s) if bodies.has_tangents(s) else s for s in sources]
         return inputs, y.attrs["body"].inline(*inputs)
 

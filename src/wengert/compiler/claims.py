@@ -64,7 +64,7 @@ _SIMPLIFY = {
     "multiply_negatives": _exact("-a * -b is a * b"),
     "multiply_itself": _exact("x * x is square(x)"),
     "divide_number": _exact("a power of two has an exact inverse"),
-    "weigh_finite": _values("only 0 times NaN or infinity is special"),
+    "multiply_finite": _values("only 0 times NaN or infinity is special"),
     "power_number": _reals("small whole powers as products", 0, 6),
     "square_of_sign": _exact("a sign does not matter to a square"),
     "same_value": _exact("it marks or copies a value"),

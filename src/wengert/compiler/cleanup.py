@@ -1,13 +1,13 @@
 """Cleanup: bodies of checkpoints inlined, common subexpressions computed once, dead code dropped.
 
 `inline`: the bodies of checkpoints take their place, to be optimised and fused like all else. The backward pass has the
-body a second time already, over `again(x)` in place of each of its inputs x, so the two stay two.
+body a second time already, over `recompute_barrier(x)` in place of each of its inputs x, so the two stay two.
 
 `cse`: equal nodes are made one, in a single dictionary pass. Two nodes are equal when they have the same op, sources
 and type, and attributes that are equal with their types: 1, 1.0 and True are three values, -1 and -2 two (though their
 hashes are one), 0.0 and -0.0 two. Constant arrays are compared by their bytes. Reductions that differ in nothing but
 whether they keep the reduced axes are one, reshaped. What is computed again on purpose (by `checkpoint`, `remat`) is
-computed from `again(x)`, which is another node than x.
+computed from `recompute_barrier(x)`, which is another node than x.
 
 `dce`: only the nodes stay that lead to outputs, and of ops that carry a body (`cond`, `scan`, `checkpoint`) only the
 results somebody picks: what a body computed for the others goes as well. A random draw that nobody uses may go: its

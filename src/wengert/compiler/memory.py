@@ -20,7 +20,7 @@ import numpy as np
 from wengert.core.devices import is_host
 from wengert.core.dtypes import HALF, bool_
 from wengert.core.graph import Graph, Node
-from wengert.ops.core import AGAIN, CAST
+from wengert.ops.core import CAST, RECOMPUTE_BARRIER
 from wengert.ops.elementwise import multiply
 from wengert.ops.movement import RESHAPE
 from wengert.ops.random import RANDOM_BITS
@@ -124,7 +124,7 @@ def stored_values(
     for node in graph.nodes:
         for source in node.sources:
             uses[source] = uses.get(source, 0) + 1
-        if node not in inlined and node.op is not AGAIN:
+        if node not in inlined and node.op is not RECOMPUTE_BARRIER:
             roots.add(node)
         if node.op is RANDOM_BITS or (node not in inlined and not reduces_in_loops(node)):
             roots.update(storage(source) for source in operands(node))
@@ -132,7 +132,7 @@ def stored_values(
     effort: dict[Node, float] = {}
     leaves: dict[Node, tuple[Node, ...]] = {}
     for node in graph.nodes:
-        if node in roots or node.op is AGAIN:
+        if node in roots or node.op is RECOMPUTE_BARRIER:
             continue
         factors = [factor for factor in _factors(node, large) if effort.get(factor, 0) > 1]
         for few in (*factors, *_statistics(node, effort, large)):

@@ -4,7 +4,7 @@
 `sum(x * y) * c`. So a sum need not wait for another from which its factor comes, and sums that differ in such factors
 alone become one: those of layernorm's gradient are made in one pass over the row, together with the variance, and of
 batchnorm's gradient there are two instead of four. The terms are rounded in another order, as in any other way to add
-up. A factor of `weigh`, which takes 0 times anything as 0, stays one.
+up. A factor of `safe_multiply`, which takes 0 times anything as 0, stays one.
 
 `onehot`: `take_along(x, index)` of one index a row is the sum over the row of `where(place == index, x, 0)`, and what
 adds one element a row into zeros is `where(place == index, value, 0)`: neither is a kernel of its own any more, and
@@ -75,7 +75,7 @@ class _Product(NamedTuple):
 def _apart(x: Node, row: Shape, depth: int) -> _Product | None:
     """A product of which a factor has the shape `row`, or a factor of a factor; None where there is none."""
     op = x.op
-    if op not in (e.multiply, e.weigh, e.divide) or not made_by(x, op) or x.shape == row:
+    if op not in (e.multiply, e.safe_multiply, e.divide) or not made_by(x, op) or x.shape == row:
         return None
     a, b = x.sources
     if _is_one_number_a_row(b, row) and a.shape == x.shape:
@@ -88,7 +88,7 @@ def _apart(x: Node, row: Shape, depth: int) -> _Product | None:
         found = _apart(factor, row, depth - 1)
         if found is not None and found.op is not e.divide and found.rest.op.cost <= _CHEAP:
             rest = op(found.rest, b) if factor is a else op(a, found.rest)
-            return found._replace(rest=rest) if op is e.multiply else _Product(rest, found.factor, e.weigh)
+            return found._replace(rest=rest) if op is e.multiply else _Product(rest, found.factor, e.safe_multiply)
     return None
 
 

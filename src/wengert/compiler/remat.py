@@ -1,8 +1,8 @@
 """Rematerialisation: cheap values are computed again where they are needed late, instead of being kept all the while.
 
-In: a graph. Out: the graph with copies of some pointwise values, recorded over `again(x)` of what they are computed
-from, for readers that come after the moment at which most memory is in use: in a training step, the turn from the
-forward to the backward pass.
+In: a graph. Out: the graph with copies of some pointwise values, recorded over `recompute_barrier(x)` of what they are
+computed from, for readers that come after the moment at which most memory is in use: in a training step, the turn from
+the forward to the backward pass.
 
 The rule. Memory is modelled over the graph's order: a value takes its bytes from where it is made to where it is last
 read, if fusion would store it. Of the values that live across the fullest moment, one may be computed again if it is
@@ -27,7 +27,7 @@ from wengert.compiler.memory import RECOMPUTE_UP_TO, Life, compared_with_extreme
 from wengert.compiler.rewrite import over, spend
 from wengert.core.devices import HOST_TARGET, Target, is_host
 from wengert.core.graph import Graph, Node, Shape, recorded_as
-from wengert.ops.core import AGAIN, LITERAL, again
+from wengert.ops.core import LITERAL, RECOMPUTE_BARRIER, recompute_barrier
 from wengert.ops.creation import IOTA
 from wengert.ops.elementwise import less_equal, where
 from wengert.ops.linalg import MATMUL
@@ -79,7 +79,7 @@ def _price(node: Node, additions: float) -> float:
 def _is_pointwise(node: Node) -> bool:
     if node.op.kind in ("elementwise", "movement"):
         return not node.op.can_fail
-    return node.op in (LITERAL, IOTA, AGAIN)
+    return node.op in (LITERAL, IOTA, RECOMPUTE_BARRIER)
 
 
 def _is_call(node: Node) -> bool:
@@ -283,7 +283,7 @@ def _signs_of_results(graph: Graph, model: _MemoryModel) -> Graph:
         if position > model.peak:
             for sign in [source for source in node.sources if source in results and source not in replacing]:
                 with recorded_as(sign.location, sign.tracked):
-                    kept = again(results[sign])
+                    kept = recompute_barrier(results[sign])
                 replacing[sign] = over(sign, {sign.sources[0]: kept})
                 nodes += [kept, replacing[sign]]
             current = over(node, replacing)
@@ -347,4 +347,4 @@ class _Copies:
         if node.op is LITERAL or (node in self.model.at and not node.sources):
             return node
         with recorded_as(node.location, node.tracked):
-            return over(node, self.copies) if self._is_copied(node) else again(node)
+            return over(node, self.copies) if self._is_copied(node) else recompute_barrier(node)

@@ -7,7 +7,7 @@ is for running: its markers are gone, so it is not to be differentiated.
 Every rule of algebra gives the same bits, with the exceptions listed here.
 
 - `pow` by a small whole number becomes multiplications: within a unit or two in the last place of the reference.
-- `weigh` by what is known to be finite becomes `multiply`: the sign of a zero may differ.
+- `safe_multiply` by what is known to be finite becomes `multiply`: the sign of a zero may differ.
 
 So `x + 0.0` stays unless x cannot be -0.0 (`-0.0 + 0.0` is 0.0), and `x * 0` stays, because NaN and infinity times 0
 are NaN. Complex numbers are left alone: even `x * 1` multiplies infinities with the zero imaginary part.
@@ -143,8 +143,8 @@ def divide_number(node: Node) -> Node | None:
     return e.multiply(x, full(1 / value, other.shape, other))
 
 
-def weigh_finite(node: Node) -> Node | None:
-    """weigh(g, d) is g * d where d is finite or g is no zero: only 0 times NaN or infinity is special, and 0 here."""
+def multiply_finite(node: Node) -> Node | None:
+    """safe_multiply(g, d) is g * d where d is finite or g is no zero: 0 times NaN or infinity is 0 in it."""
     g, d = node.sources
     if node.dtype in COMPLEX:
         return None
@@ -296,7 +296,7 @@ ALGEBRA: dict[Op, tuple[Rule, ...]] = {
     e.negative: (negative_negative,),
     e.multiply: (multiply_one, multiply_negatives, multiply_itself),
     e.divide: (divide_number,),
-    e.weigh: (weigh_finite,),
+    e.safe_multiply: (multiply_finite,),
     e.power: (power_number,),
     e.square: (square_of_sign,),
     e.absolute: (square_of_sign,),
@@ -323,7 +323,7 @@ ALGEBRA: dict[Op, tuple[Rule, ...]] = {
 
 
 _table: dict[Op, tuple[Rule, ...]] = {}
-_ROUNDING = frozenset((power_number, weigh_finite, reduce_repeated, reduce_reduced))  # after which bits may differ
+_ROUNDING = frozenset((power_number, multiply_finite, reduce_repeated, reduce_reduced))  # after which bits may differ
 
 
 def _rules_for(op: Op) -> tuple[Rule, ...]:

@@ -17,7 +17,17 @@ from wengert.core.errors import GradientError
 from wengert.core.graph import Node, recorded_as
 from wengert.inspect.summary import number
 from wengert.ops.core import ALIAS, CAST, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
-from wengert.ops.elementwise import add, divide, multiply, negative, power, reciprocal, square, subtract, weigh
+from wengert.ops.elementwise import (
+    add,
+    divide,
+    multiply,
+    negative,
+    power,
+    reciprocal,
+    safe_multiply,
+    square,
+    subtract,
+)
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import BROADCAST, PERMUTE, RESHAPE
 from wengert.ops.op import Op
@@ -28,7 +38,7 @@ _INFIX: dict[Op, str] = {
     add: "+",
     subtract: "-",
     multiply: "*",
-    weigh: "*",
+    safe_multiply: "*",
     divide: "/",
     MATMUL: "@",
     power: "^",

@@ -119,7 +119,7 @@ WG double wg_minimum_f64(double a, double b) { return (a < b) | (a != a) ? a : b
 
 #define WG_FLOAT(t, T, B, sign)                                                                                        \
     WG T wg_square_##t(T x) { return x * x; }                                                                          \
-    WG T wg_weigh_##t(T g, T d) { return g == 0 ? 0 : g * d; }                                                         \
+    WG T wg_safe_multiply_##t(T g, T d) { return g == 0 ? 0 : g * d; }                                                         \
     WG T wg_sign_##t(T x) { return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x; }                                 \
     WG uint8_t wg_isfinite_##t(T x) { return wg_abs_##t(x) < WG_INF_##t; }                                             \
     WG uint8_t wg_isinf_##t(T x) { return wg_abs_##t(x) == WG_INF_##t; }                                               \
@@ -906,7 +906,7 @@ WG float wg_polygamma_f32(float x, int n) { return (float)wg_polygamma_f64(x, n)
 
 #define WG_INTEGER(t, T, U)                                                                                            \
     WG T wg_square_##t(T x) { return (T)((U)x * (U)x); }                                                               \
-    WG T wg_weigh_##t(T g, T d) { return (T)((U)g * (U)d); }                                                           \
+    WG T wg_safe_multiply_##t(T g, T d) { return (T)((U)g * (U)d); }                                                           \
     WG T wg_maximum_##t(T a, T b) { return a > b ? a : b; }                                                            \
     WG T wg_minimum_##t(T a, T b) { return a < b ? a : b; }                                                            \
     WG T wg_sign_##t(T x) { return (T)((x > 0) - (x < 0)); }                                                           \

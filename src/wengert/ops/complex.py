@@ -16,7 +16,7 @@ from wengert.core.graph import Node
 from wengert.ops.comparison import equal, isnan, signbit, where
 from wengert.ops.core import as_node, cast
 from wengert.ops.facts import SIMPLE
-from wengert.ops.recorders import Parts, Unary, add, conj, negative, real, weigh
+from wengert.ops.recorders import Parts, Unary, add, conj, negative, real, safe_multiply
 from wengert.ops.tables import TO_PART, TO_REAL, same
 from wengert.ops.trigonometry import atan2
 
@@ -27,19 +27,19 @@ imag: Unary = Unary(
     TO_PART,
     "The imaginary part.",
     c="(({T})0)",
-    parts=Parts(pull=lambda g, y, x: weigh(g, 1j), push=lambda t, y, x: imag(t)),
+    parts=Parts(pull=lambda g, y, x: safe_multiply(g, 1j), push=lambda t, y, x: imag(t)),
 )
 
 
 def _along(t: Node, direction: Node) -> Node:
     """The component of a complex tangent along a direction, real."""
-    return real(weigh(t, conj(direction)))
+    return real(safe_multiply(t, conj(direction)))
 
 
 def _turned(v: Node, y: Node, x: Node) -> Node:
     """How the direction `y` of `x` moves: by what is across it, over the size; its own adjoint. It is 0 at 0."""
     zero = equal(x, 0)
-    across = add(v, negative(weigh(_along(v, y), y)))
+    across = add(v, negative(safe_multiply(_along(v, y), y)))
     return where(zero, 0, across / cast(absolute(where(zero, 1, x)), x.dtype))
 
 
@@ -52,7 +52,7 @@ absolute: Unary = Unary(
     c={"fi": "abs", "u": "({0})"},
     cost=SIMPLE,
     symbolic="Abs",
-    parts=Parts(pull=lambda g, y, x: weigh(g, sign(x)), push=lambda t, y, x: _along(t, sign(x))),
+    parts=Parts(pull=lambda g, y, x: safe_multiply(g, sign(x)), push=lambda t, y, x: _along(t, sign(x))),
 )
 sign: Unary = Unary(
     "sign",

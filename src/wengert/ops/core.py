@@ -193,13 +193,13 @@ def alias(x: Node) -> Node:
     return ALIAS(x)
 
 
-AGAIN: Op = Op(
-    "again",
+RECOMPUTE_BARRIER: Op = Op(
+    "recompute_barrier",
     infer=_same,
     numpy=_identity,
     vjp=(lambda g, y, x: g,),
     linear=(0,),
-    batch=lambda y, sources, batched: AGAIN(*sources),
+    batch=lambda y, sources, batched: RECOMPUTE_BARRIER(*sources),
     moves=True,
     kind="identity",
     aliases=True,
@@ -208,11 +208,11 @@ AGAIN: Op = Op(
 )
 
 
-def again(x: Node) -> Node:
+def recompute_barrier(x: Node) -> Node:
     """The value of `x`, for what is computed from it a second time on purpose: the compiler takes it for another value
     in the same memory, so neither are the two computations made one nor are they done together.
     """
-    return AGAIN(x)
+    return RECOMPUTE_BARRIER(x)
 
 
 def _cast_infer(x: Node, dtype: np.dtype[Any]) -> tuple[Any, Any]:

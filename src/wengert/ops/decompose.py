@@ -20,7 +20,7 @@ from wengert.core.graph import Node
 from wengert.ops.contract import diagonal
 from wengert.ops.core import as_node, cast, operand, stop_gradient
 from wengert.ops.creation import eye, tril
-from wengert.ops.elementwise import absolute, equal, greater, imag, real, reciprocal, weigh, where
+from wengert.ops.elementwise import absolute, equal, greater, imag, real, reciprocal, safe_multiply, where
 from wengert.ops.factors import batch_axes
 from wengert.ops.linalg import TRIANGULAR_SOLVE, adjoint, as_matrices, over_lanes
 from wengert.ops.movement import concat, expand_dims, place, reshape, slice_axis
@@ -113,7 +113,9 @@ def _qr_infer(x: Node, mode: str) -> tuple[Any, Any]:
 def _with_real_diagonal(x: Node) -> Node:
     if x.dtype not in COMPLEX:
         return x
-    return x - weigh(cast(eye(x.shape[-1], dtype=real_of(x.dtype), device=x.device), x.dtype), weigh(imag(x), 1j))
+    return x - safe_multiply(
+        cast(eye(x.shape[-1], dtype=real_of(x.dtype), device=x.device), x.dtype), safe_multiply(imag(x), 1j)
+    )
 
 
 def _real_diagonal(x: Node) -> Node:

@@ -58,7 +58,7 @@ from wengert.ops.exponential import (
 )
 from wengert.ops.facts import DIVISION, SIMPLE, itself
 from wengert.ops.op import at_precision
-from wengert.ops.recorders import Binary, Unary, add, conj, conjugate, negative, real, weigh, wrapping
+from wengert.ops.recorders import Binary, Unary, add, conj, conjugate, negative, real, safe_multiply, wrapping
 from wengert.ops.tables import ARITHMETIC, SMOOTH, SMOOTH_REAL, same
 from wengert.ops.trigonometry import (
     acos,
@@ -139,6 +139,7 @@ __all__ = [
     "reciprocal",
     "remainder",
     "round",
+    "safe_multiply",
     "sigmoid",
     "sign",
     "signbit",
@@ -150,7 +151,6 @@ __all__ = [
     "tan",
     "tanh",
     "trunc",
-    "weigh",
     "where",
 ]
 

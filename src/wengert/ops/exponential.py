@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert.core.graph import Node
 from wengert.ops.facts import DIVISION
-from wengert.ops.recorders import Binary, Unary, weigh, weigh_arrays
+from wengert.ops.recorders import Binary, Unary, safe_multiply, safe_multiply_arrays
 from wengert.ops.tables import SMOOTH, SMOOTH_REAL
 
 # --- exponentials and logarithms ------------------------------------------------------------------------------------
@@ -167,13 +167,13 @@ def _gelu_sigmoid(x: Any) -> Any:
 def _gelu_slope(x: Any) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):
         s = _sigmoid(x * (_GELU + _GELU_CUBED * (x * x)))
-        return s + weigh_arrays(s * (1 - s), x * (_GELU + 3 * _GELU_CUBED * (x * x)))
+        return s + safe_multiply_arrays(s * (1 - s), x * (_GELU + 3 * _GELU_CUBED * (x * x)))
 
 
 def _gelu_bend(y: Node, x: Node) -> Node:
     s = sigmoid(x * (_GELU + _GELU_CUBED * (x * x)))
     rate = _GELU + 3 * _GELU_CUBED * (x * x)
-    return weigh(s * (1 - s), 2 * rate + 6 * _GELU_CUBED * (x * x) + x * (rate * rate) * (1 - 2 * s))
+    return safe_multiply(s * (1 - s), 2 * rate + 6 * _GELU_CUBED * (x * x) + x * (rate * rate) * (1 - 2 * s))
 
 
 def _gelu_symbolic(s: Any, x: Any) -> Any:
@@ -205,7 +205,7 @@ gelu_slope: Unary = Unary(
     (_gelu_bend,),
     SMOOTH_REAL,
     "The derivative of `gelu_sigmoid` at `x`.",
-    c=f"({_SIGMOID} + {{wg.weigh}}_{{t}}({_SIGMOID} * (1 - {_SIGMOID}), {_RATE}))",
+    c=f"({_SIGMOID} + {{wg.safe_multiply}}_{{t}}({_SIGMOID} * (1 - {_SIGMOID}), {_RATE}))",
     symbolic=_gelu_slope_symbolic,
     ulp=8,
     terms=lambda x: (1 + np.abs(x) ** 3) ** 2 / (1 + np.exp(-1.6 * x - 0.0714 * x**3)) + 1e-35,

@@ -17,7 +17,7 @@ from wengert.core.errors import DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, operands
 from wengert.ops.creation import eye, tril, triu
-from wengert.ops.elementwise import add, conjugate, imag, weigh
+from wengert.ops.elementwise import add, conjugate, imag, safe_multiply
 from wengert.ops.factors import Factors, batch_axes
 from wengert.ops.facts import product_flops
 from wengert.ops.movement import broadcast_to, expand_dims, matrix_transpose, reshape
@@ -371,7 +371,7 @@ def _slogdet_vjp(g: list[Node | None], y: Node, x: Node) -> Node | None:
     """With c = trace(inv(x) dx), the logarithm moves by the real part of c, the sign by i times the imaginary part."""
     slope = g[1]
     if g[0] is not None and x.dtype in COMPLEX:
-        turn = weigh(imag(weigh(g[0], conjugate(pick(y, 0)))), 1j)
+        turn = safe_multiply(imag(safe_multiply(g[0], conjugate(pick(y, 0)))), 1j)
         slope = turn if slope is None else add(turn, slope)
     return None if slope is None else over_matrix(slope) * adjoint(INV(x))
 

@@ -1,7 +1,7 @@
 """How elementwise ops are recorded and differentiated: one derivative an operand gives both modes.
 
 An elementwise op states `derivative(y, *operands)` for each operand. `1` and `-1` pass the cotangent on; `None` says
-that the derivative is zero. Multiplying a cotangent with a derivative is `weigh`, which takes 0 times anything as 0.
+that the derivative is zero. Multiplying a cotangent with a derivative is `safe_multiply`, where 0 times all is 0.
 It, `add`, `negative`, `conj` and `real` are what every rule is made of, and stand here; the others are the table in
 `elementwise`.
 
@@ -133,7 +133,7 @@ def _scaling_rule(derivative: Any, adjoint: bool) -> Callable[..., Node | None]:
         return lambda v, y, *sources: None
     if callable(derivative):
         factor = _conjugate_factor if adjoint else _factor
-        return lambda v, y, *sources: weigh(v, factor(derivative(y, *sources), v))
+        return lambda v, y, *sources: safe_multiply(v, factor(derivative(y, *sources), v))
     return (lambda v, y, *sources: v) if derivative == 1 else (lambda v, y, *sources: negative(v))
 
 
@@ -200,7 +200,7 @@ def wrapping(operator: str) -> dict[str, str]:
     return {"f": f"({{0}} {operator} {{1}})", "iu": f"(({{T}})(({{U}}){{0}} {operator} ({{U}}){{1}}))"}
 
 
-def weigh_arrays(g: Any, d: Any) -> Any:
+def safe_multiply_arrays(g: Any, d: Any) -> Any:
     """`g * d`, and 0 where `g` is 0 whatever `d` is. The slow way is taken only where a NaN shows it is needed."""
     product = np.multiply(g, d)
     if not np.isfinite(product.sum()):
@@ -208,19 +208,19 @@ def weigh_arrays(g: Any, d: Any) -> Any:
     return product
 
 
-weigh = Binary(
-    "weigh",
-    weigh_arrays,
+safe_multiply = Binary(
+    "safe_multiply",
+    safe_multiply_arrays,
     (lambda y, g, d: d, lambda y, g, d: g),
     ARITHMETIC,
     "A cotangent times a derivative: `g * d`, and 0 where `g` is 0, even if `d` is infinite or NaN.",
-    c="weigh",
+    c="safe_multiply",
     cost=SIMPLE,
     symbolic=lambda s, a, b: a * b,
 )
 # also where the derivative moves: its change, which may be infinite too, counts for nothing where `g` is 0
-weigh.vjp = (weigh.vjp[0], lambda change, y, g, d: weigh(conjugate(g), change))
-weigh.push = (weigh.push[0], lambda change, y, g, d: weigh(g, change))
+safe_multiply.vjp = (safe_multiply.vjp[0], lambda change, y, g, d: safe_multiply(conjugate(g), change))
+safe_multiply.push = (safe_multiply.push[0], lambda change, y, g, d: safe_multiply(g, change))
 add = Binary(
     "add",
     np.add,

@@ -17,7 +17,7 @@ from wengert.core.dtypes import float64
 from wengert.core.errors import ArgumentError, DTypeError
 from wengert.core.graph import Node
 from wengert.ops.core import as_node, cast
-from wengert.ops.elementwise import SMOOTH_REAL, exp, square, weigh
+from wengert.ops.elementwise import SMOOTH_REAL, exp, safe_multiply, square
 from wengert.ops.op import Op
 from wengert.ops.recorders import Unary
 
@@ -311,8 +311,8 @@ POLYGAMMA: Op = Op(
     "polygamma",
     infer=lambda x, n: (x.shape, x.dtype),
     numpy=_in_float64(_polygamma),
-    vjp=(lambda g, y, x: weigh(g, POLYGAMMA(x, n=y.attrs["n"] + 1)),),
-    jvp=lambda tangents, y, x: weigh(tangents[0], POLYGAMMA(x, n=y.attrs["n"] + 1)),
+    vjp=(lambda g, y, x: safe_multiply(g, POLYGAMMA(x, n=y.attrs["n"] + 1)),),
+    jvp=lambda tangents, y, x: safe_multiply(tangents[0], POLYGAMMA(x, n=y.attrs["n"] + 1)),
     batch=lambda y, sources, batched: POLYGAMMA(sources[0], **y.attrs),
     c="{wg.polygamma}_{t}({0}, {n})",
     kind="elementwise",

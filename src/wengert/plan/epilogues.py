@@ -26,7 +26,7 @@ from wengert.core.dtypes import HALF, float32
 from wengert.core.graph import Graph, Node
 from wengert.ops.channels_last import CONVOLVE_LAST
 from wengert.ops.core import CAST
-from wengert.ops.elementwise import add, gelu_sigmoid, gelu_slope, multiply, sigmoid, subtract, tanh, weigh
+from wengert.ops.elementwise import add, gelu_sigmoid, gelu_slope, multiply, safe_multiply, sigmoid, subtract, tanh
 from wengert.ops.linalg import MATMUL
 from wengert.ops.op import Op
 from wengert.ops.reduce import reduces_in_loops
@@ -129,7 +129,7 @@ def _gelu_of(node: Node) -> Node | None:
 
 def _times_slope(node: Node) -> tuple[Node | None, Node | None]:
     """The product in half precision that a value is the product of with the slope of gelu at a value; and that one."""
-    if node.op is not CAST or node.dtype not in HALF or node.sources[0].op is not weigh:
+    if node.op is not CAST or node.dtype not in HALF or node.sources[0].op is not safe_multiply:
         return None, None
     wide, slope = node.sources[0].sources
     if wide.op is not CAST or slope.op is not gelu_slope or slope.sources[0].op is not CAST:

@@ -19,7 +19,7 @@ from wengert.compiler.memory import compared_with_extremes, storage, stored_valu
 from wengert.compiler.rewrite import spend
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.loops import IndexMap, broadcast_place, everywhere, loops_of, moved_place
-from wengert.ops.core import AGAIN
+from wengert.ops.core import RECOMPUTE_BARRIER
 from wengert.ops.random import RANDOM_BITS
 from wengert.ops.reduce import reduced, reduced_axes, reduces_in_loops
 from wengert.plan.groups import FusionGroup, Grouping, Needs, Read, common_space, fits, root_place
@@ -348,7 +348,7 @@ def _large_beside(group: FusionGroup) -> list[Node]:
 def _is_copy(group: FusionGroup) -> bool:
     """Whether a group is elementwise and computes something again."""
     large = [] if group.opaque or group.axes else _large_beside(group)
-    return bool(large) and all(leaf.op is AGAIN for leaf in large)
+    return bool(large) and all(leaf.op is RECOMPUTE_BARRIER for leaf in large)
 
 
 def worth_merging(first: FusionGroup, second: FusionGroup, awaited: Container[Node] = ()) -> str | None:

@@ -35,7 +35,7 @@ from wengert.kernels.ir.loops import (
     loops_of,
     moved_place,
 )
-from wengert.ops.core import AGAIN, LITERAL
+from wengert.ops.core import LITERAL, RECOMPUTE_BARRIER
 from wengert.ops.creation import IOTA
 from wengert.ops.movement import PLACE
 from wengert.ops.random import RANDOM_BITS
@@ -64,7 +64,7 @@ class _Lowering:
         self.levels: dict[tuple[Node, IndexMap], int] = {}
         self.names: dict[tuple[Node, IndexMap], Operand] = {}  # computed once a row, or in this pass
         self.row_names: dict[tuple[Node, IndexMap], Operand] = {}
-        self.rereads = any(read.leaf.op is AGAIN for read in group.reads)
+        self.rereads = any(read.leaf.op is RECOMPUTE_BARRIER for read in group.reads)
         self.known: dict[Statement, str] = {}  # by what computes it, where something is read again: as `names`
         self.row_known: dict[Statement, str] = {}
         self.kept: dict[tuple[Node, IndexMap], str] = {}  # by value: the row it is kept in

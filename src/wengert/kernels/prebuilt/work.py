@@ -31,7 +31,7 @@ from wengert.ops.addressing import (
     TAKE_ALONG,
 )
 from wengert.ops.comparison import CHECKED_INDEX
-from wengert.ops.core import AGAIN, ALIAS, STOP_GRADIENT, VARIABLE
+from wengert.ops.core import ALIAS, RECOMPUTE_BARRIER, STOP_GRADIENT, VARIABLE
 from wengert.ops.creation import IOTA
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import BROADCAST, CONCAT, FLIP, PERMUTE, PLACE, RESHAPE, SLICE
@@ -192,7 +192,7 @@ _RULES: dict[Op, Callable[[Node, DeviceProperties], Work | None]] = {
     BROADCAST: _moving(lambda node: broadcast(node.sources[0].shape, node.shape)),
     SLICE: _moving(lambda node: sliced(node.sources[0].shape, node.attrs["starts"], node.attrs["steps"])),
     FLIP: _moving(_flipped),
-    **dict.fromkeys((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE, AGAIN), _copied),
+    **dict.fromkeys((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE, RECOMPUTE_BARRIER), _copied),
     PLACE: _place,
     PUT_SLICE: _put_slice,
     CONCAT: _concat,

@@ -81,9 +81,9 @@ SIMPLIFY: dict[str, list[Cases]] = {
     "multiply_negatives": [c.elements(lambda x, y: (-x) * (-y), 2)],
     "multiply_itself": [c.elements(lambda x: x * x)],
     "divide_number": [c.elements(_by(n), 1, c.FLOATS) for n in (1.0, -1.0, 2.0, -4.0, 0.125, 3.0, 1024.0)],
-    "weigh_finite": [
-        *[c.elements(lambda x, n=n: e.weigh(x, _wide(x, n)), 1, c.FLOATS) for n in (0.0, 2.5, -1e-3)],
-        *[c.elements(lambda x, n=n: e.weigh(_wide(x, n), x), 1, c.FLOATS) for n in (0.0, 2.5, -1e-3)],
+    "multiply_finite": [
+        *[c.elements(lambda x, n=n: e.safe_multiply(x, _wide(x, n)), 1, c.FLOATS) for n in (0.0, 2.5, -1e-3)],
+        *[c.elements(lambda x, n=n: e.safe_multiply(_wide(x, n), x), 1, c.FLOATS) for n in (0.0, 2.5, -1e-3)],
     ],
     "power_number": [c.drawn(_power(n), [(64,)]) for n in (0.0, 1.0, 2.0, 3.0, 4.0, -1.0)]
     + [c.elements(_power(n), 1, (float16, bfloat16)) for n in (0.0, 1.0)],
