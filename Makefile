@@ -41,7 +41,7 @@ demo: $(TRAIN_STAMP)  ## train a small network on handwritten digits
 	@$(BIN)/wengert train digits --model mlp
 
 test: $(TEST_STAMP)  ## run the tests and the docstrings' examples (a few minutes)
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --doctest-modules tests src
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --doctest-modules tests src
 
 test-all: $(TEST_STAMP)  ## run every test, the slow ones too
 	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules tests src

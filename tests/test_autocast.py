@@ -10,6 +10,7 @@ import pytest
 
 import wengert as wg
 import wengert.cuda  # whose op is in the table too
+import wengert.ops.transfer  # with the collectives, which are loaded when they are used
 from tests.ops import suite
 from wengert.core import tree
 from wengert.core.graph import ancestors, recording
@@ -35,7 +36,7 @@ FULL_OPS = _names(
 # new one that says nothing rounds once to that dtype, and needs no line here.
 NEUTRAL_OPS = {
     "moves values, or marks one": _names(
-        "pick pack data placeholder literal variable stop_gradient again alias to_device cast reshape",
+        "pick pack data placeholder literal variable stop_gradient recompute_barrier alias to_device cast reshape",
         "permute_dims broadcast_to slice place flip concat gather scatter take_along put_along put_slice unfold where",
     ),
     "arithmetic that rounds once": _names(
@@ -67,6 +68,10 @@ NEUTRAL_OPS = {
         "tree_scatter_add",
     ),
     "is a kernel of the user's own, for the dtypes it is written for": _names("cuda_kernel"),
+    "moves values between ranks, and adds those of one dtype": _names(
+        "all_reduce all_reduce_max all_reduce_many all_gather reduce_scatter ppermute all_to_all replicate block rank",
+        "transfer microbatch settled",
+    ),
     "carries a graph whose ops have theirs": _names("checkpoint cond while_loop scan custom_vjp custom_jvp"),
 }
 

@@ -72,8 +72,8 @@ def test_what_is_written_in_passing_is_the_same_to_the_bit(
 
 def test_a_loop_computes_what_it_needs_twice_once(monkeypatch: pytest.MonkeyPatch) -> None:
     _, again = step_of_blocks(monkeypatch, 3)
-    loops = [text for text in again.sources if "weigh_f32(wg_quick_sigmoid" in text]  # with gelu's slope
-    both = [text for text in loops if "* wg_quick_sigmoid" in text.replace("weigh_f32(wg_quick_sigmoid", "")]
+    loops = [text for text in again.sources if "safe_multiply_f32(wg_quick_sigmoid" in text]  # with gelu's slope
+    both = [text for text in loops if "* wg_quick_sigmoid" in text.replace("safe_multiply_f32(wg_quick_sigmoid", "")]
     assert both
     for text in both:
         arguments = re.findall(r"wg_quick_sigmoid_f32\((v\d+) ", text)

@@ -14,7 +14,7 @@ from pathlib import Path
 import wengert as wg
 from wengert.backends.cpu import toolchain
 
-FAULT, FOLDER = sys.argv[1], Path(sys.argv[2])
+FAULT, FOLDER = (sys.argv[1], Path(sys.argv[2])) if __name__ == "__main__" else ("", Path())
 VICTIM = 1
 
 

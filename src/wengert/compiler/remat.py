@@ -49,7 +49,7 @@ def remat(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> h = wg.sigmoid(wg.Tensor(x) * 2)
     >>> y = wg.tanh(h @ wg.Tensor(w)) @ wg.Tensor(w) + h
     >>> [node.op.name for node in remat(Graph([x, w], [y.node])).nodes if node.sources]
-    ['multiply', 'sigmoid', 'matmul', 'tanh', 'matmul', 'again', 'multiply', 'sigmoid', 'add']
+    ['multiply', 'sigmoid', 'matmul', 'tanh', 'matmul', 'recompute_barrier', 'multiply', 'sigmoid', 'add']
     """
     model = _MemoryModel(graph)
     graph = _signs_of_results(graph, model)
