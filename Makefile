@@ -46,9 +46,10 @@ test: $(TEST_STAMP)  ## run the tests and the docstrings' examples (a few minute
 test-all: $(TEST_STAMP)  ## run every test, the slow ones too
 	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules tests src
 
-APART := $(addprefix --ignore=tests/runtime/test_,certificate.py invariant.py fits.py)  # which no interpreter changes
+APART := $(addprefix --ignore=tests/,$(addprefix runtime/test_,certificate.py invariant.py fits.py) \
+	$(addprefix train/test_,ranks.py sharded.py kill.py))  # which no interpreter changes
 test-runtime: $(TEST_STAMP)  ## run the tests of the runtime, of ownership and of training
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(APART) tests/runtime tests/train tests/honesty
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(APART) tests/runtime tests/train tests/honesty
 
 test-pythons:  ## run all tests on every Python found among PYTHONS, each in .venv-<version>
 	@for python in $$(.ci/pythons $(PYTHONS)); do \
