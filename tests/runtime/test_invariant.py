@@ -237,6 +237,7 @@ def _pooled() -> nn.Module:
     return nn.Sequential(*layers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [_perceptron, _pooled])
 def test_how_a_program_is_cut_into_kernels_does_not_show(make: Callable[[], nn.Module]) -> None:
     """Training in one program, in dynamic execution, and op by op."""
