@@ -40,7 +40,7 @@ OPTIMIZERS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def file(tmp_path_factory):
     """A user's file: dropout, batch norm, augmentation, seven batches of ten an epoch."""
     path = tmp_path_factory.mktemp("own") / "with_dropout.py"
