@@ -48,11 +48,11 @@ def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> CCall | None:
 def _tiled(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str) -> CCall:
     """A product in tiles of our own. Blocks of rows go to whichever thread is free."""
     kind, packed, blocks = suffix(node.dtype), "(void *)(arena + scratch)", p.m // BLOCK_ROWS
-    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, first, last"
+    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, first, last"
     lines = [
         "#pragma omp parallel",
         "{",
-        f"    wg_product_pack_{kind}({pointer(p.y)}, {packed}, {p.n}, {p.k}, {int(p.turned_y)});",
+        f"    wg_product_pack_{kind}({pointer(p.y)}, {packed}, {p.n}, {p.k}, {int(p.transposed_y)});",
         "    #pragma omp for schedule(dynamic)",
         f"    for (long block = 0; block < {blocks}; block++) {{",
         f"        long first = wg_part(block, {blocks}, {p.m}), last = wg_part(block + 1, {blocks}, {p.m});",
@@ -66,7 +66,7 @@ def _tiled(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str) -> CCall
 
 
 def _by_blas(node: Node, p: BlasProduct, pointer: Pointer) -> str:
-    numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, {p.step_x}, {p.step_y}"
+    numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, {int(p.transposed_y)}, {p.step_x}, {p.step_y}"
     return f"wg_matmul_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
 
 
@@ -74,7 +74,7 @@ def _by_blas_with(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str) -
     threads = thread_count() if 2 * p.m * p.n * p.k > WORTH_THREADS else 1
     rows_each = -(-p.m // threads)
     part = -(-rows_each // 16) * 16
-    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, first, last"
+    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, {int(p.transposed_y)}, first, last"
     rows = f"wg_matmul_rows_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
     whole = ""
     if p.n > p.m or not p.k:  # cut along the columns instead: the epilogue comes after all of it
