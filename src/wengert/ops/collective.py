@@ -87,11 +87,12 @@ def _is_simulated(group: Group) -> bool:
 
 
 def collective(name: str, infer: Any, numpy: Any, **rules: Any) -> Op:
-    """A collective. Compilers number them (`number`), so that all ranks carry them out in one order."""
+    """A collective. Compilers say in which order all ranks carry them out: `number`, and whether they can be `late`."""
     return Op(
         name,
-        infer=lambda *sources, number=None, **attrs: infer(*sources, **attrs),
-        numpy=lambda *arrays, number=None, **attrs: numpy(*arrays, **attrs),  # and `out`, where the op is `into`
+        infer=lambda *sources, number=None, late=False, **attrs: infer(*sources, **attrs),
+        # with `out`, where the op is `into`
+        numpy=lambda *arrays, number=None, late=False, **attrs: numpy(*arrays, **attrs),
         expensive=True,
         moves=True,
         can_fail=False,
