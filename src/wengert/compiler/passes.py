@@ -2,7 +2,7 @@
 
 In: a graph. Out: the graph after all passes, and a report of each. What varies between calls must be an input of the
 graph; every other array it reads counts as a constant. Bodies (of `scan`, `cond`, `while_loop`, `checkpoint`) go
-through each pass just before the graph around them, so that what a pass moves out of a body is where its neighbours are.
+through each pass just before the graph around them: what a pass moves out of a body is at the stage of its neighbours.
 
 Before and after the passes, and after each to find the one at fault, `verify` looks whether a graph is what a graph
 must be: sources come first and are known (inputs, nodes, constants); every op's `infer` gives the recorded type, and
@@ -28,6 +28,8 @@ from wengert.compiler.attention_layout import attention_layout
 from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.fixed_order import fixed_order
 from wengert.compiler.layout import layout
+from wengert.compiler.loop_motion import loop_dce, loop_inputs, loop_invariants, loop_outputs
+from wengert.compiler.loop_sums import loop_sums
 from wengert.compiler.matmul import batch_matmul, gemv_to_reduction, transpose_matmul
 from wengert.compiler.reductions import factor, onehot
 from wengert.compiler.remat import remat
@@ -45,12 +47,15 @@ from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 
 PASSES: tuple[Pass, ...] = (
-    *(inline, simplify, cse, batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),
+    *(inline, simplify, cse, loop_dce, loop_invariants, loop_inputs, loop_sums, loop_outputs, loop_dce),
+    *(batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),
     *(simplify, cse, onehot, layout, align, dce, remat),
 )
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
 
-INVARIANT: tuple[Pass, ...] = (inline, fixed_order, simplify, cse, transpose_matmul, attention_layout, dce, remat)
+INVARIANT: tuple[Pass, ...] = (
+    *(inline, fixed_order, simplify, cse, loop_dce, loop_invariants, transpose_matmul, attention_layout, dce, remat),
+)
 """Those under `config.invariant`: sums get their order first, and what changes bits stays away."""
 
 NEVER, BEFORE_AND_AFTER, AFTER_EACH = "never", "before and after", "after each"  # when a graph is verified
