@@ -33,6 +33,7 @@ from wengert.compiler.loops import (
     invariants,
     is_constant,
     leading_to,
+    may_be_stacked,
     moves,
     opened,
     placeholder_for,
@@ -337,6 +338,8 @@ def _pays(loop: OpenScan, sunk: set[Node], same: Collection[Node]) -> bool:
     """Whether what nodes of a loop compute is worth what is stacked for them beside what was stacked anyway."""
     values, _ = _read_by(loop, sunk, same)
     left = set(loop.ys) - sunk
+    if not all(may_be_stacked(value) for value in values if value not in left):
+        return False
     more = sum(bytes_of(value) for value in values if value not in loop.items and value not in left)
     less = sum(bytes_of(y) for y in set(loop.ys) & sunk)
     work = sum(node.op.flops(node) for node in sunk if node.op.kind == "opaque")

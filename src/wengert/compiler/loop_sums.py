@@ -28,6 +28,7 @@ from wengert.compiler.loops import (
     depending,
     invariants,
     is_constant,
+    may_be_stacked,
     moves,
     opened,
     replaced,
@@ -106,7 +107,7 @@ def _sums(loop: OpenScan, same: Collection[Node]) -> Iterator[_Sum]:
     for i, before in enumerate(loop.carried):
         if before.dtype in INEXACT and (terms := _terms(loop, i, readers)):
             cores = [_cores(term, same, loop.computed) for _, term in terms]
-            if all(cores):
+            if all(cores) and all(map(may_be_stacked, _operands(loop, same, [c for found in cores for c in found]))):
                 yield _Sum(i, tuple(terms), tuple(core for found in cores for core in found))
 
 
@@ -177,8 +178,12 @@ def _worth_taking(loop: OpenScan, same: Collection[Node], sums: Iterator[_Sum]) 
 
 def _stored(loop: OpenScan, same: Collection[Node], sums: Sequence[_Sum]) -> list[Node]:
     """The values that have to be stacked for sums."""
-    operands = [source for one in sums for core in one.cores for source in core.sources]
-    bases = [base_of(s, loop.computed)[0] for s in operands if s not in same and not is_constant(s)]
+    return _operands(loop, same, [core for one in sums for core in one.cores])
+
+
+def _operands(loop: OpenScan, same: Collection[Node], cores: Sequence[Node]) -> list[Node]:
+    operands = [source for core in cores for source in core.sources if source not in same and not is_constant(source)]
+    bases = [base_of(operand, loop.computed)[0] for operand in operands]
     return [base for base in dict.fromkeys(bases) if base not in loop.items]
 
 

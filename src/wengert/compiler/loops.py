@@ -15,7 +15,7 @@ from wengert.autodiff.scan import SCAN
 from wengert.compiler.cleanup import live
 from wengert.compiler.rewrite import looking_into, over
 from wengert.core.graph import Graph, Node, ancestors, has_array, now, recorded_as
-from wengert.ops.core import DATA, LITERAL
+from wengert.ops.core import DATA, LITERAL, RECOMPUTE_BARRIER
 from wengert.ops.op import PICK, Op, picks
 
 INTENSITY = 8
@@ -188,8 +188,18 @@ def bytes_of(node: Node) -> int:
 
 
 def moves(node: Node) -> bool:
-    """Whether a node's op may be computed for all steps at once, or at another time."""
-    return node.op.batch is not None and not node.op.collective and node.op.kind not in ("function", "tuple")
+    """Whether a node's op may be computed for all steps at once, or at another time.
+
+    What stands behind a barrier is computed where it is on purpose, as the segments of a scan are.
+    """
+    if node.op.batch is None or node.op.collective or node.op is RECOMPUTE_BARRIER:
+        return False
+    return node.op.kind not in ("function", "tuple")
+
+
+def may_be_stacked(node: Node) -> bool:
+    """Whether a value may be kept for all steps: not what a loop inside of the body gives, with its own steps."""
+    return node.op is not PICK or node.sources[0].op.kind != "function"
 
 
 def invariants(nodes: Sequence[Node], fixed: Iterable[Node]) -> set[Node]:
