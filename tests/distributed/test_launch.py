@@ -122,7 +122,7 @@ def test_what_killed_ranks_had_in_shared_memory_is_removed() -> None:
 def test_a_rank_that_fails_before_its_first_line_counts(tmp_path: Path) -> None:
     """And the others hear its own words."""
     script = _script(tmp_path, "if rank == 1: import no_such_module\ntime.sleep(100)\n")
-    with launched(tmp_path, "-n", 2, *OWN, script) as run:
+    with launched(tmp_path, "-n", 2, *OWN, *ALL_MAY_RAISE, script) as run:
         assert run.status() == 1
         assert run.left() == []
     text = run.text()
@@ -148,7 +148,7 @@ def test_signals_are_passed_on(tmp_path: Path, number: int, status: int) -> None
         "print('ready')\n"
         "while True: time.sleep(0.05)\n",
     )
-    with launched(tmp_path, "-n", 2, *OWN, script) as run:
+    with launched(tmp_path, "-n", 2, *OWN, *ALL_MAY_RAISE, script) as run:
         run.says("ready", 2)
         run.process.send_signal(signal.SIGUSR1)
         run.says(f"told {int(signal.SIGUSR1)}", 2)
