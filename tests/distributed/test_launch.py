@@ -119,6 +119,32 @@ def test_what_killed_ranks_had_in_shared_memory_is_removed() -> None:
             path.unlink(missing_ok=True)
 
 
+SEMAPHORE = """
+import os, sys
+from multiprocessing import get_context
+from multiprocessing.resource_tracker import unregister
+semaphore = get_context("spawn").Semaphore()
+unregister(semaphore._semlock.name, "semaphore")  # as if its tracker had been killed
+print(semaphore._semlock.name, flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not processes.SharedMemory.FOLDER.is_dir(), reason="shared memory is elsewhere here")
+def test_semaphores_are_removed_which_are_mapped_under_another_name() -> None:
+    command = [sys.executable, "-c", SEMAPHORE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        path = processes.SharedMemory.FOLDER / f"sem.{process.stdout.readline().strip().removeprefix('/')}"
+        shared = processes.SharedMemory()
+        shared.look([process.pid])
+        process.stdin.close()
+    assert path.exists()
+    shared.remove()
+    assert not path.exists()
+
+
 def test_a_rank_that_fails_before_its_first_line_counts(tmp_path: Path) -> None:
     """And the others hear its own words."""
     script = _script(tmp_path, "if rank == 1: import no_such_module\ntime.sleep(100)\n")

@@ -93,22 +93,24 @@ class SharedMemory:
     """How the names begin that MPICH, Open MPI and Python's multiprocessing give; no other file is ever removed."""
 
     def __init__(self) -> None:
-        self._found: set[Path] = set()
+        self._found: set[int] = set()  # inodes: a semaphore is mapped under another name than it gets
 
     def look(self, pids: Iterable[int]) -> None:
         """Note what processes have, as long as they are there."""
         for pid in pids:
             with suppress(OSError):
                 for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-                    path = Path(line.split(maxsplit=5)[-1])
-                    if path.parent == self.FOLDER and path.name.startswith(self.NAMES):
-                        self._found.add(path)
+                    *_, inode, path = line.split(maxsplit=5) if "/" in line else ("0", "")
+                    if path.startswith(f"{self.FOLDER}/"):
+                        self._found.add(int(inode))
 
     def remove(self) -> None:
         """Remove what is left of it."""
-        for path in self._found:
-            with suppress(OSError):
-                path.unlink()
+        for name in self.NAMES if self._found else ():
+            for path in self.FOLDER.glob(f"{name}*"):
+                with suppress(OSError):
+                    if path.stat().st_ino in self._found:
+                        path.unlink()
 
 
 class Copied:
