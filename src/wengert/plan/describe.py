@@ -62,7 +62,8 @@ def _part(part: Part) -> str:
     if isinstance(part, HostOp):
         return f"{part.node.op.name} by its reference"
     if isinstance(part, Body):
-        return f"{part.trips} trips through {len(part.plan.steps)} steps"
+        trips = f"{part.trips} trips" if part.trips is not None else "trips"
+        return f"{part.name}: {trips} through {len(part.plan.steps)} steps"
     return f"{'start' if isinstance(part, Start) else 'wait for'} {part.token}"
 
 

@@ -35,7 +35,7 @@ from wengert.plan.c_codegen import CCodegen
 from wengert.plan.launches import region_text
 from wengert.plan.lowering import picks
 from wengert.plan.pipeline import planned
-from wengert.plan.plan import Plan, Start, Step, Wait
+from wengert.plan.plan import Plan, Start, Step, Wait, nested
 
 PRELUDE = """#include <math.h>
 #include <stdint.h>
@@ -94,6 +94,7 @@ class CpuProgram:
         named = dict.fromkeys(name for name in references if name != "pick")
         if named:
             lines.append(f"without C, run by their references: {', '.join(named)}")
+        lines += dict.fromkeys(step.reason for step in self.steps if step.reason)
         return "\n".join(lines)
 
     def tuning(self) -> None:
@@ -105,6 +106,7 @@ class CpuProgram:
         text = code.text if code is not None else ""
         called = code.call.name if code is not None and code.call is not None else None
         functions = [function.named(name) for function, name in self.codegen.functions.items() if name == called]
+        functions += [loop for name, loop in self.codegen.loops.items() if text.startswith(f"{name}(")]
         return "\n".join([text, "", *functions]).strip()
 
     def _text(self) -> tuple[list[str], list[Any]]:
@@ -133,17 +135,24 @@ class CpuProgram:
             for i, lines in enumerate(bodies)
         )
         offsets += f"#define scratch {self.plan.arena.scratch}L\n"
-        codes = [self.steps[number].code for region in self.regions for number in region]
+        codes = [step.code for plan in nested(self.plan) for step in plan.steps]
         headers = c_ops.includes(code.carried_out_by for code in codes if code is not None and code.carried_out_by)
-        main = PRELUDE + CALLING + headers + offsets + "\n" + declared + "\n"
+        main = PRELUDE + CALLING + headers + "\n" + declared + "\n" + self._loops_text() + offsets + "\n"
         units = kernel_units(defined)
         self.functions_source = "\n".join([*units, main])  # all but the pieces that call them
         return [*units, main + runs], pieces
 
+    def _loops_text(self) -> str:
+        """The loops that call their bodies, and where these find constants."""
+        loops, constants = self.codegen.loops, self.codegen.constants
+        held = f"void *wg_constants[{len(constants)}];\n" if constants else ""
+        return held + "\n".join([*loops.values(), "#undef scratch\n"]) if loops else ""
+
     def _defined(self) -> dict[str, Function]:
         """The functions by name, those that the threads of a region share among them."""
         functions = self.codegen.functions
-        codes = [self.steps[number].code for region in self.regions if len(region) > 1 for number in region]
+        several = [(plan, region) for plan in nested(self.plan) for region in plan.regions if len(region) > 1]
+        codes = [plan.steps[number].code for plan, region in several for number in region]
         together = dict.fromkeys(code.function for code in codes if code is not None)
         shared = {shared_name(functions[f]): f.shared() for f in together if f and f.is_parallel}
         return {name: function for function, name in functions.items()} | shared
@@ -165,6 +174,10 @@ class CpuProgram:
         self.arena_address = self.arena.ctypes.data
         self.loops_alone = all(map(_is_loops, self.steps))  # which call no BLAS
         self.held = [np.ascontiguousarray(node.buffer) for node in self.plan.buffers.constants]
+        self.held_by_bodies = [np.ascontiguousarray(node.buffer) for node in self.codegen.constants]
+        if self.held_by_bodies:
+            table = (ctypes.c_void_p * len(self.held_by_bodies)).in_dll(self.library, "wg_constants")
+            table[:] = [array.ctypes.data for array in self.held_by_bodies]
 
     def _piece(self, name: str) -> Callable[..., None]:
         function = getattr(self.library, name)
