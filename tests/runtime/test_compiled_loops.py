@@ -278,4 +278,34 @@ def test_why_a_loop_is_not_compiled() -> None:
     compiled = wg.compile(lambda a: wg.scan(lambda c, _: (wg.sort(c), c), a, length=3))
     compiled(tensor(5))
     assert forms(compiled) == [HOST]
-    assert "scan: argsort has no C" in compiled._latest[1].program.described()
+    assert "scan of 3 steps: by its reference, since argsort has no C" in compiled._latest[1].program.described()
+
+
+def test_explain_shows_loops(capsys: pytest.CaptureFixture[str]) -> None:
+    def step(c: Any, x: Any) -> Any:
+        return wg.while_loop(lambda d: (d * d).sum() > 4.0, lambda d: d @ d / 9, c) + x, None
+
+    xs, start = tensor(4, 70, 70), tensor(70, 70)
+    compiled = wg.compile(lambda a, xs: wg.scan(step, a, xs))
+    compiled(start, xs)
+    text = compiled.explain()
+    assert "scan of 4 steps: calls its step" in text
+    assert "        while_loop: calls its condition and its step" in text
+    assert "matmul" in compiled.explain("arena") and "step: 4 trips" in compiled.explain("arena")
+    source = compiled.source()
+    assert "lambda d: d @ d / 9" in source and "for (long t = 0; t < 4; t++)" in source and "while (1)" in source
+    small = wg.compile(lambda x: trajectory(x, x, x))
+    small(tensor(1))
+    assert "// return 10.0 * (y - x), x * (28.0 - z) - y, x * y - 8 / 3 * z" in small.source()
+
+
+def test_dynamic_code_compiles_a_loop_when_it_comes_back() -> None:
+    from wengert.runtime.dynamic import tiers
+
+    start = tensor(3)
+    tiers.structures.clear()
+    results = [arrays_of(wg.scan(lambda c, _: (c * 1.5 + 1.0, c), start, length=6)) for _ in range(4)]
+    for found in results[1:]:
+        for a, b in zip(found, results[0]):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert any(one.program is not None for one in tiers.structures.values())

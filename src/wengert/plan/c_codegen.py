@@ -149,7 +149,7 @@ class _StepWriter:
             return Step((CCode(call.text(), written.function, call, loop=written.how),), reads, writes, named)
         loop = write_loop(node, [result is not None for result in results], self._planned, self.codegen)
         if isinstance(loop, str):
-            return Step((HostOp(node),), reads, [node], reason=f"{node.op.name}: {loop}")
+            return Step((HostOp(node),), reads, [node], reason=loop)
         self.in_place.add(node)
         pointers = ", ".join(f"(void *){self.pointer(one)}" for one in (*node.sources, *results))
         text = f"{loop.name}((void *[]){{{pointers}}}, arena + scratch);"

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from wengert.autodiff.cond import COND, WHILE
 from wengert.autodiff.scan import SCAN
 from wengert.compiler.memory import ALIGNMENT, storage
+from wengert.core.code import source_line
 from wengert.core.graph import Graph, Node
 from wengert.kernels.loops.elements import may_fail, steps_text
 from wengert.kernels.writer import Page
 from wengert.ops.op import PICK
 from wengert.plan.launches import region_text
-from wengert.plan.plan import Body, Plan, table_size
+from wengert.plan.plan import Body, Plan, Step, table_size
 
 if TYPE_CHECKING:
     from wengert.plan.c_codegen import CCodegen
@@ -57,7 +58,7 @@ def why_not(plan: Plan) -> str | None:
             return "its body waits for other ranks"
         if step.host_op is not None and step.host_op.op is not PICK:
             inner = step.host_op
-            return step.reason if step.reason else f"{inner.op.name} has no C"
+            return f"in its body {step.reason}" if step.reason else f"{inner.op.name} has no C"
     return None
 
 
@@ -100,8 +101,11 @@ class _LoopWriter:
         codegen: Any = plan.codegen
         placed, slots = plan.arena.offsets, codegen.numbers.items()
         defined = [f"#define {codegen.prefix}{k} {placed[n]}L" for n, k in slots if n in placed]
-        regions = [region_text([plan.steps[number] for number in region]) for region in plan.regions]
-        lines = [f"    {text}" for text in regions if text]
+        lines: list[str] = []
+        for region in plan.regions:
+            steps = [plan.steps[number] for number in region]
+            if text := region_text(steps):
+                lines += [*(f"    // {line}" for line in _user_lines(steps)), f"    {text}"]
         head = ["#undef scratch", f"#define scratch {plan.arena.scratch}L", *defined]
         return "\n".join([*head, f"static void {name}(void **io, char *arena)", "{", *lines, "}", ""])
 
@@ -154,6 +158,13 @@ class _Table(NamedTuple):
 
 def _rounded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _user_lines(steps: Sequence[Step]) -> list[str]:
+    """The user's lines that steps come from."""
+    written = (node for step in steps for node in step.writes if node.location is not None)
+    lines = dict.fromkeys(source_line(node.location) for node in written if node.location is not None)
+    return [line.rstrip("\\") for line in lines if line]
 
 
 def _told(node: Node) -> list[str]:

@@ -32,6 +32,7 @@ from wengert.kernels.c import Function, shared_name
 from wengert.kernels.threads import thread_count
 from wengert.ops.op import PICK
 from wengert.plan.c_codegen import CCodegen
+from wengert.plan.describe import loops
 from wengert.plan.launches import region_text
 from wengert.plan.lowering import picks
 from wengert.plan.pipeline import planned
@@ -94,7 +95,7 @@ class CpuProgram:
         named = dict.fromkeys(name for name in references if name != "pick")
         if named:
             lines.append(f"without C, run by their references: {', '.join(named)}")
-        lines += dict.fromkeys(step.reason for step in self.steps if step.reason)
+        lines += loops(self.plan)
         return "\n".join(lines)
 
     def tuning(self) -> None:
