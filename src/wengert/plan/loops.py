@@ -17,7 +17,7 @@ from wengert.autodiff.scan import SCAN
 from wengert.compiler.memory import ALIGNMENT, storage
 from wengert.core.code import source_line
 from wengert.core.graph import Graph, Node
-from wengert.kernels.loops.elements import may_fail, steps_text
+from wengert.kernels.loops.elements import steps_text
 from wengert.kernels.writer import Page
 from wengert.ops.op import PICK
 from wengert.plan.launches import region_text
@@ -272,8 +272,7 @@ class _Scan(_LoopWriter):
             if (k, node) not in given:
                 page.line(_copy(f"(char *){places[k]} + t * {size_of(node)}L", table.at(node), node))
         carries.after()
-        if may_fail(body):
-            page.line("if (wg_error) break;")
+        page.line("if (wg_stopped()) break;")
         page.close()
         carries.finish()
 
@@ -303,8 +302,7 @@ class _While(_LoopWriter):
         for one, other in zip(test.inputs[n:], step.inputs[n:]):
             page.line(f"{asked.at(one)} = {table.at(other)};")
         self._call(0)
-        failed = " || wg_error" if may_fail(test) or may_fail(step) else ""
-        page.line(f"if (!*(uint8_t *){asked.at(going)}{failed}) break;")
+        page.line(f"if (!*(uint8_t *){asked.at(going)} || wg_stopped()) break;")
         carries.before()
         self._call(1)
         carries.after()

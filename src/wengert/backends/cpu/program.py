@@ -17,6 +17,7 @@ from weakref import finalize
 import numpy as np
 
 from wengert.backends.comm import thread
+from wengert.backends.cpu import interrupts
 from wengert.backends.cpu.blas import blas, single_threaded
 from wengert.backends.cpu.recycle import recycler
 from wengert.backends.cpu.replay import HEAD, ITEMS, CpuReplay
@@ -48,6 +49,12 @@ PRELUDE = """#include <math.h>
 CALLING = """#include "blas.h"
 #include "table.h"
 int wg_error;  // set by a kernel that met an index out of range
+
+"""
+
+STOPPING = """#include "loops.h"
+void *wg_python[4], *wg_raised[3];
+double wg_looked;
 
 """
 
@@ -138,7 +145,9 @@ class CpuProgram:
         offsets += f"#define scratch {self.plan.arena.scratch}L\n"
         codes = [step.code for plan in nested(self.plan) for step in plan.steps]
         headers = c_ops.includes(code.carried_out_by for code in codes if code is not None and code.carried_out_by)
-        main = PRELUDE + CALLING + headers + "\n" + declared + "\n" + self._loops_text() + offsets + "\n"
+        self.stops = bool(self.codegen.loops) or any("loops.h" in function.headers for function in defined.values())
+        head = PRELUDE + CALLING + (STOPPING if self.stops else "") + headers
+        main = "\n".join([head, declared, self._loops_text() + offsets, ""])
         units = kernel_units(defined)
         self.functions_source = "\n".join([*units, main])  # all but the pieces that call them
         return [*units, main + runs], pieces
@@ -170,6 +179,7 @@ class CpuProgram:
         self.again = self.library.wg_again
         self.again.argtypes = [pointer, pointer]
         self.error = ctypes.c_int.in_dll(self.library, "wg_error")
+        self.raised = interrupts.connect(self.library) if self.stops else None
         self.calls = [self._piece(p) if isinstance(p, str) else self.call_of(p) for p in self.pieces]
         self.arena = aligned(self.plan.arena.size)
         self.arena_address = self.arena.ctypes.data
@@ -282,6 +292,7 @@ class CpuProgram:
                 call(pointers, arena, table, results)
                 if self.error.value:
                     self.error.value = 0
+                    interrupts.raise_kept(self.raised)
                     self._raise_by_reference(given)
         self.last = pointers
         self.copied = {i for i, array in enumerate(arrays) if array is not given[i]}

@@ -35,6 +35,7 @@ Elements = Any
 """An array of text: the name of each element of a value, or its literal."""
 
 SMALL = 64  # elements of a value that may be variables
+FEW_STEPS = 1024  # that pass before a loop asks whether it is to stop
 LINES = 4000  # of a body: with more the C compiler takes long, and the processor's instruction cache overflows
 
 _COMBINED: dict[Op, Op] = {SUM: e.add, PROD: e.multiply, MAX: e.maximum, MIN: e.minimum}
@@ -84,11 +85,6 @@ def graphs_of(node: Node) -> list[Graph]:
     for value in node.attrs.values():
         found += [one for one in (value if type(value) is tuple else (value,)) if isinstance(one, Graph)]
     return found
-
-
-def may_fail(graph: Graph) -> bool:
-    """Whether something in a graph may note an error."""
-    return any(node.op.checks(node) or any(map(may_fail, graphs_of(node))) for node in graph.nodes)
 
 
 _FAR = frozenset(("sin", "cos", "tan"))
@@ -282,6 +278,12 @@ class Straight:
         for (node, name, _), value in zip(pairs, staged):
             self.page.line(f"{name} = {rounded(node, value)};")
 
+    def turns(self) -> str:
+        """What counts the turns of a loop and says whether it is to end all the same, asking only now and then."""
+        name = self.fresh("turn")
+        self.page.line(f"long {name} = 0;")
+        return f"(++{name} % {FEW_STEPS} == 0 && wg_stopped())"
+
     def branch(self, node: Node, sources: Sequence[Elements]) -> list[Elements]:
         """Both branches, one of which runs."""
         choice, *values = sources
@@ -304,10 +306,10 @@ class Straight:
         test, step, n = node.attrs["test"], node.attrs["step"], node.attrs["constants"]
         fixed, carried = list(sources[:n]), step.inputs[n:]
         carry = self.variables(carried, sources[n:])
+        turn = self.turns()
         self.page.open("while (1)")
         (going,) = self.graph(test, [*fixed, *carry])
-        failed = " || wg_error" if may_fail(test) or may_fail(step) else ""
-        self.page.line(f"if (!{going.item()}{failed}) break;")
+        self.page.line(f"if (!{going.item()} || {turn}) break;")
         self.assign(carried, carry, self.graph(step, [*fixed, *carry]))
         self.page.close()
         return carry
@@ -351,7 +353,10 @@ class Straight:
         carried, xs = body.inputs[c : c + n], body.inputs[c + n :]
         carry = self.variables(carried, initial)
         t = self.fresh("t")
+        turn = self.turns() if node.attrs["steps"] > FEW_STEPS else ""
         self.page.open(steps_text(node, t))
+        if turn:
+            self.page.line(f"if ({turn}) break;")
         inputs = []
         for k, x in enumerate(xs):
             inputs.append(array_of(x.shape, [self.let(x, load(k, f"{t} * {x.size} + {j}")) for j in range(x.size)]))

@@ -115,7 +115,7 @@ class _Buffers:
         return array_of(source.shape, names)
 
     def function(self, page: Page, node: Node) -> Function:
-        headers = ("far.h",) if any(map(needs_far, graphs_of(node))) else ()
+        headers = ("loops.h", *(("far.h",) if any(map(needs_far, graphs_of(node))) else ()))
         body = "".join(f"{line}\n" for line in page.lines)
         return Function((body,), tuple(self.declared.values()), tuple(self.declared), headers=headers, is_whole=True)
 
@@ -192,6 +192,7 @@ class _LaneScan:
         fixed = [self._shared(i, node) for i, node in enumerate(self.body.inputs[: self.c])]
         carry = [self._carry(self.c + k, node) for k, node in enumerate(self.carried)]
         page.open(steps_text(self.node, "t"))
+        page.line("if (t % 64 == 63 && wg_stopped()) break;")
         self._step(fixed, carry)
         page.close()
         for k, (node, names) in enumerate(zip(self.carried, carry)):
