@@ -22,7 +22,7 @@ _POSITIONS = (
     2048  # of a piece, by the weight: their cotangent, 32 channels wide, is a quarter of the second-level cache
 )
 _TILES = 16  # at least as many are worked on side by side, by the weight
-_FEW = 4  # channels of a group below which planes are added up directly
+_FEW = 6  # channels made in a group, below which most of a tile would be empty: planes are added up directly
 _BAND = 8192  # elements of the panel of such a group: two thirds of the nearest cache, with what is made from it
 _MANY_TILES = 256  # tiles of 2 x 2 outputs from which they are transformed
 _WORTH, _WORTH_BY_WEIGHT = (
@@ -37,7 +37,7 @@ HEADERS = {
     "winograd_weight_gradient": (*_TILES_FIRST, "winograd_weight.h"),
     "convolve": ("conv.h",),
     "convolve_input": ("conv.h",),
-    "convolve_weight": ("conv_weight.h",),
+    "convolve_weight": ("matmul.h", "conv_weight.h"),
     "convolve_direct": ("conv_direct.h",),
     "convolve_input_direct": ("conv_direct.h",),
     "convolve_weight_direct": ("conv_direct.h", "conv_direct_weight.h"),
@@ -55,15 +55,31 @@ class _Shape:
         self.groups: int = a["groups"]
         self.batch, self.ins, self.outs = x[0], weight[1], weight[0] // self.groups
         ones, zeros = (1,) * (3 - axes), (0,) * (3 - axes)
-        self.size, self.kernel, self.count = (*ones, *x[2:]), (*ones, *weight[2:]), (*ones, *y[2:])
-        self.stride, self.dilation = (*ones, *a["stride"]), (*ones, *a["dilation"])
-        self.low = (*zeros, *(low for low, _ in a["padding"]))
+        self.size: tuple[int, ...] = (*ones, *x[2:])
+        self.kernel: tuple[int, ...] = (*ones, *weight[2:])
+        self.count: tuple[int, ...] = (*ones, *y[2:])
+        self.stride: tuple[int, ...] = (*ones, *a["stride"])
+        self.dilation: tuple[int, ...] = (*ones, *a["dilation"])
+        self.low: tuple[int, ...] = (*zeros, *(low for low, _ in a["padding"]))
         self.together, self.images, self.lines, self.parts, self.columns = 1, 1, 1, 1, 1
 
-    @property
-    def direct(self) -> bool:
+    def merge(self) -> None:
+        """Make the last two axes one while the inner one has no kernel: rows are then as long as they can be."""
+
+        def merged(values: tuple[int, ...], by: int, fill: int) -> tuple[int, ...]:
+            return fill, values[0], values[1] * by
+
+        for _ in range(2):
+            n = self.size[2]
+            if (self.kernel[2], self.stride[1:], self.low[2], self.count[2]) != (1, (1, 1), 0, n):
+                return
+            self.size, self.count = merged(self.size, n, 1), merged(self.count, n, 1)
+            self.low, self.dilation = merged(self.low, n, 0), merged(self.dilation, n, 1)
+            self.kernel, self.stride = merged(self.kernel, 1, 1), merged(self.stride, 1, 1)
+
+    def direct(self, op: Op) -> bool:
         """Whether the groups are too small for a matrix product."""
-        return self.groups > 1 and min(self.ins, self.outs) < _FEW
+        return self.groups > 1 and (self.ins if op is CONVOLVE_INPUT else self.outs) < _FEW
 
     def in_tiles(self, op: Op) -> bool:
         """Whether it is an image's 3 x 3 kernel, with channels and tiles of 2 x 2 elements enough to transform them."""
@@ -117,11 +133,11 @@ def _images_together(columns: int, batch: int) -> int:
     return min(choices, key=effort)
 
 
-def _product_scratch(rows: int, channels: int, kernel: tuple[int, ...]) -> int:
-    """The packed weight, and for each thread a panel and the sums of it."""
+def _product_scratch(rows: int, channels: int, kernel: tuple[int, ...], groups: int) -> int:
+    """The packed weights, and for each thread a panel and the sums of it."""
     depth, tall = channels * math.prod(kernel), _up(rows, _TALL)
     panel = min(depth, max(_WHOLE, channels * kernel[2], _DEEP)) * _PANEL
-    return tall * depth + thread_count() * (panel + tall * _PANEL + 2 * _VECTOR) + 2 * _VECTOR
+    return groups * _up(tall * depth, _VECTOR) + thread_count() * (panel + tall * _PANEL + 2 * _VECTOR) + 2 * _VECTOR
 
 
 def _cut(shape: _Shape) -> None:
@@ -158,13 +174,11 @@ def _bands(op: Op, shape: _Shape) -> int:
     shape.columns = min(grid[2], max(_BAND // (2 * planes), shift[2]))
     pitch = shape.columns + shift[2]
     shape.lines = min(grid[1], max(_BAND // (planes * pitch) - shift[1], shift[1], 1))
-    panel: int = planes * _up((shape.lines + shift[1]) * pitch, _VECTOR) + _VECTOR
-    sums: int = _up(shape.lines * pitch, _VECTOR) + _VECTOR
+    panel = planes * _up((shape.lines + shift[1]) * pitch, _VECTOR) + _VECTOR
+    sums = _up(shape.lines * pitch, _VECTOR) + _VECTOR
     if op is CONVOLVE_WEIGHT:
-        taps: int = math.prod(shape.kernel)
-        return panel + 2 * sums + taps * _VECTOR
-    kinds: int = shape.stride[2] if by_input else 1  # made from one panel
-    return panel + kinds * sums
+        return panel + 2 * sums + math.prod(shape.kernel) * _VECTOR
+    return panel + (shape.stride[2] if by_input else 1) * sums
 
 
 def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
@@ -185,7 +199,7 @@ def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
     if not (math.prod(x) and math.prod(weight) and math.prod(y)):
         return CCall(f"memset({pointer(node)}, 0, {node.size * node.dtype.itemsize}L);")
     arguments = f"{pointer(first)}, {pointer(second)}, {pointer(node)}"
-    if shape.direct:
+    if shape.direct(op):
         each = _bands(op, shape)
         arguments = f"{arguments}, (void *)(arena + scratch), {each}, {shape.text()}"
         return called(f"{op.name}_direct", suffix(node.dtype), arguments, thread_count() * each * node.dtype.itemsize)
@@ -229,8 +243,9 @@ def _plan(op: Op, shape: _Shape) -> int:
     if op is CONVOLVE_WEIGHT:
         _cut(shape)
         return _weight_scratch(shape)
+    shape.merge()
     if op is CONVOLVE:
         shape.together = _images_together(shape.count[2], shape.batch)
-        return _product_scratch(shape.outs, shape.ins, shape.kernel)
+        return _product_scratch(shape.outs, shape.ins, shape.kernel, shape.groups)
     shape.together = _images_together(-(-shape.size[2] // shape.stride[2]), shape.batch)
-    return _product_scratch(shape.ins, shape.outs, shape.kernel)
+    return _product_scratch(shape.ins, shape.outs, shape.kernel, shape.groups)
