@@ -34,6 +34,7 @@ _CHUNK, _CHUNK_ELEMENTS = 64, 400_000  # as in winograd.h
 _TILES_FIRST = ("matmul.h", "winograd.h")
 HEADERS = {
     "winograd": _TILES_FIRST,
+    "winograd_apart": _TILES_FIRST,
     "winograd_weight_gradient": (*_TILES_FIRST, "winograd_weight.h"),
     "convolve": ("conv.h",),
     "convolve_input": ("conv.h",),
@@ -82,14 +83,19 @@ class _Shape:
         return self.groups > 1 and (self.ins if op is CONVOLVE_INPUT else self.outs) < _FEW
 
     def in_tiles(self, op: Op) -> bool:
-        """Whether it is an image's 3 x 3 kernel, with channels and tiles of 2 x 2 elements enough to transform them."""
-        plain = (self.kernel, self.stride, self.dilation, self.groups) == ((1, 3, 3), (1,) * 3, (1,) * 3, 1)
+        """Whether it has a 3 x 3 kernel, with channels and tiles of 2 x 2 elements enough to transform them."""
+        plain = (self.kernel[1:], self.stride) == ((3, 3), (1, 1, 1)) and 1 in (self.kernel[0], self.dilation[0])
+        apart = all(low % d == 0 and 0 <= low <= 2 * d for low, d in zip(self.low[1:], self.dilation[1:]))
+        flat = self.size[0] == 1 and self.low[0] == 0 and self.dilation[1:] == (1, 1) and self.groups == 1
+        if not (plain and apart) or (op is CONVOLVE_WEIGHT and not flat):
+            return False
         made = self.size if op is CONVOLVE_INPUT else self.count
-        tiles = self.batch * -(-made[1] // 2) * -(-made[2] // 2)
-        fits = self.size[0] == 1 and self.low[0] == 0 and all(0 <= low <= 2 for low in self.low[1:])
+        parts = math.prod(self.dilation[1:])
+        half = [-(-(-(-n // d)) // 2) for n, d in zip(made[1:], self.dilation[1:])]
+        tiles = self.batch * made[0] * parts * math.prod(half)
         many, waste = _WORTH_BY_WEIGHT if op is CONVOLVE_WEIGHT else _WORTH
         worth = min(self.ins, self.outs) >= many and tiles >= _MANY_TILES
-        return plain and fits and worth and 4 * tiles <= waste * self.batch * math.prod(made)
+        return worth and 4 * tiles <= waste * self.batch * math.prod(made)
 
     def text(self) -> str:
         """The struct."""
@@ -204,27 +210,37 @@ def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
         arguments = f"{arguments}, (void *)(arena + scratch), {each}, {shape.text()}"
         return called(f"{op.name}_direct", suffix(node.dtype), arguments, thread_count() * each * node.dtype.itemsize)
     if not fixed and shape.in_tiles(op):
-        return _winograd(node, shape, arguments)
+        return _winograd(node, op, shape, arguments)
     scratch = _plan(op, shape)
     arguments = f"{arguments}, (void *)(arena + scratch), {shape.text()}"
     return called(op.name, suffix(node.dtype), arguments, scratch * node.dtype.itemsize)
 
 
-def _winograd(node: Node, shape: _Shape, arguments: str) -> CCall:
+def _winograd(node: Node, op: Op, shape: _Shape, arguments: str) -> CCall:
     """The call of a convolution in tiles; by the input it is one with the kernel turned round."""
     taps = math.prod(shape.kernel)
-    by_input, by_weight = node.op is CONVOLVE_INPUT, node.op is CONVOLVE_WEIGHT
+    by_input, by_weight = op is CONVOLVE_INPUT, op is CONVOLVE_WEIGHT
     rows, channels = (shape.ins, shape.outs) if by_input else (shape.outs, shape.ins)
     row_step, channel_step = (taps, shape.ins * taps) if by_input else (shape.ins * taps, taps)
     size, count = (shape.count, shape.size) if by_input else (shape.size, shape.count)
-    low = [2 - n if by_input else n for n in shape.low[1:]]
-    numbers = f"{shape.batch}, {channels}, {rows}, {row_step}, {channel_step}"
-    sizes = ", ".join(map(braces, (size[1:], count[1:], low)))
-    struct = f"&(wg_image_shape){{{numbers}, {sizes}, {int(by_input)}}}"
+    by = shape.dilation[1:]
+    ahead = (shape.low[0], *(low // d for low, d in zip(shape.low[1:], by)))
+    low = [k - 1 - n if by_input else n for k, n in zip(shape.kernel, ahead)]
+    part, parts = [[-(-n // d) for n, d in zip(sizes[1:], by)] for sizes in (size, count)]
+    batch = shape.batch * math.prod(by)
+    numbers = f"{batch}, {channels}, {rows}, {row_step}, {channel_step}"
+    sizes = ", ".join(map(braces, (part, parts, low[1:])))
+    volume = f"{shape.groups}, {shape.kernel[0]}, {braces((size[0], count[0]))}, {low[0]}"
+    struct = f"&(wg_image_shape){{{numbers}, {sizes}, {int(by_input)}, {volume}}}"
     name = "winograd_weight_gradient" if by_weight else "winograd"
-    scratch = _tile_sums(rows, channels) if by_weight else _tile_panels(rows, channels)
-    arguments = f"{arguments}, (void *)(arena + scratch), {struct}"
-    return called(name, suffix(node.dtype), arguments, scratch * node.dtype.itemsize)
+    scratch = _tile_sums(rows, channels) if by_weight else _tile_panels(rows, channels * shape.kernel[0])
+    arguments = f"{arguments}, (void *)(arena + scratch)"
+    if by != (1, 1):
+        name = "winograd_apart"
+        scratch += _up(batch * shape.groups * channels * size[0] * math.prod(part), _VECTOR)
+        scratch += _up(batch * shape.groups * rows * count[0] * math.prod(parts), _VECTOR)
+        arguments += "".join(f", (long[]){braces(numbers)}" for numbers in (size[1:], count[1:], by))
+    return called(name, suffix(node.dtype), f"{arguments}, {struct}", scratch * node.dtype.itemsize)
 
 
 def _tile_panels(rows: int, channels: int) -> int:
