@@ -91,7 +91,7 @@ class _Shape:
             return False
         made = self.size if op is CONVOLVE_INPUT else self.count
         parts = math.prod(self.dilation[1:])
-        half = [-(-(-(-n // d)) // 2) for n, d in zip(made[1:], self.dilation[1:])]
+        half = [-(-n // (2 * d)) for n, d in zip(made[1:], self.dilation[1:])]
         tiles = self.batch * made[0] * parts * math.prod(half)
         many, waste = _WORTH_BY_WEIGHT if op is CONVOLVE_WEIGHT else _WORTH
         worth = min(self.ins, self.outs) >= many and tiles >= _MANY_TILES
@@ -182,9 +182,9 @@ def _bands(op: Op, shape: _Shape) -> int:
     shape.lines = min(grid[1], max(_BAND // (planes * pitch) - shift[1], shift[1], 1))
     panel = planes * _up((shape.lines + shift[1]) * pitch, _VECTOR) + _VECTOR
     sums = _up(shape.lines * pitch, _VECTOR) + _VECTOR
-    if op is CONVOLVE_WEIGHT:
-        return panel + 2 * sums + math.prod(shape.kernel) * _VECTOR
-    return panel + (shape.stride[2] if by_input else 1) * sums
+    kinds = shape.stride[2] if by_input else 1  # of results that are made from one panel
+    each: int = panel + (2 * sums + math.prod(shape.kernel) * _VECTOR if op is CONVOLVE_WEIGHT else kinds * sums)
+    return each
 
 
 def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
