@@ -26,8 +26,8 @@ def associative_scan(function: Callable[[Any, Any], Any], xs: Any, axis: int = 0
     """The partial results of an associative function along an axis: `x0`, `f(x0, x1)`, `f(f(x0, x1), x2)`, ...
 
     The function is given many pairs at once, as values that have the axis too, so it must treat its elements alike; `@`
-    does, as do ops element by element. With `reverse` it begins with the last element, as `scan` does: `f(x2, x1)`. Where
-    the function is not associative, use `scan`.
+    does, as do ops element by element. With `reverse` it begins with the last element, as `scan` does: `f(x2, x1)`.
+    Where the function is not associative, use `scan`.
 
     >>> import wengert as wg
     >>> wg.associative_scan(lambda a, b: a * b, wg.tensor([1, 2, 3, 4])).tolist()
