@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -57,3 +58,20 @@ def test_programs_take_plans() -> None:
     for path in ("backends/cpu/program.py", "backends/cuda/program.py"):
         text = (structure.SOURCE / path).read_text()
         assert not [name for name in names if f"import {name}" in text or f" {name}(" in text]
+
+
+def test_the_glossary_names_places_that_exist() -> None:
+    """In its third column: packages, modules, and names defined in modules."""
+    rows = [row for row in (structure.ROOT / "docs/glossary.md").read_text().splitlines() if row.startswith("| **")]
+    places = {place for row in rows for place in re.findall(r"`([\w./]+)`", row.rsplit("|", 2)[1])}
+    paths = {place: structure.SOURCE / place.replace(".", "/") for place in places}
+    lost = [place for place, path in paths.items() if not (path.exists() or path.with_suffix(".py").exists())]
+    assert len(places) > 40
+    assert [place for place in lost if not _is_defined(place)] == []
+
+
+def _is_defined(place: str) -> bool:
+    """Whether it is a name in a module, such as `core.devices.Target`."""
+    module, _, name = place.rpartition(".")
+    path = (structure.SOURCE / module.replace(".", "/")).with_suffix(".py")
+    return path.exists() and re.search(rf"^(class|def) {name}\b|^{name}\b.* = ", path.read_text(), re.M) is not None

@@ -331,7 +331,7 @@ def products(x: Any, y: Any, row: Any) -> Any:
     return wg.tanh(x) @ y, x @ wg.cos(y), (x * y) @ x
 
 
-def turned(x: Any, y: Any, row: Any) -> Any:
+def transposed(x: Any, y: Any, row: Any) -> Any:
     return wg.sin(x) @ y.T
 
 
@@ -478,12 +478,12 @@ FAULTS = [
     Fault("simplify: a minus is dropped", rule(e.negative, lambda n: n.sources[0]), negated, "check"),
     Fault("simplify: a sum takes one operand", rule(e.add, lambda n: n.sources[0]), negated, "check"),
     Fault("simplify: constants are not multiplied", rule(e.multiply, lambda n: n.sources[0]), constants, "check"),
-    Fault("simplify: a transpose is dropped", rule(m.PERMUTE, lambda n: n.sources[0]), turned, "check"),
+    Fault("simplify: a transpose is dropped", rule(m.PERMUTE, lambda n: n.sources[0]), transposed, "check"),
     Fault("cse: attributes do not count", attribute(cleanup, "frozen_attributes", lambda attrs: None), several_sums,
           "check"),
     Fault("cse: x - y is y - x", attribute(cleanup, "COMMUTATIVE", {e.subtract}), differences, "check"),
     Fault("batch_matmul: products in another order", attribute(matmul, "_joined", _fewer), products, "check"),
-    Fault("transpose_matmul: operands stay in their order", around(matmul, "_turned", lambda nodes, _: [
+    Fault("transpose_matmul: operands stay in their order", around(matmul, "_product_of_transposes", lambda nodes, _: [
           *nodes[:2], MATMUL(nodes[1], nodes[0])]), turned_product, "check"),
     Fault("layout: axes keep their names", axes_not_renamed, summed_channels, "check"),
     Fault("align: padding counts", unmasked_padding, largest_of_products, "check"),
@@ -565,18 +565,18 @@ FAULTS = [
         "sum", "prod", "max", "min", "all", "any", "argmax", "argmin")],
     # kernels of their own
     Fault("opaque: transposes do not count", around(matmul_product, "untransposed", lambda found, x: (found[0], False)),
-          turned, "check"),
+          transposed, "check"),
     Fault("opaque: batches start at the first", around(matmul_c, "_by_blas", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
           "0, 0);", t)), lambda x, y, row: wg.reshape(x, (3, 4, N)) @ wg.reshape(wg.sin(y), (3, N, 4)), "check"),
     *[Fault(f"opaque: {name} gives zeros", call_is_zeros(name), probe, "check") for name, probe in (
-        ("matmul", turned), ("concat", lambda x, y, row: wg.concat([x, y])), ("convolve", convolved),
+        ("matmul", transposed), ("concat", lambda x, y, row: wg.concat([x, y])), ("convolve", convolved),
         ("convolve_input", convolved), ("convolve_weight", convolved), ("max_pool", pooled), ("sum_pool", pooled),
         ("cumsum", chain), ("attention", attended), ("attention_backward", attended),
         *((name, addressed(name)) for name in (
             "gather", "scatter", "scatter_add", "take_along", "put_along", "add_along", "put_slice")))],
     *[Fault(f"opaque: tree_{name} gives zeros", call_is_zeros(f"tree_{name}"), probe, "check", (), INVARIANT)
       for name, probe in (
-        *((kind, reduced(kind)) for kind in ("sum", "prod", "max", "min")), ("matmul", turned),
+        *((kind, reduced(kind)) for kind in ("sum", "prod", "max", "min")), ("matmul", transposed),
         ("convolve", convolved), ("convolve_input", convolved), ("convolve_weight", convolved),
         ("scatter_add", addressed("scatter_add")))],
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from wengert.compiler.memory import Life
 from wengert.core.devices import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels.ir.loops import LoopKernel
-from wengert.kernels.launch import Launch, Work
+from wengert.kernels.launch import Launch, LaunchList
 from wengert.plan.groups import FusionGroup, Grouping
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ NOTHING = Step((), (), ())
 
 
 def launched(
-    work: Work, buffers: Mapping[str, Node], reads: Sequence[Node], writes: Sequence[Node], **more: Any
+    work: LaunchList, buffers: Mapping[str, Node], reads: Sequence[Node], writes: Sequence[Node], **more: Any
 ) -> Step:
     """A step that launches kernels."""
     return Step(work.launches, reads, writes, buffers, work.workspace, **more)
@@ -203,10 +203,10 @@ def called(
     buffers: Mapping[str, Node],
     reads: Sequence[Node],
     writes: Sequence[Node],
-    then: Work | None = None,
+    then: LaunchList | None = None,
 ) -> Step:
     """A step that calls a library, and launches kernels after that."""
-    then = then if then is not None else Work(())
+    then = then if then is not None else LaunchList(())
     own = {"workspace": candidate.workspace} if candidate.workspace else {}
     call = LibraryCall(candidate, tuple(operands))
     return Step((call, *then.launches), reads, writes, buffers, {**then.workspace, **own})

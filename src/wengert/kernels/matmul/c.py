@@ -53,7 +53,7 @@ def packs(node: Node) -> Packing | None:
     """The right matrix of a product in tiles, rearranged."""
     if not multiplies(node) or not _is_tiled(p := product(node)):
         return None
-    text = f"wg_product_pack_{suffix(node.dtype)}({{source}}, {{packed}}, {p.n}, {p.k}, {int(p.turned_y)});"
+    text = f"wg_product_pack_{suffix(node.dtype)}({{source}}, {{packed}}, {p.n}, {p.k}, {int(p.transposed_y)});"
     return Packing(p.y, f"#pragma omp parallel\n    {text}", _packed_bytes(node, p))
 
 
@@ -67,11 +67,11 @@ def _tiled(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str, packed: 
     kind, blocks = suffix(node.dtype), p.m // BLOCK_ROWS
     scratch = 0 if packed else _packed_bytes(node, p)
     source, packed = "" if packed else pointer(p.y), packed or "(void *)(arena + scratch)"
-    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, first, last"
+    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, first, last"
     lines = [
         "#pragma omp parallel",
         "{",
-        *([f"    wg_product_pack_{kind}({source}, {packed}, {p.n}, {p.k}, {int(p.turned_y)});"] if source else []),
+        *([f"    wg_product_pack_{kind}({source}, {packed}, {p.n}, {p.k}, {int(p.transposed_y)});"] if source else []),
         "    #pragma omp for schedule(dynamic)",
         f"    for (long block = 0; block < {blocks}; block++) {{",
         f"        long first = wg_part(block, {blocks}, {p.m}), last = wg_part(block + 1, {blocks}, {p.m});",
@@ -84,7 +84,7 @@ def _tiled(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str, packed: 
 
 
 def _by_blas(node: Node, p: BlasProduct, pointer: Pointer) -> str:
-    numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, {p.step_x}, {p.step_y}"
+    numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, {int(p.transposed_y)}, {p.step_x}, {p.step_y}"
     return f"wg_matmul_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
 
 
@@ -92,7 +92,7 @@ def _by_blas_with(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str) -
     threads = thread_count() if 2 * p.m * p.n * p.k > WORTH_THREADS else 1
     rows_each = -(-p.m // threads)
     part = -(-rows_each // 16) * 16
-    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, first, last"
+    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, {int(p.transposed_y)}, first, last"
     rows = f"wg_matmul_rows_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
     whole = ""
     if p.n > p.m or not p.k:  # cut along the columns instead: the epilogue comes after all of it
