@@ -17,7 +17,20 @@ import pytest
 import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends.cpu import toolchain
-from wengert.compiler import align, attention_layout, cleanup, layout, matmul, passes, reductions, remat, simplify
+from wengert.compiler import (
+    align,
+    attention_layout,
+    cleanup,
+    layout,
+    loop_motion,
+    loop_sums,
+    loops,
+    matmul,
+    passes,
+    reductions,
+    remat,
+    simplify,
+)
 from wengert.compiler.memory import Life
 from wengert.compiler.passes import optimize
 from wengert.core import canonical
@@ -27,7 +40,8 @@ from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
 from wengert.kernels import c
 from wengert.kernels.c_ops import CCall, c_kernels
-from wengert.kernels.ir import index, loops, transforms
+from wengert.kernels.ir import index, transforms
+from wengert.kernels.ir import loops as ir_loops
 from wengert.kernels.ir.loops import Guard, IndexMap, Let
 from wengert.kernels.matmul import c as matmul_c
 from wengert.kernels.matmul import product as matmul_product
@@ -151,7 +165,7 @@ def moved(name: str) -> Callable[[Patch], None]:
         indices = place.along(node.shape)[-rank:] if rank else ()
         return IndexMap(tuple(indices), None, place.guards)
 
-    original = loops.moved_place
+    original = ir_loops.moved_place
 
     def apply(patch: Patch) -> None:
         for module in (fuse, lower):
@@ -194,7 +208,7 @@ def one_number(self: Any, name: str, node: Node, place: IndexMap, once: bool) ->
 
 def guards(change: Callable[[Guard], Guard]) -> Callable[[Patch], None]:
     """The conditions outside of which a value is 0 are others."""
-    return around(loops, "Guard", lambda guard, *parts: change(guard))
+    return around(ir_loops, "Guard", lambda guard, *parts: change(guard))
 
 
 def axes_not_renamed(patch: Patch) -> None:
@@ -221,7 +235,7 @@ def other_heads(patch: Patch) -> None:
 
 def reversed_broadcast(patch: Patch) -> None:
     """A value of another shape is read along the wrong axes."""
-    original = loops.broadcast_place
+    original = ir_loops.broadcast_place
 
     def wrong(place: IndexMap, shape: Any, source: Any) -> IndexMap:
         found = original(place, shape, source)
@@ -229,6 +243,14 @@ def reversed_broadcast(patch: Patch) -> None:
 
     for module in (fuse, lower):
         patch.setattr(module, "broadcast_place", wrong)
+
+
+class OtherSteps(loops.Stacked):
+    """What a step computes outside of its loop is that of another step."""
+
+    def record(self, nodes: Any) -> None:
+        self.whole = {node: m.flip(value, axis=0) for node, value in self.whole.items()}
+        super().record(nodes)
 
 
 # --- probes: small graphs in which a fault shows --------------------------------------------------------------------
@@ -389,6 +411,30 @@ def checkpointed(x: Any, y: Any, row: Any) -> Any:
     return first - second
 
 
+def two_carries(x: Any, y: Any, row: Any) -> Any:
+    """A carry that another one reads, a dead one, and what does not change."""
+
+    def step(carry: Any, item: Any) -> Any:
+        a, b, dead = carry
+        return (a + b, wg.tanh(b * item) * wg.exp(row), dead * item), None
+
+    return wg.scan(step, (row, row * 2, row), x)[0][0]
+
+
+def recurrent(x: Any, y: Any, row: Any) -> Any:
+    """Products of what steps read, products that no carry depends on, and sums of products over steps."""
+    wide = wg.concat([y] * 4, axis=1)
+
+    def step(carry: Any, item: Any) -> Any:
+        h, total = carry
+        h = wg.tanh(item @ wide.T + h)
+        return (h, total + item.T @ h), h @ wide
+
+    xs = wg.concat([x] * 4, axis=1).reshape(3, 4, 4 * N)
+    (h, total), ys = wg.scan(step, (wg.zeros((4, N)), wg.ones((4 * N, N))), xs)
+    return h, total, ys
+
+
 def cond(x: Any, y: Any, row: Any) -> Any:
     first, _, third = wg.cond(row[0] > 0, lambda: (x * 1, y + 1, x - y), lambda: (y * 2, x, y))
     return first * 2 + third
@@ -475,6 +521,14 @@ def _fewer(operands: Any) -> Any:
 
 FAULTS = [
     # passes
+    Fault("loop_dce: a carry is needed only where its result is",
+          attribute(loop_motion, "_needed_carries", lambda loop, picked: {i for i in picked if i < len(loop.next)}),
+          two_carries, "verify"),
+    Fault("loop_invariants: what changes is taken for the same",
+          around(loop_motion, "invariants", lambda found, nodes, fixed: found.union(nodes)), two_carries, "verify"),
+    Fault("loop_inputs: products of other steps", attribute(loop_motion, "Stacked", OtherSteps), recurrent, "check"),
+    Fault("loop_outputs: products of other steps", attribute(loop_motion, "Stacked", OtherSteps), recurrent, "check"),
+    Fault("loop_sums: sums begin with 0", attribute(loop_sums, "is_zero", lambda node: True), recurrent, "check"),
     Fault("simplify: a minus is dropped", rule(e.negative, lambda n: n.sources[0]), negated, "check"),
     Fault("simplify: a sum takes one operand", rule(e.add, lambda n: n.sources[0]), negated, "check"),
     Fault("simplify: constants are not multiplied", rule(e.multiply, lambda n: n.sources[0]), constants, "check"),
@@ -527,7 +581,7 @@ FAULTS = [
           self.group.axes)), softmax, "build"),
     Fault("lower: kept rows at one place", attribute(lower._Lowering, "_row_position", lambda self: index.ZERO),
           softmax, "check"),
-    Fault("lower: literals are 1", around(lower, "literal", lambda made, value, dtype: loops.literal(1, dtype)),
+    Fault("lower: literals are 1", around(lower, "literal", lambda made, value, dtype: ir_loops.literal(1, dtype)),
           pointwise, "check"),
     Fault("lower: positions start at 1", around(lower, "Position", lambda p, name, dtype, i: type(p)(
           name, dtype, index.add(i, index.number(1)))), counted, "check"),

@@ -15,6 +15,7 @@ from tests.distributed.test_programs_of_ranks import Same
 from wengert import distributed as dist
 from wengert.backends.cpu import toolchain
 from wengert.cli import main
+from wengert.compiler.memory import storage
 from wengert.core.communication import current
 from wengert.core.errors import ArgumentError
 from wengert.core.mesh import Mesh
@@ -145,6 +146,43 @@ def test_buckets_are_not_copied_and_start_early(monkeypatch: pytest.MonkeyPatch)
     sums = {node for step in plan.steps if (node := flight_of(step)) is not None}
     assert total == sum(map(put_in, sums)) and len(sums) > 10
     assert early >= 0.9 * total
+
+
+def tied(overlaps: bool) -> Any:
+    """The plan of a GPT whose embedding is its last layer, too, on one of 4 ranks."""
+    with pretended(4, overlaps=overlaps) as world:
+        wg.manual_seed(0)
+        model = wg.models.GPT(wg.models.GPTConfig(vocab_size=512, n_positions=8, n_embd=32, n_layer=8, n_head=2))
+        optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
+
+        @wg.compile(mesh=world.mesh(data=-1))
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x, targets=y)[1]
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        tokens = wg.zeros((8, 8), dtype=wg.int64)
+        return rank_programs(step, (tokens, tokens), 4, replace(CPU, overlaps=overlaps))[0].plans[0]
+
+
+def test_the_sum_of_a_tied_embedding_goes_on_beside_the_last_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its gradient ends the backward pass; a bucket's worth of other gradients is made behind it."""
+    monkeypatch.setattr("wengert.compiler.collectives.BUCKET_BYTES", 1 << 15)
+    plan = tied(overlaps=True)
+    early, total = started_early(plan)
+    assert early >= 0.9 * total
+    sums = list(dict.fromkeys(node for step in plan.steps if (node := flight_of(step)) is not None))
+    assert [node.attrs["number"] for node in sums] == sorted(node.attrs["number"] for node in sums)
+    late = [node for node in sums if node.attrs.get("late")]
+    assert sums[-len(late) - 1] is max(sums, key=put_in) and sums[-len(late) :] == late
+    assert 0 < sum(map(put_in, late)) <= 1 << 15
+    places = {node: k for k, step in enumerate(plan.steps) for node in step.writes}
+    start = next(k for k, step in enumerate(plan.steps) if flight_of(step) is sums[-len(late) - 1])
+    assert any(places[storage(source)] > start for node in late for source in node.sources)
+    apart = [node for step in tied(overlaps=False).steps if (node := flight_of(step)) is not None]
+    assert list(map(put_in, apart)) == list(map(put_in, sums))  # in one order, whoever overlaps
 
 
 # --- time -----------------------------------------------------------------------------------------------------------

@@ -144,20 +144,66 @@ _CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_convolutions(dtype: Any) -> None:
+def _convolutions(dtype: Any, wanted: list[Any]) -> Cases:
+    """The three of each."""
     cases = Cases()
-    for i, (batch, ins, outs, groups, sizes, kernel, stride, padding, dilation) in enumerate(_CONVOLUTIONS):
-        form = {"stride": stride, "padding": ((padding, padding),) * len(sizes), "dilation": dilation, "groups": groups}
+    for i, (batch, ins, outs, groups, sizes, kernel, stride, padding, dilation) in enumerate(wanted):
+        pairs = ((padding, padding),) * len(sizes) if isinstance(padding, int) else padding
+        form = {"stride": stride, "padding": pairs, "dilation": dilation, "groups": groups}
         x = cases.input(random(i, batch, ins, *sizes).astype(dtype))
         weight = cases.input(random(i + 100, outs, ins // groups, *kernel).astype(dtype))
         image = CONVOLVE(x, weight, **form)
         y = cases.input(random(i + 200, *image.shape).astype(dtype))
         by_input = CONVOLVE_INPUT(y, weight, sizes=sizes, **form)
         by_weight = CONVOLVE_WEIGHT(x, y, kernel=kernel, **form)
-        cases.add(f"convolution {i}: {_CONVOLUTIONS[i]}", image, by_input, by_weight)
+        cases.add(f"convolution {i}: {wanted[i]}", image, by_input, by_weight)
+    return cases
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_convolutions(dtype: Any) -> None:
+    cases = _convolutions(dtype, _CONVOLUTIONS)
     program = cases.check({"convolve", "convolve_input", "convolve_weight"}, scale=4)
     assert program.source.count("wg_winograd_f") == 2 * 5 and program.source.count("wg_winograd_weight_gradient_f") == 2
+
+
+# of groups of few channels, which are made without a matrix product
+_IN_PLANES = [
+    *(
+        (2, 5, 5, 5, (10, 17), (3, 2), stride, padding, dilation)
+        for stride, padding, dilation in itertools.product(((1, 2), (3, 1)), (0, ((2, 0), (1, 3))), ((1, 1), (2, 3)))
+    ),
+    (3, 3, 3, 3, (7, 7), (3, 3), (1, 1), 1, (1, 1)),
+    (2, 4, 12, 2, (9, 14), (3, 3), (2, 2), 1, (1, 1)),  # several channels to a group, of either side
+    (2, 12, 4, 4, (9, 14), (3, 3), (2, 2), 1, (1, 1)),
+    (1, 2, 2, 2, (20, 33), (7, 7), (1, 1), 3, (1, 1)),
+    (1, 2, 2, 2, (150, 120), (3, 3), (1, 1), 1, (1, 1)),  # bands of lines
+    (1, 2, 2, 2, (150, 121), (3, 3), (2, 2), 1, (1, 1)),
+    (1, 2, 2, 2, (19000,), (3,), (1,), 64, (64,)),  # bands of columns
+    (1, 2, 4, 2, (19001,), (5,), (2,), 2, (1,)),
+    (2, 3, 3, 3, (40,), (16,), (8,), 4, (1,)),
+    (2, 3, 3, 3, (11, 12), (2, 3), (5, 4), 0, (1, 1)),  # strides larger than the kernel
+    (2, 3, 3, 3, (11, 12), (3, 3), (1, 2), ((-1, 2), (3, -2)), (1, 1)),  # padding that crops
+    (1, 4, 4, 2, (5, 6, 7), (3, 2, 3), (2, 1, 2), 1, (1, 2, 1)),
+    (0, 4, 4, 4, (5, 6), (3, 3), (1, 1), 1, (1, 1)),
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_convolutions_in_groups_of_few_channels(dtype: Any) -> None:
+    program = _convolutions(dtype, _IN_PLANES).check({"convolve", "convolve_input", "convolve_weight"}, scale=4)
+    assert program.source.count("_direct_f") == 3 * (len(_IN_PLANES) - 1)
+
+
+def test_an_infinite_element_meets_no_zeros_between_rows() -> None:
+    """The gradient with respect to a depthwise weight: what a tap does not meet must not make it not a number."""
+    x, y = random(0, 1, 2, 9, 9).astype(np.float32), np.abs(random(1, 1, 2, 9, 9)).astype(np.float32)
+    x[0, 0, 0, 0] = x[0, 1, 8, 8] = np.inf
+    cases = Cases()
+    form = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 2}
+    cases.add("infinite", CONVOLVE_WEIGHT(cases.input(x), cases.input(y), kernel=(3, 3), **form))
+    program = cases.check({"convolve_weight"}, scale=4)
+    assert not np.isnan(program(cases.arrays)[0]).any()
 
 
 # --- pooling --------------------------------------------------------------------------------------------------------

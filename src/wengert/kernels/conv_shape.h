@@ -18,6 +18,7 @@ typedef struct {
     long stride[3], low[3], dilation[3];  // low: the zeros in front
     long together;                        // forward, by the input: images that share panels
     long images, lines, parts;            // by the weight: what is worked on at a time, and sums kept apart
+    long columns;                         // in groups of few channels: of a band, which is `lines` tall
 } wg_convolution;
 
 static long wg_volume(const long *sizes) { return sizes[0] * sizes[1] * sizes[2]; }

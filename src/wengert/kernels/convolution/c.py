@@ -23,6 +23,7 @@ _POSITIONS = (
 )
 _TILES = 16  # at least as many are worked on side by side, by the weight
 _FEW = 4  # channels of a group below which planes are added up directly
+_BAND = 8192  # elements of the panel of such a group: two thirds of the nearest cache, with what is made from it
 _MANY_TILES = 256  # tiles of 2 x 2 outputs from which they are transformed
 _WORTH, _WORTH_BY_WEIGHT = (
     (16, 1.6),
@@ -39,7 +40,7 @@ HEADERS = {
     "convolve_weight": ("conv_weight.h",),
     "convolve_direct": ("conv_direct.h",),
     "convolve_input_direct": ("conv_direct.h",),
-    "convolve_weight_direct": ("conv_direct.h",),
+    "convolve_weight_direct": ("conv_direct.h", "conv_direct_weight.h"),
 }
 
 
@@ -57,7 +58,7 @@ class _Shape:
         self.size, self.kernel, self.count = (*ones, *x[2:]), (*ones, *weight[2:]), (*ones, *y[2:])
         self.stride, self.dilation = (*ones, *a["stride"]), (*ones, *a["dilation"])
         self.low = (*zeros, *(low for low, _ in a["padding"]))
-        self.together, self.images, self.lines, self.parts = 1, 1, 1, 1
+        self.together, self.images, self.lines, self.parts, self.columns = 1, 1, 1, 1, 1
 
     @property
     def direct(self) -> bool:
@@ -91,6 +92,7 @@ class _Shape:
             "images",
             "lines",
             "parts",
+            "columns",
         ]
         values = [getattr(self, name) for name in names]
         parts = [f".{n} = {braces(v) if isinstance(v, tuple) else v}" for n, v in zip(names, values)]
@@ -144,6 +146,27 @@ def _weight_scratch(shape: _Shape) -> int:
     return shape.parts * (sums + images + cotangents) + 2 * _VECTOR
 
 
+def _bands(op: Op, shape: _Shape) -> int:
+    """Settle the bands in which groups of few channels are made; the elements of scratch memory of a thread."""
+    by_input = op is CONVOLVE_INPUT
+    channels = {CONVOLVE: shape.ins, CONVOLVE_INPUT: shape.outs, CONVOLVE_WEIGHT: 1}[op]
+    ways = list(zip(shape.kernel, shape.stride, shape.dilation))
+    grid = [-(-n // s) for n, s in zip(shape.size, shape.stride)] if by_input else shape.count
+    shift = [((k - 1) * d + s - 1) // s for k, s, d in ways]  # that a panel is longer than the band, at most
+    slots = [1 if by_input else min(k, s) for k, s, _ in ways]
+    planes = channels * shape.kernel[0] * slots[1] * slots[2]
+    shape.columns = min(grid[2], max(_BAND // (2 * planes), shift[2]))
+    pitch = shape.columns + shift[2]
+    shape.lines = min(grid[1], max(_BAND // (planes * pitch) - shift[1], shift[1], 1))
+    panel: int = planes * _up((shape.lines + shift[1]) * pitch, _VECTOR) + _VECTOR
+    sums: int = _up(shape.lines * pitch, _VECTOR) + _VECTOR
+    if op is CONVOLVE_WEIGHT:
+        taps: int = math.prod(shape.kernel)
+        return panel + 2 * sums + taps * _VECTOR
+    kinds: int = shape.stride[2] if by_input else 1  # made from one panel
+    return panel + kinds * sums
+
+
 def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
     """The call of convolve, convolve_input or convolve_weight.
 
@@ -163,7 +186,9 @@ def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
         return CCall(f"memset({pointer(node)}, 0, {node.size * node.dtype.itemsize}L);")
     arguments = f"{pointer(first)}, {pointer(second)}, {pointer(node)}"
     if shape.direct:
-        return called(f"{op.name}_direct", suffix(node.dtype), f"{arguments}, {shape.text()}")
+        each = _bands(op, shape)
+        arguments = f"{arguments}, (void *)(arena + scratch), {each}, {shape.text()}"
+        return called(f"{op.name}_direct", suffix(node.dtype), arguments, thread_count() * each * node.dtype.itemsize)
     if not fixed and shape.in_tiles(op):
         return _winograd(node, shape, arguments)
     scratch = _plan(op, shape)

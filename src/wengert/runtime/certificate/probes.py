@@ -21,6 +21,7 @@ from wengert.ops.op import PACK, PICK
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 from wengert.runtime.certificate import cases as c
 from wengert.runtime.certificate.cases import Cases
+from wengert.runtime.certificate.loop_probes import LOOPS
 from wengert.tensor import Tensor
 
 Record = Callable[[Node], Any]
@@ -342,6 +343,7 @@ def _heads(qkv: Node) -> Node:
 PASSES: dict[str, list[Cases]] = {
     "inline": [c.elements(_checkpointed, 2, (float32, float64))],
     "cse": [c.elements(_common, 2, c.FLOATS)],
+    **LOOPS,
     "batch_matmul": [c.drawn(_products, [(5, 7), (7, 3)], [(4, 16), (16, 4)])],
     "transpose_matmul": [
         c.drawn(lambda x, y: m.permute_dims(MATMUL(x, y), (1, 0)), [(5, 7), (7, 3)], [(16, 64), (64, 8)])
