@@ -51,6 +51,7 @@ class LoopBuilder:
     def sample(self) -> Sample:
         """A graph, its arrays, and what it gives by the references."""
         counter = data(np.zeros((), np.int64))
+        wg.random.manual_seed(int(self.rng.integers(1000)))  # so that the generator's counter is no earlier sample's
         since = now()
         with recorded_as(None, True):
             carry = (self.given(), self.given())
