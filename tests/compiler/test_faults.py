@@ -443,6 +443,7 @@ def called_loop(x: Any, y: Any, row: Any) -> Any:
 
 def small_loop(x: Any, y: Any, row: Any) -> Any:
     """A loop over variables, with carries that change places."""
+
     def step(carry: Any, item: Any) -> Any:
         a, b, c = carry
         return (b, a, wg.sin(c + a) + item), c
