@@ -154,7 +154,7 @@ def relus_everywhere(patch: Patch) -> None:
 
 def donated_too_early(patch: Patch) -> None:
     """Outputs are written over inputs that others still read."""
-    patch.setattr(groups, "ordered", lambda graph, groups, pairs, fallible: list(groups))
+    patch.setattr(groups, "ordered", lambda graph, groups, *_: list(groups))
     patch.setattr(outputs, "donations", lambda graph, grouping, pairs, *_: {output: source for source, output in pairs})
 
 
