@@ -57,12 +57,12 @@ def ours(given: list[torch.Tensor]) -> Contender:
     buffers = {named(node): tensor for node, tensor in zip((query, key, value, g), given)}
     buffers |= {named(node): torch.full_like(given[0], float("nan")) for node in (y, *results)}
     buffers[named(place)] = torch.empty(place.shape, device="cuda")
-    works = (
+    lists = (
         forward(y, named, this_device(), (place,)),
         backward(back, named, this_device(), dict(enumerate(results)), (y, place)),
     )
     stream = torch.cuda.current_stream().cuda_stream
-    ahead, again = (runner(work, buffers) for work in works if work is not None)
+    ahead, again = (runner(work, buffers) for work in lists if work is not None)
     return lambda: ahead(stream), lambda: again(stream), lambda: [buffers[named(node)] for node in (y, *results)]
 
 

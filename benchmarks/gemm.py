@@ -18,7 +18,7 @@ import torch
 from tests.gpu.harness import prepare, submit, this_device
 
 from wengert.core.dtypes import bfloat16, float32
-from wengert.kernels.launch import Work
+from wengert.kernels.launch import LaunchList
 from wengert.kernels.matmul.cuda import Matrix, Product, Tile, candidates, expected, write
 
 KINDS = {
@@ -76,7 +76,7 @@ def rungs(p: Product) -> Iterator[Tile]:
         yield from [tile for tile in best if tile.rung == rung][:1]
 
 
-def runner(work: Work, buffers: dict[str, torch.Tensor]) -> Callable[[int], None]:
+def runner(work: LaunchList, buffers: dict[str, torch.Tensor]) -> Callable[[int], None]:
     """What puts a work on a stream."""
     space = {name: torch.empty(size, dtype=torch.uint8, device="cuda") for name, size in work.workspace.items()}
     held = {**buffers, **space}

@@ -1,4 +1,4 @@
-"""How good the launch shapes are that the CUDA writer works out: each against an exhaustive sweep, on the GPU at hand.
+"""How good the launch shapes are that the CUDA writer lists out: each against an exhaustive sweep, on the GPU at hand.
 
     python -m benchmarks.launch_shapes [--all] [part of a name ...]
 
@@ -30,7 +30,7 @@ from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, k
 from wengert.kernels.cuda.write import launch_shape
 from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.ir.transforms import merge_loops, statements_of
-from wengert.kernels.launch import DeviceProperties, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList
 from wengert.ops.core import placeholder
 from wengert.plan.fuse import grouped
 from wengert.plan.lower import lower
@@ -207,18 +207,18 @@ def main() -> None:
         if wanted and not any(word in case.name for word in wanted):
             continue
         for kernel, by_name in kernels_of(graph_of(case)):
-            works = {shape: write(kernel, device, shape) for shape in sweep(kernel, device)}
-            todo.append((case, kernel, by_name, works))
-    prepare(work for *_, works in todo for work in works.values())
-    print(f"{sum(len(works) for *_, works in todo)} launch shapes of {len(todo)} kernels", flush=True)
+            lists = {shape: write(kernel, device, shape) for shape in sweep(kernel, device)}
+            todo.append((case, kernel, by_name, lists))
+    prepare(work for *_, lists in todo for work in lists.values())
+    print(f"{sum(len(lists) for *_, lists in todo)} launch shapes of {len(todo)} kernels", flush=True)
     ratios = []
-    for case, kernel, by_name, works in todo:
-        ratios.append(_report(case, kernel, by_name, works, device))
+    for case, kernel, by_name, lists in todo:
+        ratios.append(_report(case, kernel, by_name, lists, device))
     print(f"computed / best: median {np.median(ratios):.3f}, worst {max(ratios):.3f}, within 10%: "
           f"{sum(r <= 1.1 for r in ratios)} of {len(ratios)}")  # fmt: skip
 
 
-def seconds(work: Work, sets: Sequence[Mapping[str, int]], rounds: int = 5) -> float:
+def seconds(work: LaunchList, sets: Sequence[Mapping[str, int]], rounds: int = 5) -> float:
     """The time of a work, the median of some rounds, each a CUDA graph that goes over the sets of buffers often."""
     driver = gpu()
 
@@ -245,18 +245,18 @@ def registers(launch: Launch) -> tuple[int, int]:
     return first, second
 
 
-def _report(case: Case, kernel: LoopKernel, by_name: dict[str, Node], works: Any, device: DeviceProperties) -> float:
+def _report(case: Case, kernel: LoopKernel, by_name: dict[str, Node], lists: Any, device: DeviceProperties) -> float:
     sets = buffers(by_name, device)
-    space = {name: size for work in works.values() for name, size in work.workspace.items()}
-    space = {name: max(work.workspace.get(name, 0) for work in works.values()) for name in space}
+    space = {name: size for work in lists.values() for name, size in work.workspace.items()}
+    space = {name: max(work.workspace.get(name, 0) for work in lists.values()) for name in space}
     extra = {name: gpu().allocate(size) for name, size in space.items()}
     sets = [addresses | extra for addresses in sets]
-    times = {shape: seconds(work, sets) for shape, work in works.items()}
-    chosen = next(iter(works))
+    times = {shape: seconds(work, sets) for shape, work in lists.items()}
+    chosen = next(iter(lists))
     best = min(times, key=lambda shape: times[shape])
     moved = sum(node.size * node.dtype.itemsize for node in by_name.values())
     ratio = times[chosen] / times[best]
-    used = [registers(launch) for launch in works[chosen].launches]
+    used = [registers(launch) for launch in lists[chosen].launches]
     print(
         f"{case.name:15} {kernel.comment[:24]:24} {case.shapes[0]!s:22} {np.dtype(case.dtype).name!s:9}"
         f" {times[chosen] * 1e6:8.1f} us {moved / times[chosen] / 1e12:5.2f} TB/s  best {times[best] * 1e6:8.1f}"
@@ -265,7 +265,7 @@ def _report(case: Case, kernel: LoopKernel, by_name: dict[str, Node], works: Any
     )
     if "--all" in sys.argv:
         for shape in sorted(times, key=lambda shape: times[shape]):
-            print(f"      {times[shape] * 1e6:8.1f} us {shape} {[registers(x) for x in works[shape].launches]}")
+            print(f"      {times[shape] * 1e6:8.1f} us {shape} {[registers(x) for x in lists[shape].launches]}")
     for addresses in sets:
         for name, address in addresses.items():
             if name not in extra:

@@ -42,8 +42,9 @@ def program_of(f: Any) -> Any:
 
 
 def compact(graph: Graph) -> str:
-    """A graph as Python with the types, without the lines it came from."""
-    return re.sub(r"( # .*?[\w)]\[[\d, ]*\]\)?)  .*", r"\1", as_python(graph))
+    """A graph as Python with the types, without the lines it came from, and without the bodies of loops."""
+    text = re.sub(r"<wengert\.core\.graph\.Graph object at \w+>", "...", as_python(graph))
+    return re.sub(r"( # .*?[\w)]\[[\d, ]*\]\)?)  .*", r"\1", text)
 
 
 def recorded(f: Any) -> str:

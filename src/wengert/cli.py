@@ -157,7 +157,7 @@ def _train(options: argparse.Namespace) -> int:
 def _launch(options: argparse.Namespace) -> int:
     from wengert.distributed import launch
 
-    asked = launch.job(options.ranks, options.hosts, options.module, options.script, options.arguments)
+    asked = launch.job(options.ranks, options.hosts, options.module, options.script, options.arguments, options.grace)
     return launch.launch(asked, options.restarts, options.mpiexec)
 
 
@@ -227,6 +227,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_launch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--ranks", type=int, help="how many ranks; those of --hosts if not given")
     parser.add_argument("--hosts", metavar="a:8,b:8", help="machines and their ranks, which mpiexec can reach")
+    grace = "seconds that ranks have to end by themselves after a loss (default: %(default)s)"
+    parser.add_argument("--grace", metavar="SECONDS", type=float, default=1.2, help=grace)
     parser.add_argument("--restarts", metavar="K", type=int, default=0, help="start again up to K times after a loss")
     parser.add_argument("--mpiexec", metavar="PATH", help="the mpiexec to use; `none` starts processes without MPI")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")

@@ -24,7 +24,7 @@ from wengert.tensor import Tensor, engine
 if TYPE_CHECKING:
     from wengert.backends.cuda.copies import Download
     from wengert.backends.protocol import Driver
-    from wengert.kernels.launch import DeviceProperties, Named, Work
+    from wengert.kernels.launch import DeviceProperties, LaunchList, Named
 
 __all__ = [
     "Memory",
@@ -204,14 +204,14 @@ CUDA_KERNEL = Op(
 )
 
 
-def _launched(node: Node, named: Named, device: DeviceProperties) -> Work:
+def _launched(node: Node, named: Named, device: DeviceProperties) -> LaunchList:
     """The work of a kernel of the user's own."""
-    from wengert.kernels.launch import Launch, Work
+    from wengert.kernels.launch import Launch, LaunchList
 
     a, sources = node.attrs, iter(node.sources)
     arguments = [named(next(sources)) if s is None else np.frombuffer(s[1], s[0])[0] for s in a["arguments"]]
     launch = Launch(a["source"], a["entry"], a["grid"], a["block"], (*arguments, named(node)), a["shared"])
-    return Work((launch,))
+    return LaunchList((launch,))
 
 
 register(CUDA_KERNEL, cuda=simple(_launched))

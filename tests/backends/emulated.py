@@ -22,7 +22,7 @@ from wengert.backends.cuda.kernel import Arguments
 from wengert.backends.protocol import Driver
 from wengert.core import devices
 from wengert.core.errors import OutOfMemoryError
-from wengert.kernels.launch import RTX_2080, DeviceProperties, Launch, TensorMap, Work
+from wengert.kernels.launch import RTX_2080, DeviceProperties, Launch, LaunchList, TensorMap
 
 ARENA = 1 << 28
 _BY_TEXT = '"(conv|pool|gemm)'  # headers that are read once for each text
@@ -159,7 +159,7 @@ class EmulatedDriver:
         ctypes.memmove(pointer, source, size)
         return start, self.event()
 
-    def prepared(self, work: Work) -> Work:
+    def prepared(self, work: LaunchList) -> LaunchList:
         """A work as the emulator takes it."""
         return pasted(work) if re.search(_BY_TEXT, work.launches[0].source) else work
 
@@ -167,10 +167,10 @@ class EmulatedDriver:
         """Those that are new are compiled together."""
         new = [x for x in launches if (x.source, x.entry) not in self.functions]
         if new:
-            works = [Work((launch,)) for launch in new]
-            works = list(map(self.prepared, works))
-            emulator = Emulator(works)
-            for launch, work in zip(new, works):
+            lists = [LaunchList((launch,)) for launch in new]
+            lists = list(map(self.prepared, lists))
+            emulator = Emulator(lists)
+            for launch, work in zip(new, lists):
                 function = emulator.library[emulator.names[work.launches[0].source, launch.entry]]
                 function.restype = ctypes.c_char_p
                 barriers = bool(re.search(r"__sync|__shfl|_sync\(", _with_headers(work.launches[0].source)))

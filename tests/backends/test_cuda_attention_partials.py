@@ -12,7 +12,7 @@ import wengert as wg
 from tests.backends.emulated import EmulatedDriver, IdleDriver, install
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import compiler
-from wengert.kernels.launch import RTX_2080, Work
+from wengert.kernels.launch import RTX_2080, LaunchList
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 
@@ -24,7 +24,7 @@ class WithTensorCores(EmulatedDriver):
         super().__init__()
         self.properties = replace(RTX_2080, arch="80", shared_per_sm=1 << 17, shared_per_block=1 << 17)
 
-    def prepared(self, work: Work) -> Work:
+    def prepared(self, work: LaunchList) -> LaunchList:
         """Tensor cores are replaced."""
         source = work.launches[0].source
         return emulated(work) if "attention" in source or "gemm_mma" in source else super().prepared(work)

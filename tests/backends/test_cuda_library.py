@@ -155,23 +155,27 @@ class HalfLibrary(FakeLibrary):
 
     def __init__(self, shape: blas.ProductShape) -> None:
         super().__init__((shape.m, shape.n, shape.k))
-        self.name = ", ".join(["fake", *shape.finish])
-        self.finish, self.beside, self.is_turned = shape.finish, shape.beside, (shape.turned_x, shape.turned_y)
+        self.name = ", ".join(["fake", *shape.epilogue])
+        self.epilogue, self.beside, self.is_transposed = (
+            shape.epilogue,
+            shape.beside,
+            (shape.transposed_x, shape.transposed_y),
+        )
 
     def multiply(self, pointers: list[int]) -> None:
         m, n, k = self.shape
-        first, second = ((k, m) if self.is_turned[0] else (m, k)), ((n, k) if self.is_turned[1] else (k, n))
-        shapes = [first, second, *([(n,)] if BIAS in self.finish else []), *([(m, n)] if self.beside else []), (m, n)]
+        first, second = ((k, m) if self.is_transposed[0] else (m, k)), ((n, k) if self.is_transposed[1] else (k, n))
+        shapes = [first, second, *([(n,)] if BIAS in self.epilogue else []), *([(m, n)] if self.beside else []), (m, n)]
         memory = [(ctypes.c_char * (2 * math.prod(s))).from_address(p) for p, s in zip(pointers, shapes)]
         x, y, *others, z = (np.frombuffer(held, bfloat16).reshape(s) for held, s in zip(memory, shapes))
-        total = _wide(x.T if self.is_turned[0] else x) @ _wide(y.T if self.is_turned[1] else y)
-        if BIAS in self.finish:
+        total = _wide(x.T if self.is_transposed[0] else x) @ _wide(y.T if self.is_transposed[1] else y)
+        if BIAS in self.epilogue:
             total += _wide(others[0])
-        if ARGUMENT in self.finish:
+        if ARGUMENT in self.epilogue:
             others[-1][...] = total
-        if GELU in self.finish:
+        if GELU in self.epilogue:
             total = _gelu(total)
-        if SLOPE in self.finish:
+        if SLOPE in self.epilogue:
             at = _wide(others[-1]).astype(np.float64)
             total *= (_gelu(at + 1e-4) - _gelu(at - 1e-4)) / 2e-4
         z[...] = total
@@ -204,7 +208,9 @@ def _compare(function: Any, *arrays: np.ndarray) -> list[tuple[str, ...]]:
         np.testing.assert_allclose(one.to(wg.float32).numpy(), other.to(wg.float32).numpy(), rtol=0.03, atol=0.1)
     steps = on_gpu._newest("a test").program.steps
     return [
-        step.library.candidate.finish for step in steps if step.library is not None and step.library.candidate.finish
+        step.library.candidate.epilogue
+        for step in steps
+        if step.library is not None and step.library.candidate.epilogue
     ]
 
 

@@ -105,12 +105,12 @@ def random_step(seed: int, device: str) -> tuple[list[np.ndarray], Any]:
         weights += [draw(width, inner), draw(inner), draw(inner, width)]
 
     def loss(head: Any, hidden: Any, *flat: Any) -> Any:
-        for k, ((has_norm, has_bias, is_squared, is_added, is_turned), activation) in enumerate(plan):
+        for k, ((has_norm, has_bias, is_squared, is_added, is_transposed), activation) in enumerate(plan):
             up, bias, down = (weight.to(low) for weight in flat[3 * k : 3 * k + 3])
             y = (wg.layer_norm(hidden, (width,)) if has_norm else hidden).to(low) @ up
             y = activation(y + bias if has_bias else y)
             z = ((y * y if is_squared else y) @ down).to(wg.float32)
-            z = (z.T * 2).T if is_turned else z
+            z = (z.T * 2).T if is_transposed else z
             hidden = hidden + z if is_added else z
         return wg.cross_entropy((hidden.to(low) @ head.to(low)).to(wg.float32), targets)
 

@@ -17,7 +17,20 @@ import pytest
 import wengert as wg
 from wengert.autodiff.reverse import reverse
 from wengert.backends.cpu import toolchain
-from wengert.compiler import align, attention_layout, cleanup, layout, matmul, passes, reductions, remat, simplify
+from wengert.compiler import (
+    align,
+    attention_layout,
+    cleanup,
+    layout,
+    loop_motion,
+    loop_sums,
+    loops,
+    matmul,
+    passes,
+    reductions,
+    remat,
+    simplify,
+)
 from wengert.compiler.memory import Life
 from wengert.compiler.passes import optimize
 from wengert.core import canonical
@@ -27,8 +40,11 @@ from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, now
 from wengert.kernels import c
 from wengert.kernels.c_ops import CCall, c_kernels
-from wengert.kernels.ir import index, loops, transforms
+from wengert.kernels.ir import index, transforms
+from wengert.kernels.ir import loops as ir_loops
 from wengert.kernels.ir.loops import Guard, IndexMap, Let
+from wengert.kernels.loops import elements
+from wengert.kernels.loops import lanes as loop_lanes
 from wengert.kernels.matmul import c as matmul_c
 from wengert.kernels.matmul import product as matmul_product
 from wengert.ops import elementwise as e
@@ -40,6 +56,7 @@ from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
 from wengert.ops.reduce import MAX
 from wengert.plan import fuse, groups, lower, memory, outputs
+from wengert.plan import loops as plan_loops
 from wengert.plan.c_codegen import CCodegen
 from wengert.plan.pipeline import planned
 from wengert.runtime.debug.checking import CheckedProgram
@@ -151,7 +168,7 @@ def moved(name: str) -> Callable[[Patch], None]:
         indices = place.along(node.shape)[-rank:] if rank else ()
         return IndexMap(tuple(indices), None, place.guards)
 
-    original = loops.moved_place
+    original = ir_loops.moved_place
 
     def apply(patch: Patch) -> None:
         for module in (fuse, lower):
@@ -194,7 +211,7 @@ def one_number(self: Any, name: str, node: Node, place: IndexMap, once: bool) ->
 
 def guards(change: Callable[[Guard], Guard]) -> Callable[[Patch], None]:
     """The conditions outside of which a value is 0 are others."""
-    return around(loops, "Guard", lambda guard, *parts: change(guard))
+    return around(ir_loops, "Guard", lambda guard, *parts: change(guard))
 
 
 def axes_not_renamed(patch: Patch) -> None:
@@ -221,7 +238,7 @@ def other_heads(patch: Patch) -> None:
 
 def reversed_broadcast(patch: Patch) -> None:
     """A value of another shape is read along the wrong axes."""
-    original = loops.broadcast_place
+    original = ir_loops.broadcast_place
 
     def wrong(place: IndexMap, shape: Any, source: Any) -> IndexMap:
         found = original(place, shape, source)
@@ -229,6 +246,21 @@ def reversed_broadcast(patch: Patch) -> None:
 
     for module in (fuse, lower):
         patch.setattr(module, "broadcast_place", wrong)
+
+
+def one_by_one(self: Any, nodes: Any, variables: Any, values: Any) -> None:
+    """Variables are given their next values one after the other, which a later one then reads."""
+    for names, new in zip(variables, values):
+        for name, value in zip(names.ravel(), new.ravel()):
+            self.page.line(f"{name} = {value};")
+
+
+class OtherSteps(loops.Stacked):
+    """What a step computes outside of its loop is that of another step."""
+
+    def record(self, nodes: Any) -> None:
+        self.whole = {node: m.flip(value, axis=0) for node, value in self.whole.items()}
+        super().record(nodes)
 
 
 # --- probes: small graphs in which a fault shows --------------------------------------------------------------------
@@ -331,7 +363,7 @@ def products(x: Any, y: Any, row: Any) -> Any:
     return wg.tanh(x) @ y, x @ wg.cos(y), (x * y) @ x
 
 
-def turned(x: Any, y: Any, row: Any) -> Any:
+def transposed(x: Any, y: Any, row: Any) -> Any:
     return wg.sin(x) @ y.T
 
 
@@ -387,6 +419,60 @@ def cut_off(x: Any, y: Any, row: Any) -> Any:
 def checkpointed(x: Any, y: Any, row: Any) -> Any:
     first, second = wg.checkpoint(lambda x: (x * 2, x + 1))(x)
     return first - second
+
+
+def two_carries(x: Any, y: Any, row: Any) -> Any:
+    """A carry that another one reads, a dead one, and what does not change."""
+
+    def step(carry: Any, item: Any) -> Any:
+        a, b, dead = carry
+        return (a + b, wg.tanh(b * item) * wg.exp(row), dead * item), None
+
+    return wg.scan(step, (row, row * 2, row), x)[0][0]
+
+
+def called_loop(x: Any, y: Any, row: Any) -> Any:
+    """A loop whose body is called: carries that change places, one that is stacked as it is, steps that differ."""
+
+    def step(carry: Any, item: Any) -> Any:
+        a, b = carry
+        return (b, wg.tanh(a @ b.T / 9 + a.T * item)), (a, a + item)
+
+    return wg.tree.flatten(wg.scan(step, (x, y), row[:11]))[0]
+
+
+def small_loop(x: Any, y: Any, row: Any) -> Any:
+    """A loop over variables, with carries that change places."""
+
+    def step(carry: Any, item: Any) -> Any:
+        a, b, c = carry
+        return (b, a, wg.sin(c + a) + item), c
+
+    return wg.tree.flatten(wg.scan(step, (row[:3], row[3:6], row[6:9]), row[:11]))[0]
+
+
+def lanes(x: Any, y: Any, row: Any) -> Any:
+    """A loop over lanes, which are rows; an axis that is reduced is none."""
+    many = wg.concat([x] * 6, axis=0)
+
+    def step(c: Any, item: Any) -> Any:
+        return wg.tanh(c * item) + wg.sum(c, axis=1, keepdims=True) / 9, wg.sum(c, axis=1)
+
+    return wg.scan(step, many, row)
+
+
+def recurrent(x: Any, y: Any, row: Any) -> Any:
+    """Products of what steps read, products that no carry depends on, and sums of products over steps."""
+    wide = wg.concat([y] * 4, axis=1)
+
+    def step(carry: Any, item: Any) -> Any:
+        h, total = carry
+        h = wg.tanh(item @ wide.T + h)
+        return (h, total + item.T @ h), h @ wide
+
+    xs = wg.concat([x] * 4, axis=1).reshape(3, 4, 4 * N)
+    (h, total), ys = wg.scan(step, (wg.zeros((4, N)), wg.ones((4 * N, N))), xs)
+    return h, total, ys
 
 
 def cond(x: Any, y: Any, row: Any) -> Any:
@@ -475,15 +561,23 @@ def _fewer(operands: Any) -> Any:
 
 FAULTS = [
     # passes
+    Fault("loop_dce: a carry is needed only where its result is",
+          attribute(loop_motion, "_needed_carries", lambda loop, picked: {i for i in picked if i < len(loop.next)}),
+          two_carries, "verify"),
+    Fault("loop_invariants: what changes is taken for the same",
+          around(loop_motion, "invariants", lambda found, nodes, fixed: found.union(nodes)), two_carries, "verify"),
+    Fault("loop_inputs: products of other steps", attribute(loop_motion, "Stacked", OtherSteps), recurrent, "check"),
+    Fault("loop_outputs: products of other steps", attribute(loop_motion, "Stacked", OtherSteps), recurrent, "check"),
+    Fault("loop_sums: sums begin with 0", attribute(loop_sums, "is_zero", lambda node: True), recurrent, "check"),
     Fault("simplify: a minus is dropped", rule(e.negative, lambda n: n.sources[0]), negated, "check"),
     Fault("simplify: a sum takes one operand", rule(e.add, lambda n: n.sources[0]), negated, "check"),
     Fault("simplify: constants are not multiplied", rule(e.multiply, lambda n: n.sources[0]), constants, "check"),
-    Fault("simplify: a transpose is dropped", rule(m.PERMUTE, lambda n: n.sources[0]), turned, "check"),
+    Fault("simplify: a transpose is dropped", rule(m.PERMUTE, lambda n: n.sources[0]), transposed, "check"),
     Fault("cse: attributes do not count", attribute(cleanup, "frozen_attributes", lambda attrs: None), several_sums,
           "check"),
     Fault("cse: x - y is y - x", attribute(cleanup, "COMMUTATIVE", {e.subtract}), differences, "check"),
     Fault("batch_matmul: products in another order", attribute(matmul, "_joined", _fewer), products, "check"),
-    Fault("transpose_matmul: operands stay in their order", around(matmul, "_turned", lambda nodes, _: [
+    Fault("transpose_matmul: operands stay in their order", around(matmul, "_product_of_transposes", lambda nodes, _: [
           *nodes[:2], MATMUL(nodes[1], nodes[0])]), turned_product, "check"),
     Fault("layout: axes keep their names", axes_not_renamed, summed_channels, "check"),
     Fault("align: padding counts", unmasked_padding, largest_of_products, "check"),
@@ -527,7 +621,22 @@ FAULTS = [
           self.group.axes)), softmax, "build"),
     Fault("lower: kept rows at one place", attribute(lower._Lowering, "_row_position", lambda self: index.ZERO),
           softmax, "check"),
-    Fault("lower: literals are 1", around(lower, "literal", lambda made, value, dtype: loops.literal(1, dtype)),
+    # loops
+    Fault("loops: carries do not take turns", attribute(plan_loops._Carries, "after", lambda self: None),
+          called_loop, "check"),
+    Fault("loops: a carry is not where its result belongs", attribute(plan_loops._Carries, "finish", lambda self: None),
+          called_loop, "check"),
+    Fault("loops: what a body returns as it is is not copied", attribute(plan_loops, "_copy", lambda *a: ";"),
+          called_loop, "check"),
+    Fault("loops: carries are assigned one after the other", attribute(elements.Straight, "assign", one_by_one),
+          small_loop, "check"),
+    Fault("loops: the steps run the other way", attribute(elements, "steps_text", lambda node, t:
+          f"for (long {t} = {node.attrs['steps'] - 1}; {t} >= 0; {t}--)"), small_loop, "check"),
+    Fault("loops: a reduced axis is a lane", attribute(loop_lanes, "_join_reduced", lambda node, joined: None),
+          lanes, "check"),
+    Fault("loops: lanes lie side by side", attribute(loop_lanes.LaneAxes, "stride", lambda self, node:
+          int(self.has(node))), lanes, "check"),
+    Fault("lower: literals are 1", around(lower, "literal", lambda made, value, dtype: ir_loops.literal(1, dtype)),
           pointwise, "check"),
     Fault("lower: positions start at 1", around(lower, "Position", lambda p, name, dtype, i: type(p)(
           name, dtype, index.add(i, index.number(1)))), counted, "check"),
@@ -565,18 +674,18 @@ FAULTS = [
         "sum", "prod", "max", "min", "all", "any", "argmax", "argmin")],
     # kernels of their own
     Fault("opaque: transposes do not count", around(matmul_product, "untransposed", lambda found, x: (found[0], False)),
-          turned, "check"),
+          transposed, "check"),
     Fault("opaque: batches start at the first", around(matmul_c, "_by_blas", lambda t, *a: re.sub(r"(\d+), (\d+)\);",
           "0, 0);", t)), lambda x, y, row: wg.reshape(x, (3, 4, N)) @ wg.reshape(wg.sin(y), (3, N, 4)), "check"),
     *[Fault(f"opaque: {name} gives zeros", call_is_zeros(name), probe, "check") for name, probe in (
-        ("matmul", turned), ("concat", lambda x, y, row: wg.concat([x, y])), ("convolve", convolved),
+        ("matmul", transposed), ("concat", lambda x, y, row: wg.concat([x, y])), ("convolve", convolved),
         ("convolve_input", convolved), ("convolve_weight", convolved), ("max_pool", pooled), ("sum_pool", pooled),
         ("cumsum", chain), ("attention", attended), ("attention_backward", attended),
         *((name, addressed(name)) for name in (
             "gather", "scatter", "scatter_add", "take_along", "put_along", "add_along", "put_slice")))],
     *[Fault(f"opaque: tree_{name} gives zeros", call_is_zeros(f"tree_{name}"), probe, "check", (), INVARIANT)
       for name, probe in (
-        *((kind, reduced(kind)) for kind in ("sum", "prod", "max", "min")), ("matmul", turned),
+        *((kind, reduced(kind)) for kind in ("sum", "prod", "max", "min")), ("matmul", transposed),
         ("convolve", convolved), ("convolve_input", convolved), ("convolve_weight", convolved),
         ("scatter_add", addressed("scatter_add")))],
 ]  # fmt: skip

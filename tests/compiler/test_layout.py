@@ -71,7 +71,7 @@ def test_a_residual_block_and_its_gradients(sizes: tuple[int, int]) -> None:
     assert not {"convolve", "convolve_input", "convolve_weight", "max_pool", "add_along"} & set(names(after))
     turns = [node for node in after.nodes if node.op.name == "permute_dims" and node.ndim == 4]
     between = [node for node in turns if node.sources[0] not in graph.inputs and node not in after.outputs]
-    assert not between, "values are turned between convolutions"
+    assert not between, "values are permuted between convolutions"
     stem = next(node for node in after.nodes if node.op.name == "convolve_last")
     assert stem.sources[1].shape == ((8, 4, 4, 12) if sizes == (18, 16) else (8, 7, 7, 4))
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import wengert as wg
+from tests.distributed.stopwatch import moment
 from wengert.backends.cpu import toolchain
 
 FAULT, FOLDER = (sys.argv[1], Path(sys.argv[2])) if __name__ == "__main__" else ("", Path())
@@ -20,7 +21,7 @@ VICTIM = 1
 
 def die() -> None:
     """Leave behind when that was, and be gone."""
-    (FOLDER / "when").write_text(f"{time.time()} {os.getpid()}")
+    (FOLDER / "when").write_text(f"{moment()} {os.getpid()}")
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(100)
 
@@ -73,7 +74,7 @@ class Slow(wg.data.Dataset):
 
     def __getitem__(self, index: int) -> object:
         if self.is_victims:
-            (FOLDER / "when").write_text(f"{time.time()} {os.getppid()}")
+            (FOLDER / "when").write_text(f"{moment()} {os.getppid()}")
             os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(100)
         return ()
@@ -87,7 +88,7 @@ def loading(world: wg.distributed.World, group: wg.distributed.Group) -> None:
 def stopped(world: wg.distributed.World, group: wg.distributed.Group) -> None:
     """The victim stands still, the others wait in a collective."""
     if world.rank == VICTIM:
-        (FOLDER / "when").write_text(f"{time.time()} {os.getpid()}")
+        (FOLDER / "when").write_text(f"{moment()} {os.getpid()}")
         os.kill(os.getpid(), signal.SIGSTOP)
     print(wg.distributed.all_reduce(wg.ones(4), group))
 

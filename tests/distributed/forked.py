@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import random
 import signal
 import socket
 import sys
@@ -13,7 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PATIENCE = 30.0  # seconds that a busy machine may take for anything
+from tests.distributed.stopwatch import moment
+
+PATIENCE = 60.0  # seconds that a busy machine may take for anything
 
 
 class Child:
@@ -21,7 +24,6 @@ class Child:
 
     def __init__(self, function: Callable[[], object], output: Path) -> None:
         self.output = output
-        self.started = time.monotonic()
         self.ended = 0.0
         self.status: int | None = None
         self.pid = os.fork()
@@ -38,7 +40,7 @@ class Child:
         if self.status is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
-                self.status, self.ended = os.waitstatus_to_exitcode(status), time.monotonic()
+                self.status, self.ended = os.waitstatus_to_exitcode(status), moment()
         return self.status
 
     def wait(self, seconds: float = PATIENCE) -> int:
@@ -106,6 +108,10 @@ def family() -> Iterator[Callable[[Callable[[], object]], Child]]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port that nobody listens on, below those that the kernel gives to whoever asks for any."""
+    while True:
+        with (
+            suppress(OSError),
+            socket.create_server(("127.0.0.1", random.SystemRandom().randrange(20000, 32000))) as own,
+        ):
+            return int(own.getsockname()[1])

@@ -14,8 +14,12 @@ from pathlib import Path
 from wengert.distributed import processes
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0  # seconds that a busy machine may take for anything
-QUICK = 4.0  # seconds from a loss to the end of all: the launcher takes 1.8 at most, and a busy machine its time
+PATIENCE = 120.0  # seconds that a busy machine may take for anything
+QUICK = 6.0
+"""Seconds from a loss to the end of all, by the stopwatch: 1.8 of the launcher's at most, and 2 of the stopwatch's."""
+
+ALL_MAY_RAISE = ("--grace", "60")
+"""For a launch whose ranks have to say something when one is lost: a busy machine may need more than a second."""
 
 
 class Launch:

@@ -181,7 +181,7 @@ def interrupted(world: World) -> Any:
     group = Mesh(ranks=world.size).whole
     communicator(group).all_reduce(np.ones(2))
     if world.rank == 1:
-        time.sleep(1.0)
+        time.sleep(100)
         os._exit(0)
 
     def raise_news(*_: Any) -> None:
@@ -189,13 +189,11 @@ def interrupted(world: World) -> Any:
 
     signal.signal(signal.SIGUSR1, raise_news)
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
-    began = time.perf_counter()
     try:
         communicator(group).all_reduce(np.ones(1 << 20))
     except _News:
-        waited = time.perf_counter() - began
-    after = _message(lambda: communicator(group).all_reduce(np.ones(2)))
-    print(f"waited {waited:.1f} s, then: {after}", flush=True)
+        after = _message(lambda: communicator(group).all_reduce(np.ones(2)))
+        print(f"interrupted, then: {after}", flush=True)
     os._exit(3)
 
 

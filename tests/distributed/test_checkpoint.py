@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +17,8 @@ import pytest
 import wengert as wg
 from tests.distributed.rank_states import in_threads, placed, same, save_by, state_of
 from wengert.api import manifest as manifests
-from wengert.api.sharded_files import ShardReader, read_manifest, whole
+from wengert.api.sharded_files import ShardReader, is_complete, read_manifest, whole
+from wengert.core import communication
 from wengert.core.errors import ArgumentError, FileError, ShapeError
 from wengert.core.mesh import Mesh
 from wengert.core.placement import Placement, ShardedArray
@@ -359,6 +361,26 @@ def test_an_error_of_the_thread_is_raised_at_the_next_call_on_the_users_line(tmp
     wg.distributed.save_checkpoint(tmp_path / "b", {"x": wg.ones(2)})
     wg.distributed.wait_for_checkpoint()
     assert not (tmp_path / "a").exists()  # what the failed save left is cleared by the next
+
+
+@pytest.mark.parametrize("resume", ["", "python train.py --resume a"])
+def test_a_watcher_is_told_how_to_go_on(tmp_path, monkeypatch, resume):
+    """Once for each checkpoint, when it is complete: what is told in two parts may be cut between them."""
+    told = []
+
+    class Notes:
+        def during(self, name):
+            return nullcontext()
+
+        def saved(self, text):
+            assert is_complete(tmp_path / "a")
+            told.append(text)
+
+    monkeypatch.setattr(communication, "watcher", Notes())
+    wg.distributed.save_checkpoint(tmp_path / "a", {"x": wg.ones(2)}, resume=resume)
+    assert told == []
+    wg.distributed.wait_for_checkpoint()
+    assert told == [f"{tmp_path / 'a'}{f' (any number of ranks): {resume}' if resume else ''}"]
 
 
 def test_a_rank_that_never_writes_is_given_up(tmp_path, monkeypatch):

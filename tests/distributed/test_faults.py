@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.distributed import ranks
-from tests.distributed.launching import QUICK, Launch, launched
+from tests.distributed.launching import ALL_MAY_RAISE, QUICK, Launch, launched
+from tests.distributed.stopwatch import moment
 from wengert.core.file_locks import remove_if_abandoned
 from wengert.distributed import mpiexec
 
@@ -28,9 +28,10 @@ def _survives() -> bool:
 def _fault(name: str, folder: Path) -> tuple[Launch, float, int]:
     """A launch that ends badly; the seconds from the fault to the end of all, and the process that was at fault."""
     own = {"WENGERT_CACHE": str(folder)} if name == "compiling" else {}  # where nothing is built yet
-    with launched(folder, "-n", SIZES.get(name, 2), SCRIPT, name, folder, **own) as run:
+    grace = () if name == "stopped" else ALL_MAY_RAISE  # who stands still raises nothing
+    with launched(folder, *grace, "-n", SIZES.get(name, 2), SCRIPT, name, folder, **own) as run:
         status = run.status()
-        ended = time.time()
+        ended = moment()
         assert status != 0, run.text()
         assert run.left() == [], run.text()
     when, pid = (folder / "when").read_text().split() if (folder / "when").exists() else (str(ended), "0")

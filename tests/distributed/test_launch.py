@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import pty
 import signal
@@ -14,9 +15,10 @@ from pathlib import Path
 import pytest
 from wengert.errors import ArgumentError
 
-from tests.distributed.launching import PATIENCE, QUICK, ROOT, launched
+from tests.distributed.launching import ALL_MAY_RAISE, PATIENCE, QUICK, ROOT, launched
+from tests.distributed.stopwatch import moment
 from wengert import cli
-from wengert.distributed import launch, mpiexec
+from wengert.distributed import launch, mpiexec, processes
 from wengert.distributed.mpiexec import Mpiexec
 
 OWN = ("--mpiexec", "none")
@@ -55,38 +57,72 @@ def test_a_module_is_started_by_its_name(tmp_path: Path) -> None:
 
 
 def test_when_a_rank_dies_all_end_and_it_is_named(tmp_path: Path) -> None:
-    """Rank 2 would rather stay: it blocks and ignores what can be. Rank 1 is asleep, and has a worker."""
+    """The others are asleep, one in a fork as well; they raise."""
     script = _script(
         tmp_path,
-        "if rank == 1:\n"
-        "    if os.fork() == 0: time.sleep(100)\n"
-        "    print('ready'); time.sleep(100)\n"
-        "if rank == 2:\n"
-        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGURG})\n"
-        "    print('ready'); time.sleep(100)\n"
+        "if rank == 1 and os.fork() == 0: time.sleep(100)\n"
+        "if rank: print('ready'); time.sleep(100)\n"
         "while not os.path.exists('now'): time.sleep(0.01)\n"
         "print(f'pid {os.getpid()}.')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n",
     )
-    with launched(tmp_path, "-n", 3, *OWN, script) as run:
+    with launched(tmp_path, "-n", 3, *OWN, *ALL_MAY_RAISE, script) as run:
         run.says("ready", 2)
+        start = moment()
         (tmp_path / "now").touch()
-        start = time.monotonic()
-        status = run.status()
-        assert time.monotonic() - start < QUICK
-        assert status == 137, run.text()
+        assert run.status() == 137, run.text()
+        assert moment() - start < QUICK
         assert run.left() == []
         pid = run.text().split("pid ")[1].split(".")[0]
         lost = f"RankLost: rank 0 (host {os.uname().nodename}, pid {pid}) died of signal 9 (SIGKILL)"
         assert f"wengert: {lost}" in run.text()
-        assert f"errors.{lost}" in run.text()  # raised by rank 1
+        assert run.text().count(f"errors.{lost}") == 2  # raised by the others
+
+
+def test_a_rank_that_would_rather_stay_is_ended(tmp_path: Path) -> None:
+    """It blocks and ignores what can be."""
+    script = _script(
+        tmp_path,
+        "if rank:\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGURG})\n"
+        "    print('ready'); time.sleep(100)\n"
+        "while not os.path.exists('now'): time.sleep(0.01)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n",
+    )
+    with launched(tmp_path, "-n", 2, *OWN, script) as run:
+        run.says("ready")
+        start = moment()
+        (tmp_path / "now").touch()
+        assert run.status() == 137, run.text()
+        assert moment() - start < QUICK and run.left() == []
+        assert run.text().count("RankLost: rank 0") == 1  # the launcher's
+
+
+@pytest.mark.skipif(not processes.SharedMemory.FOLDER.is_dir(), reason="shared memory is elsewhere here")
+def test_what_killed_ranks_had_in_shared_memory_is_removed() -> None:
+    """If its name says that MPI or multiprocessing made it."""
+    folder, own = processes.SharedMemory.FOLDER, f"{os.getpid()}_{os.urandom(4).hex()}"
+    paths = [folder / f"{name}{own}" for name in ("mpich_shm_", "sem.mp-", "somebody's_")]
+    shared = processes.SharedMemory()
+    try:
+        for path in paths:
+            with open(path, "wb+") as file:
+                file.truncate(4096)
+                mapped = mmap.mmap(file.fileno(), 4096)
+            shared.look([os.getpid(), 0])
+            mapped.close()
+        shared.remove()
+        assert [path.exists() for path in paths] == [False, False, True]
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
 
 
 def test_a_rank_that_fails_before_its_first_line_counts(tmp_path: Path) -> None:
     """And the others hear its own words."""
     script = _script(tmp_path, "if rank == 1: import no_such_module\ntime.sleep(100)\n")
-    with launched(tmp_path, "-n", 2, *OWN, script) as run:
+    with launched(tmp_path, "-n", 2, *OWN, *ALL_MAY_RAISE, script) as run:
         assert run.status() == 1
         assert run.left() == []
     text = run.text()
@@ -112,7 +148,7 @@ def test_signals_are_passed_on(tmp_path: Path, number: int, status: int) -> None
         "print('ready')\n"
         "while True: time.sleep(0.05)\n",
     )
-    with launched(tmp_path, "-n", 2, *OWN, script) as run:
+    with launched(tmp_path, "-n", 2, *OWN, *ALL_MAY_RAISE, script) as run:
         run.says("ready", 2)
         run.process.send_signal(signal.SIGUSR1)
         run.says(f"told {int(signal.SIGUSR1)}", 2)
@@ -122,13 +158,18 @@ def test_signals_are_passed_on(tmp_path: Path, number: int, status: int) -> None
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
-    script = _script(tmp_path, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('ready')\ntime.sleep(100)\n")
+    script = _script(
+        tmp_path,
+        "signal.signal(signal.SIGTERM, lambda *_: print('told'))\nprint('ready')\nwhile True: time.sleep(100)\n",
+    )
     with launched(tmp_path, "-n", 2, *OWN, script) as run:
         run.says("ready", 2)
         run.process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
+        run.says("told", 2)
+        start = moment()
         run.process.send_signal(signal.SIGTERM)
         assert run.status() == 143 and run.left() == []
+        assert moment() - start < QUICK  # and not what ranks have to end by themselves
 
 
 def test_ranks_do_not_outlive_the_launcher(tmp_path: Path) -> None:
@@ -192,7 +233,10 @@ def test_lines_have_a_coloured_number_on_a_terminal(tmp_path: Path) -> None:
         ((0, None, False, __file__, []), "0 ranks are not possible"),
         ((9, "a:4,b:4", False, __file__, []), "9 ranks on 8 slots of --hosts are not possible"),
         ((2, "a:x", False, __file__, []), "such as a:8,b:8, not 'a:x'"),
+        ((2, None, False, __file__, [], -1.0), "--grace is a number of seconds, such as 1.2, not -1.0"),
         ((2, None, False, "train.py", []), "there is no file train.py; a module is started with -m train"),
+        ((2, None, False, "/no/train.py", []), r"there is no file /no/train\.py(?!;)"),
+        ((2, None, True, "no.such", []), "there is no module no, here or among what is installed"),
     ],
 )
 def test_mistakes_are_told(arguments: tuple[object, ...], message: str) -> None:
@@ -203,6 +247,8 @@ def test_mistakes_are_told(arguments: tuple[object, ...], message: str) -> None:
 def test_mistakes_are_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["launch", "-n", "2", "no_such.py"]) == 1
     assert capsys.readouterr().err.startswith("wengert: launch: there is no file no_such.py")
+    assert cli.main(["launch", "-n", "2", "--restarts", "-1", *OWN, __file__]) == 1
+    assert capsys.readouterr().err == "wengert: launch: --restarts is a number from 0 on, not -1\n"
     assert cli.main(["launch", "--hosts", "a:2", *OWN, __file__]) == 1
     assert "--hosts needs mpiexec" in capsys.readouterr().err
 

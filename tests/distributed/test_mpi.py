@@ -19,7 +19,7 @@ RANKS = (2, 4)
 @functools.cache
 def found_by(size: int) -> list[dict[str, Any]]:
     """What each rank computed, from one launch."""
-    return ranks.on_ranks(size, "tests.distributed.programs:everything", timeout=120)
+    return ranks.on_ranks(size, "tests.distributed.programs:everything")
 
 
 @functools.cache
@@ -93,10 +93,10 @@ def test_mistakes_are_said_clearly_and_a_watcher_is_told() -> None:
 def test_news_interrupts_a_wait() -> None:
     done = ranks.launch(2, ranks.command("tests.distributed.programs:interrupted"))
     assert done.status != 0
-    assert "waited 0.3 s, then: DistributedError: all_reduce over" in done.output, done.output
+    assert "interrupted, then: DistributedError: all_reduce over" in done.output, done.output
     assert "an earlier collective failed" in done.output
 
 
 def test_an_error_on_one_rank_ends_all() -> None:
-    done = ranks.launch(2, ranks.command("tests.distributed.programs:fails"), timeout=20)
+    done = ranks.launch(2, ranks.command("tests.distributed.programs:fails"))
     assert done.status != 0 and "this rank has had enough" in done.output

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +18,15 @@ from tests.distributed.test_programs_of_ranks import Same
 from wengert import distributed as dist
 from wengert.backends.cpu import toolchain
 from wengert.cli import main
+from wengert.compiler.memory import storage
 from wengert.core.communication import current
 from wengert.core.errors import ArgumentError
 from wengert.core.mesh import Mesh
-from wengert.distributed.scale.machines import CLUSTERS, Links, cluster, collective_seconds, nodes_of
+from wengert.distributed.scale import rank_program
+from wengert.distributed.scale.beside import beside
+from wengert.distributed.scale.machines import CLUSTERS, Links, cluster, collective_seconds, nodes_of, this_machine
 from wengert.distributed.scale.model import Prediction, RankTime, predict
-from wengert.distributed.scale.pretend import pretended
+from wengert.distributed.scale.pretend import pretended, share_of
 from wengert.distributed.scale.rank_program import (
     RankProgram,
     RunPlan,
@@ -31,6 +37,7 @@ from wengert.distributed.scale.rank_program import (
     seconds_of,
     started_early,
 )
+from wengert.kernels import threads
 from wengert.plan.describe import described
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="compiled programs need a C compiler")
@@ -147,6 +154,43 @@ def test_buckets_are_not_copied_and_start_early(monkeypatch: pytest.MonkeyPatch)
     assert early >= 0.9 * total
 
 
+def tied(overlaps: bool) -> Any:
+    """The plan of a GPT whose embedding is its last layer, too, on one of 4 ranks."""
+    with pretended(4, overlaps=overlaps) as world:
+        wg.manual_seed(0)
+        model = wg.models.GPT(wg.models.GPTConfig(vocab_size=512, n_positions=8, n_embd=32, n_layer=8, n_head=2))
+        optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
+
+        @wg.compile(mesh=world.mesh(data=-1))
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x, targets=y)[1]
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        tokens = wg.zeros((8, 8), dtype=wg.int64)
+        return rank_programs(step, (tokens, tokens), 4, replace(CPU, overlaps=overlaps))[0].plans[0]
+
+
+def test_the_sum_of_a_tied_embedding_goes_on_beside_the_last_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its gradient ends the backward pass; a bucket's worth of other gradients is made behind it."""
+    monkeypatch.setattr("wengert.compiler.collectives.BUCKET_BYTES", 1 << 15)
+    plan = tied(overlaps=True)
+    early, total = started_early(plan)
+    assert early >= 0.9 * total
+    sums = list(dict.fromkeys(node for step in plan.steps if (node := flight_of(step)) is not None))
+    assert [node.attrs["number"] for node in sums] == sorted(node.attrs["number"] for node in sums)
+    late = [node for node in sums if node.attrs.get("late")]
+    assert sums[-len(late) - 1] is max(sums, key=put_in) and sums[-len(late) :] == late
+    assert 0 < sum(map(put_in, late)) <= 1 << 15
+    places = {node: k for k, step in enumerate(plan.steps) for node in step.writes}
+    start = next(k for k, step in enumerate(plan.steps) if flight_of(step) is sums[-len(late) - 1])
+    assert any(places[storage(source)] > start for node in late for source in node.sources)
+    apart = [node for step in tied(overlaps=False).steps if (node := flight_of(step)) is not None]
+    assert list(map(put_in, apart)) == list(map(put_in, sums))  # in one order, whoever overlaps
+
+
 # --- time -----------------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +222,36 @@ def test_steps_are_timed_here_or_counted() -> None:
     (there,) = programs(2, H200)
     times = seconds_of(there.plans[0], H200)
     assert 0 < sum(times) < 1e-3
+
+
+def test_ranks_of_this_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank with one core has one thread and is timed while others compute; with less than one it takes turns."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(4))
+    threads.thread_count.cache_clear()
+    asked = [this_machine(ranks, Links(1e9, 1e-6)).cores for ranks in (1, 2, 4, 8)]
+    assert asked == [4.0, 2.0, 1.0, 0.5]
+    found = []
+    for cores in asked:
+        with share_of(cores):
+            found.append(threads.thread_count())
+    threads.thread_count.cache_clear()
+    assert found == [4, 2, 1, 1] and threads.chosen_threads() is None
+    others: list[int] = []
+    monkeypatch.setattr(rank_program, "beside", lambda count, work: others.append(count) or nullcontext())
+    monkeypatch.setattr(rank_program, "step_seconds", lambda program, call, repeats: [1.0] * len(program.steps))
+    (one,) = programs(2)
+    times = [sum(seconds_of(one.plans[0], replace(CPU, cores=cores))) for cores in asked]
+    assert others == [0, 0, 3, 3] and times == [times[0]] * 3 + [2 * times[0]]
+
+
+def test_who_computes_meanwhile_is_gone_behind_it() -> None:
+    pids = []
+    with pytest.raises(ValueError, match="stop"), beside(2, lambda: time.sleep(0.01)):
+        pids = [int(each) for each in Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()]
+        assert len(pids) >= 2
+        raise ValueError("stop")
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def test_a_pipeline_waits_as_its_schedule_says() -> None:

@@ -22,7 +22,9 @@ QUICK = {1: (MODELS, [0]), 2: (["convnet", "gpt"], [0, 3]), 4: (["mlp"], [0, 1])
 def exact(size: int, whole: bool = False) -> list[dict[Any, Any]]:
     """What each rank has after 50 steps with `parts = 4`, clipping on."""
     names, stages = (MODELS, [0, 1, 3]) if whole else QUICK[size]
-    return ranks.on_ranks(size, "tests.distributed.training:exact", names, stages, timeout=600 if whole else 170)
+    return ranks.on_ranks(
+        size, "tests.distributed.training:exact", names, stages, timeout=600 if whole else ranks.TIMEOUT
+    )
 
 
 def check(size: int, whole: bool = False) -> None:

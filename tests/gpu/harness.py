@@ -11,7 +11,7 @@ import numpy as np
 from wengert.backends.cuda.bindings import check
 from wengert.backends.cuda.driver import CudaDriver, opened
 from wengert.backends.cuda.kernel import Arguments
-from wengert.kernels.launch import DeviceProperties, Launch, TensorMap, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList, TensorMap
 
 Array = np.ndarray[Any, Any]
 
@@ -20,7 +20,7 @@ class Item(NamedTuple):
     """A work with its buffers: what is in those it reads, how large the others are."""
 
     name: str
-    work: Work
+    work: LaunchList
     given: dict[str, Array]
     empty: dict[str, int]
 
@@ -37,9 +37,9 @@ def this_device() -> DeviceProperties:
     return gpu().properties
 
 
-def prepare(works: Iterable[Work]) -> None:
-    """Compile and load the kernels of works, side by side."""
-    gpu().kernels(launch for work in works for launch in work.launches)
+def prepare(lists: Iterable[LaunchList]) -> None:
+    """Compile and load the kernels of lists, side by side."""
+    gpu().kernels(launch for work in lists for launch in work.launches)
 
 
 def submit(launch: Launch, addresses: Mapping[str, int], stream: Any = None) -> None:
@@ -75,7 +75,7 @@ def placed(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> Iterator[di
             check(driver.cu.cuMemFree(address))
 
 
-def run(work: Work, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def run(work: LaunchList, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays after the work; they are not changed. Temporaries are filled with garbage first."""
     driver = gpu()
     results = {name: np.empty_like(array) for name, array in arrays.items()}

@@ -31,12 +31,12 @@ from tests.gpu.joined import joined
 from wengert.backends.cuda.compile import compiled
 
 TOOLS = ("racecheck", "memcheck", "initcheck", "synccheck")  # the slowest first
-CHUNK = 48  # works whose kernels are compiled and loaded together
+CHUNK = 48  # lists whose kernels are compiled and loaded together
 SHOWN = 40  # lines of what a tool found
 
 
 class Outcome(NamedTuple):
-    """What a tool said of a share of the works."""
+    """What a tool said of a share of the lists."""
 
     launched: int
     errors: int
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 def exercise(share: Path) -> None:
-    """Launch the works in a file once, each buffer an allocation of its own, and say how far it has come."""
+    """Launch the lists in a file once, each buffer an allocation of its own, and say how far it has come."""
     launched = 0
     gpu()
     print(f"launched 0 at {perf_counter()}", flush=True)
@@ -61,7 +61,7 @@ def exercise(share: Path) -> None:
 
 
 def watched(tool: str, share: Path, deadline: float) -> Outcome:
-    """Launch a share of the works under a tool; at the deadline it is stopped."""
+    """Launch a share of the lists under a tool; at the deadline it is stopped."""
     tool_options = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", "--print-limit", "20"]
     command = [*tool_options, sys.executable, "-m", "tests.gpu.sanitize", "--share", str(share)]
     start = perf_counter()
@@ -113,12 +113,12 @@ class Diary:
 
 
 def collected(graphs: int, every: int, diary: Diary) -> list[list[Item]]:
-    """The works in chunks whose kernels are joined, and compiled."""
-    from tests.gpu.works import every_work  # half of the test suite, which the processes need not import
+    """The lists in chunks whose kernels are joined, and compiled."""
+    from tests.gpu.launch_lists import every_launch_list  # half of the test suite, which the processes need not import
 
-    items = list(every_work(graphs, every))
+    items = list(every_launch_list(graphs, every))
     texts = {launch.source for item in items for launch in item.work.launches}
-    diary.tell(f"{len(texts)} kernel texts in {len(items)} works")
+    diary.tell(f"{len(texts)} kernel texts in {len(items)} lists")
     chunks = [chunk(items[i : i + CHUNK]) for i in range(0, len(items), CHUNK)]
     modules = {launch.source for chunk in chunks for item in chunk for launch in item.work.launches}
     compiled(modules, gpu().properties.arch)
@@ -129,8 +129,8 @@ def collected(graphs: int, every: int, diary: Diary) -> list[list[Item]]:
 def chunk(items: Sequence[Item]) -> list[Item]:
     """Works whose kernels are in few modules."""
     launches = iter(joined([launch for item in items for launch in item.work.launches]))
-    works = [replace(item.work, launches=tuple(islice(launches, len(item.work.launches)))) for item in items]
-    return [item._replace(work=work) for item, work in zip(items, works)]
+    lists = [replace(item.work, launches=tuple(islice(launches, len(item.work.launches)))) for item in items]
+    return [item._replace(work=work) for item, work in zip(items, lists)]
 
 
 def run(chunks: Sequence[list[Item]], tools: Sequence[str], jobs: int, deadline: float, diary: Diary) -> int:
@@ -160,7 +160,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=470, help="how long it may take")
     parser.add_argument("--out", type=Path, help="write what is printed to this file too")
-    parser.add_argument("--share", type=Path, help="launch the works in this file")
+    parser.add_argument("--share", type=Path, help="launch the lists in this file")
     options = parser.parse_args()
     if options.share is not None:
         exercise(options.share)

@@ -38,14 +38,14 @@ def test_our_kernels(dtype: Any, case: Any) -> None:
     y, back = node_of(case, dtype)
     results, arrays = picks(back), {}
     named = names_of(y, arrays)
-    works = forward(y, named, this_device()), backward(back, named, this_device(), dict(enumerate(results)))
+    lists = forward(y, named, this_device()), backward(back, named, this_device(), dict(enumerate(results)))
     arrays |= {f"n{x.serial}": np.full(x.shape, 99, dtype) for x in (y, *results)}
-    for work in works:
+    for work in lists:
         assert work is not None
         arrays = run(work, arrays)
     for node, want in zip((y, *results), (exact(y), *exact(back))):
         assert error(arrays[f"n{node.serial}"], want) < CLOSE[dtype], f"{case} {node}"
-    again = run(works[1], arrays)
+    again = run(lists[1], arrays)
     assert all(again[f"n{x.serial}"].tobytes() == arrays[f"n{x.serial}"].tobytes() for x in results)
 
 

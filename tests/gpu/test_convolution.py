@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.gpu.harness import prepare, run, this_device
-from tests.kernels.test_convolution_cuda import DOUBLED, FORMS, ONE_IMAGE, nodes, turned
+from tests.kernels.test_convolution_cuda import DOUBLED, FORMS, ONE_IMAGE, channels_last, nodes
 from wengert.core.dtypes import bfloat16, float16, float32, float64
-from wengert.kernels.convolution.cuda import convolution, tiles, work, works
+from wengert.kernels.convolution.cuda import candidates, convolution, tiles, work
 
 LARGER = [
     (3, 64, 72, 1, (14, 14), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)),
@@ -33,10 +33,10 @@ def test_convolutions_equal_their_references(kind: str, form: Any) -> None:
     dtype = {"bfloat16": bfloat16, "float16": float16, "float64": float64}.get(kind, float32)
     cases = []
     made = nodes(form, dtype)
-    for node in [*made, *map(turned, made)] if form[3] == 1 and dtype is not float64 else made:
+    for node in [*made, *map(channels_last, made)] if form[3] == 1 and dtype is not float64 else made:
         found = convolution(node, tf32=kind == "tf32")
         assert found is not None
-        ways = works(found, "a", "b", "c", this_device())
+        ways = candidates(found, "a", "b", "c", this_device())
         cases += [(node, way) for way in ways[: 8 if dtype is bfloat16 else 1]]
     prepare(way for _, way in cases)
     for node, way in cases:
@@ -52,7 +52,7 @@ def test_an_epilogue_takes_the_sums_of_one_image(split: int) -> None:
     """The blocks of a cluster add up what each of them has of the depth."""
     if this_device().arch != "90a":
         pytest.skip("kernels with clusters are for Hopper")
-    node = turned(nodes(ONE_IMAGE, bfloat16)[0])
+    node = channels_last(nodes(ONE_IMAGE, bfloat16)[0])
     found = convolution(node)
     assert found is not None
     first, second = (np.asarray(source.buffer) for source in node.sources)

@@ -39,18 +39,18 @@ def test_products(kind: str, sizes: tuple[int, int, int]) -> None:
     named = {"tf32": float32, "float32": float32, "float16": float16, "float64": float64, "int32": int32}
     dtype = named.get(kind, bfloat16)
     cases: list[tuple[Product, tuple[bool, bool], Tile]] = []
-    for turned in itertools.product((False, True), repeat=2):
-        p = product(sizes, turned, dtype, (2, 3) if sizes == SIZES[2] else (), tf32=kind == "tf32").normal()
+    for transposed in itertools.product((False, True), repeat=2):
+        p = product(sizes, transposed, dtype, (2, 3) if sizes == SIZES[2] else (), tf32=kind == "tf32").normal()
         if kind == "bfloat16 to float32":
             p = replace(p, result=replace(p.result, dtype=float32))
-        cases += [(p, turned, tile) for tile in tiles(p, sizes == SIZES[0] and turned[0] == turned[1])]
+        cases += [(p, transposed, tile) for tile in tiles(p, sizes == SIZES[0] and transposed[0] == transposed[1])]
     prepare(write(p, tile, this_device()) for p, _, tile in cases)
     rng = np.random.default_rng(0)
-    for p, turned, tile in cases:
+    for p, transposed, tile in cases:
         shapes = [(p.rows, p.depth), (p.depth, p.columns)]
-        stored = [shape[::-1] if turn else shape for shape, turn in zip(shapes, turned)]
+        stored = [shape[::-1] if turn else shape for shape, turn in zip(shapes, transposed)]
         given = [(rng.standard_normal((*p.batch, *shape)) * 4).astype(dtype) for shape in stored]
-        plain = [(np.swapaxes(a, -1, -2) if turn else a).astype(float) for a, turn in zip(given, turned)]
+        plain = [(np.swapaxes(a, -1, -2) if turn else a).astype(float) for a, turn in zip(given, transposed)]
         exact, scale = plain[0] @ plain[1], np.abs(plain[0]) @ np.abs(plain[1])
         poison = np.full(exact.shape, 77, p.result.dtype)
         got = run(write(p, tile, this_device()), {"a": given[0], "b": given[1], "c": poison})["c"]

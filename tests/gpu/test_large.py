@@ -14,7 +14,7 @@ ROWS, COLUMNS = 32_768, 65_540
 
 BYTES: dict[str, tuple[Callable[[wg.Tensor], wg.Tensor], Callable[[Any], Any]]] = {
     "elements": (lambda x: x + 1, lambda t: t + 1),
-    "turned": (lambda x: x.T + 1, lambda t: t.T + 1),
+    "transposed": (lambda x: x.T + 1, lambda t: t.T + 1),
     "flipped": (lambda x: wg.flip(x, axis=1), lambda t: t.flip(1)),
     "sliced": (lambda x: x[1:, 3::2] + 1, lambda t: t[1:, 3::2] + 1),
     "rows": (lambda x: x.max(1), lambda t: t.amax(1)),

@@ -40,9 +40,9 @@ def _finished(how: tuple[str, ...], product: np.ndarray, bias: np.ndarray, at: n
 
 @pytest.mark.skipif(blas.library() is None, reason="cuBLASLt is not installed")
 @pytest.mark.parametrize("dtype", [bfloat16, float16], ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)], ids=["nn", "nt", "tn"])
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False)], ids=["nn", "nt", "tn"])
 @pytest.mark.parametrize("how", FINISHES, ids=lambda how: "-".join(how) or "alone")
-def test_it_finishes_a_product(how: tuple[str, ...], turned: tuple[bool, bool], dtype: Any) -> None:
+def test_it_finishes_a_product(how: tuple[str, ...], transposed: tuple[bool, bool], dtype: Any) -> None:
     rng = np.random.default_rng(0)
     tried = 0
     for m, n, k in SIZES:
@@ -52,8 +52,8 @@ def test_it_finishes_a_product(how: tuple[str, ...], turned: tuple[bool, bool], 
         wide = [a.astype(np.float64) for a in (x, y, bias, at)]
         product = wide[0] @ wide[1]
         want = _finished(how, product, *wide[2:])
-        given = {"x": x.T if turned[0] else x, "y": y.T if turned[1] else y, "bias": bias, "at": at}
-        shape = blas.ProductShape(1, m, n, k, *turned, 0, 0, dtype, dtype, finish=how)
+        given = {"x": x.T if transposed[0] else x, "y": y.T if transposed[1] else y, "bias": bias, "at": at}
+        shape = blas.ProductShape(1, m, n, k, *transposed, 0, 0, dtype, dtype, epilogue=how)
         for algorithm in blas.candidates(shape, gpu().index):
             sizes = {"result": want.size * 2, "workspace": max(algorithm.workspace, 1)}
             with placed({name: np.ascontiguousarray(a) for name, a in given.items()}, sizes) as places:

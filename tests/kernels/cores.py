@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.kernels.emulator import HERE
 from tests.kernels.headers import pasted
-from wengert.kernels.launch import Launch, Work
+from wengert.kernels.launch import Launch, LaunchList
 
 _INSTEAD = {
     "cluster.cuh": "#pragma once\n",
@@ -17,7 +17,7 @@ _INSTEAD = {
 _WGMMA = re.compile(r"(void wg_\w+\(\n    float [^{]*)\{.*?p, 1, 1((?:, \d)*);.*?\n\}\n", re.S)
 
 
-def emulated(work: Work) -> Work:
+def emulated(work: LaunchList) -> LaunchList:
     """The work of a kernel in bfloat16 or tf32 with everything that only a GPU has replaced."""
     return pasted(replace(work, launches=tuple(map(_emulated, work.launches))), _INSTEAD)
 

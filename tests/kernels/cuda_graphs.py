@@ -14,14 +14,14 @@ from wengert.kernels import c_ops
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.source import ERROR
 from wengert.kernels.ir.loops import LoopKernel
-from wengert.kernels.launch import H200, Work, in_turn
+from wengert.kernels.launch import H200, LaunchList, in_turn
 from wengert.plan.fuse import grouped
 from wengert.plan.groups import FusionGroup
 from wengert.plan.lower import lower
 from wengert.plan.lowering import inlines
 
 Array = np.ndarray[Any, Any]
-Writer = Callable[[LoopKernel], Work]
+Writer = Callable[[LoopKernel], LaunchList]
 
 
 class CudaGraph:
@@ -30,7 +30,7 @@ class CudaGraph:
     def __init__(self, graph: Graph, writer: Writer = lambda kernel: write(kernel, H200)) -> None:
         self.graph = graph
         self.plan = grouped(graph, inlines, c_ops.operands)
-        self.works: dict[int, tuple[Work, dict[str, Node]]] = {}
+        self.works: dict[int, tuple[LaunchList, dict[str, Node]]] = {}
         self.kernels: list[LoopKernel] = []
         for group in self.plan.groups:
             if not group.opaque:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from tests.kernels.emulator import KERNELS
-from wengert.kernels.launch import Work
+from wengert.kernels.launch import LaunchList
 
 
-def pasted(work: Work, instead: Mapping[str, str] = MappingProxyType({})) -> Work:
+def pasted(work: LaunchList, instead: Mapping[str, str] = MappingProxyType({})) -> LaunchList:
     """A work whose texts include none of the headers that are to be read once for each text.
 
     `instead`: texts that take the place of some headers.

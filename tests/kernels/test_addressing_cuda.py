@@ -14,7 +14,7 @@ from tests.kernels.emulator import Emulator, compiler
 from wengert.core.graph import Node
 from wengert.kernels.gather_scatter import cuda as addressing_cuda
 from wengert.kernels.gather_scatter.cuda import ERROR as ERROR_FLAG
-from wengert.kernels.launch import H200, Work, work_of
+from wengert.kernels.launch import H200, LaunchList, work_of
 from wengert.ops.addressing import ADD_ALONG, GATHER, PUT_ALONG, SCATTER, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.core import data
 from wengert.ops.movement import CONCAT
@@ -60,7 +60,7 @@ CASES: dict[str, Callable[[], Node]] = {
 }
 
 
-def worked(node: Node, make: Callable[..., Work | None] = WORK) -> tuple[Work, dict[str, np.ndarray]]:
+def worked(node: Node, make: Callable[..., LaunchList | None] = WORK) -> tuple[LaunchList, dict[str, np.ndarray]]:
     """The work of a node, and its buffers: the result is not written yet."""
     arrays = {ERROR_FLAG: np.zeros(1, np.int32)}
 

@@ -164,8 +164,8 @@ def test_operands_are_read_where_they_lie() -> None:
     whole = as_node(np.zeros((2, 5, 24), float32))
     heads = swapaxes(reshape(take_slice(whole, (0, 0, 8), (1, 1, 1), (2, 5, 8)), (2, 5, 2, 4)), 1, 2)
     assert view(heads) == View(whole, 8, (120, 4), 24)
-    turned = matrix_transpose(heads)
-    assert view(turned) == View(turned, 0, (40, 20), 5)
+    transposed = matrix_transpose(heads)
+    assert view(transposed) == View(transposed, 0, (40, 20), 5)
 
 
 def test_ours_outdo_cudnn_where_they_were_measured_to() -> None:

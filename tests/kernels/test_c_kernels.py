@@ -80,11 +80,13 @@ def _products(dtype: Any, shapes: Any) -> Cases:
     """Products of all transposes, each alone and with an epilogue."""
     cases = Cases()
     for i, (m, n, k) in enumerate(shapes):
-        for a_turned, b_turned in itertools.product((False, True), repeat=2):
-            a = cases.input(random(i, *((k, m) if a_turned else (m, k))).astype(dtype))
-            b = cases.input(random(i + 50, *((n, k) if b_turned else (k, n))).astype(dtype))
-            label = f"({m}, {k}) by ({k}, {n}), transposed: {a_turned}, {b_turned}"
-            product = MATMUL(permute_dims(a, (1, 0)) if a_turned else a, permute_dims(b, (1, 0)) if b_turned else b)
+        for a_transposed, b_transposed in itertools.product((False, True), repeat=2):
+            a = cases.input(random(i, *((k, m) if a_transposed else (m, k))).astype(dtype))
+            b = cases.input(random(i + 50, *((n, k) if b_transposed else (k, n))).astype(dtype))
+            label = f"({m}, {k}) by ({k}, {n}), transposed: {a_transposed}, {b_transposed}"
+            product = MATMUL(
+                permute_dims(a, (1, 0)) if a_transposed else a, permute_dims(b, (1, 0)) if b_transposed else b
+            )
             cases.add(label, product)
             cases.add(f"{label}, with an epilogue", e.maximum(e.multiply(product, product), product))
     return cases

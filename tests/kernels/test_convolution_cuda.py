@@ -13,9 +13,9 @@ from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.core.dtypes import bfloat16, float32, float64, int64, uint16
 from wengert.core.graph import Node
-from wengert.kernels.convolution.cuda import convolution, outdoes_libraries, tiles, works
+from wengert.kernels.convolution.cuda import candidates, convolution, outdoes_libraries, tiles
 from wengert.kernels.convolution.cuda import work as carried_out
-from wengert.kernels.launch import H200, RTX_2080, Work
+from wengert.kernels.launch import H200, RTX_2080, LaunchList
 from wengert.kernels.matmul.product import Epilogue
 from wengert.kernels.pool.cuda import PoolWindows, add_along, max_pool, max_pool_back, sum_pool
 from wengert.ops.channels_last import CONVOLVE_INPUT_LAST, CONVOLVE_LAST, CONVOLVE_WEIGHT_LAST
@@ -64,11 +64,11 @@ def reference(node: Node) -> Any:
     return node.op.numpy(*[source.buffer for source in node.sources], **node.attrs)
 
 
-def channels_last(x: Any) -> Any:
+def moved_last(x: Any) -> Any:
     return np.ascontiguousarray(np.moveaxis(x, 1, -1))
 
 
-def check(cases: list[tuple[Node, Work]]) -> None:
+def check(cases: list[tuple[Node, LaunchList]]) -> None:
     emulator = Emulator([work for _, work in cases])
     for node, work in cases:
         result = np.full(node.shape, 99, node.dtype)
@@ -98,25 +98,25 @@ def test_tensor_cores_equal_the_references() -> None:
     for node in (*nodes(FORMS[1], bfloat16), *nodes(wide, bfloat16)):
         found = convolution(node)
         assert found is not None
-        cases.append((node, emulated(works(found, "a", "b", "c", replace(H200, arch="80"))[0])))
+        cases.append((node, emulated(candidates(found, "a", "b", "c", replace(H200, arch="80"))[0])))
     check(cases)
 
 
-def _first(node: Node) -> Work:
+def _first(node: Node) -> LaunchList:
     found = convolution(node)
     assert found is not None
-    return pasted(works(found, "a", "b", "c", RTX_2080)[0])
+    return pasted(candidates(found, "a", "b", "c", RTX_2080)[0])
 
 
-def turned(node: Node) -> Node:
+def channels_last(node: Node) -> Node:
     """The same convolution over values with channels last."""
     op = {CONVOLVE: CONVOLVE_LAST, CONVOLVE_INPUT: CONVOLVE_INPUT_LAST}.get(node.op, CONVOLVE_WEIGHT_LAST)
-    return op(*[as_node(channels_last(source.buffer)) for source in node.sources], **node.attrs)
+    return op(*[as_node(moved_last(source.buffer)) for source in node.sources], **node.attrs)
 
 
 def test_values_that_come_channels_last() -> None:
     """Those that fill chunks are read as they lie; the stem's are folded."""
-    chosen = [turned(node) for form in FORMS[:2] for node in nodes(form, float32)]
+    chosen = [channels_last(node) for form in FORMS[:2] for node in nodes(form, float32)]
     cases = [(node, _first(node)) for node in chosen]
     check(cases)
     for _, work in cases[:2]:
@@ -126,7 +126,7 @@ def test_values_that_come_channels_last() -> None:
 def test_the_stem_is_folded_and_tensor_cores_are_used() -> None:
     stem = convolution(nodes(FORMS[1], bfloat16)[0])
     assert stem is not None
-    work = works(stem, "a", "b", "c", H200)[0]
+    work = candidates(stem, "a", "b", "c", H200)[0]
     assert "static const int kernel2 = 4;" in work.launches[2].source  # 7 columns, and one before, by twos
     assert " mma " in work.launches[2].why
 
@@ -144,7 +144,7 @@ def test_pooling_equals_its_reference() -> None:
     for plane, at, cotangent in zip(back, places.reshape(12, -1), g.reshape(12, -1)):
         np.add.at(plane, at, cotangent)
     for inner, place in ((1, int64), (6, uint16)):
-        move = channels_last if inner > 1 else np.array
+        move = moved_last if inner > 1 else np.array
         w = PoolWindows(12 // inner, (7, 8), values.shape[2:], (3, 2), (2, 2), (1, 0), (1, 2), inner)
         w_sum = PoolWindows(12 // inner, (7, 8), sums.shape[2:], (3, 2), (2, 1), inner=inner)
         made = [
@@ -200,7 +200,7 @@ def test_our_kernels_do_what_takes_one_wave_of_large_tiles(batch: int, size: int
 
 def test_the_depth_of_few_positions_is_shared_by_a_cluster() -> None:
     """Eight blocks take a part of the depth each, the last ones nothing; an epilogue takes what two add up to."""
-    node = turned(nodes(ONE_IMAGE, bfloat16)[0])
+    node = channels_last(nodes(ONE_IMAGE, bfloat16)[0])
     found = convolution(node)
     assert found is not None
     tile = tiles(found, H200)[0]

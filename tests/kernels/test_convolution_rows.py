@@ -10,7 +10,7 @@ import pytest
 
 from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
-from tests.kernels.test_convolution_cuda import nodes, reference, turned
+from tests.kernels.test_convolution_cuda import channels_last, nodes, reference
 from wengert.core.dtypes import float32
 from wengert.kernels.convolution.cuda import ConvolutionForm, Form, convolution, outdoes_libraries, tiles, work
 from wengert.kernels.launch import H200
@@ -45,7 +45,7 @@ LARGER = [
 
 def check(form: Any, which: int, rung: str) -> None:
     """Small integers, so that sums are exact; the same bits whichever thread comes first."""
-    node = turned(nodes(form, float32)[which])
+    node = channels_last(nodes(form, float32)[which])
     found = convolution(node, tf32=True)
     assert found is not None
     tile = next(tile for tile in tiles(found, H200) if tile is not None and tile.rung == rung)

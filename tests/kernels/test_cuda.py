@@ -23,7 +23,7 @@ from wengert.kernels.cuda.shapes import Columns, Elements, Rows, Shape, Tiles, t
 from wengert.kernels.cuda.write import launch_shape
 from wengert.kernels.ir.loops import Load, LoopKernel
 from wengert.kernels.ir.transforms import merge_loops, statements_of
-from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
+from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, LaunchList
 from wengert.ops.core import placeholder
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")
@@ -73,8 +73,8 @@ def shapes_of(kernel: LoopKernel) -> list[Shape]:
     if isinstance(chosen, Elements | Tiles):
         widths = {1, vector_width(statements, kernel.outer[-1] if kernel.outer else None)}
         plain = [Elements(width, steps, threads) for width in widths for steps, threads in ((1, 32), (3, 64))]
-        turned = kernel.outer and transposed(kernel)[1]
-        return [*plain, *([Tiles(1, 4), Tiles(1, 16)] if turned else [])]
+        is_transposed = kernel.outer and transposed(kernel)[1]
+        return [*plain, *([Tiles(1, 4), Tiles(1, 16)] if is_transposed else [])]
     length = math.prod(loop.extent for loop in kernel.inner)
     found: list[Shape] = []
     width = vector_width(statements, kernel.inner[-1] if kernel.inner else None)
@@ -280,7 +280,7 @@ def test_kernels_of_different_texts_are_not_one_launch() -> None:
 # --- compiling ------------------------------------------------------------------------------------------------------
 
 
-def unit(works: Iterable[Work]) -> str:
+def unit(works: Iterable[LaunchList]) -> str:
     """All texts of some works as one."""
     texts = dict.fromkeys(launch.source for work in works for launch in work.launches)
     return '#include "block.cuh"\n' + "".join(text.replace('#include "block.cuh"\n', "") for text in texts)
@@ -303,7 +303,7 @@ def test_kernels_of_every_op_compile(arch: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
     wg.synchronize()
     since = now()
-    works: list[Work] = []
+    works: list[LaunchList] = []
     for case in CASES:
         parts = record(case)
         if parts is not None:

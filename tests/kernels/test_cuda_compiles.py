@@ -18,7 +18,7 @@ from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, uint
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.convolution.cuda import ConvolutionForm, Form, works
-from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
+from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, LaunchList
 from wengert.kernels.matmul.cuda import candidates, write
 from wengert.kernels.pool.cuda import PoolWindows, max_pool, max_pool_back, sum_pool
 from wengert.ops import registry
@@ -33,7 +33,7 @@ SQUARE = Form(8, 1, 64, 64, (1, 56, 56), (1, 3, 3), (1, 56, 56), (1, 1, 1), (0, 
 DEPTHWISE = Form(8, 6, 1, 1, (1, 9, 9), (1, 3, 3), (1, 9, 9), (1, 1, 1), (0, 1, 1), (1, 1, 1))
 
 
-def every_work(device: DeviceProperties) -> Iterator[Work]:
+def every_work(device: DeviceProperties) -> Iterator[LaunchList]:
     """A work of every kernel, over dtypes and transposes; only the first tile of a rung."""
     for dtype, tf32 in (
         (float32, False),
@@ -43,8 +43,8 @@ def every_work(device: DeviceProperties) -> Iterator[Work]:
         (float64, False),
         (int32, False),
     ):
-        for turned in ((False, False), (False, True), (True, False)):
-            p = product((256, 256, 4096), turned, dtype, tf32=tf32)
+        for transposed in ((False, False), (False, True), (True, False)):
+            p = product((256, 256, 4096), transposed, dtype, tf32=tf32)
             rungs = {(tile.rung, tile.split > 1): tile for tile in reversed(candidates(p, device))}
             yield from (write(p, tile, device) for tile in rungs.values())
     for form in (STEM, DEPTHWISE):
@@ -71,7 +71,7 @@ def every_work(device: DeviceProperties) -> Iterator[Work]:
     yield sum_pool(windows, np.dtype(float32), "x", "to")
 
 
-def _attention(case: Any, dtype: Any, device: DeviceProperties) -> Iterator[Work]:
+def _attention(case: Any, dtype: Any, device: DeviceProperties) -> Iterator[LaunchList]:
     y, back = node_of(case, dtype)
     forward = attention_cuda.forward(y, lambda node: "n", device)
     backward = attention_cuda.backward(back, lambda node: "n", device, dict(enumerate(picks(back))))

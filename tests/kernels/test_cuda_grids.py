@@ -63,8 +63,8 @@ def test_large_sizes_have_grids_that_there_are(dtype: Any) -> None:
 
 LOOPS: dict[str, Callable[[Node], Node]] = {
     "elements": lambda x: x + 1,
-    "turned": lambda x: m.matrix_transpose(x) + 1,
-    "turned about": lambda x: m.permute_dims(m.reshape(x, (4, -1, x.shape[1])), (0, 2, 1)) + 1,
+    "transposed": lambda x: m.matrix_transpose(x) + 1,
+    "transposed about": lambda x: m.permute_dims(m.reshape(x, (4, -1, x.shape[1])), (0, 2, 1)) + 1,
     "flipped": lambda x: m.flip(x, axis=1) + 1,
     "rows": lambda x: r.MAX(x, axes=(1,), keepdims=False),
     "columns": lambda x: r.MAX(x, axes=(0,), keepdims=False),

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from tests.kernels.emulator import EmulationError, compiler, run
-from wengert.kernels.launch import Launch, Work
+from wengert.kernels.launch import Launch, LaunchList
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")
 
 
-def work(body: str, parameters: str, *arguments: Any, **shape: Any) -> Work:
+def work(body: str, parameters: str, *arguments: Any, **shape: Any) -> LaunchList:
     """One launch of a kernel with this body."""
     source = f'extern "C" __global__ void __launch_bounds__(1024) kernel({parameters}) {{\n{body}\n}}\n'
-    return Work((Launch(source, "kernel", arguments=arguments, **shape),))
+    return LaunchList((Launch(source, "kernel", arguments=arguments, **shape),))
 
 
 def test_every_thread_of_every_block_runs() -> None:
@@ -85,7 +85,7 @@ def test_launches_share_a_workspace() -> None:
         block=(4, 1, 1),
     )
     out = np.zeros(4, np.float32)
-    run(Work((*first.launches, *second.launches), {"space": 16}), {"out": out})
+    run(LaunchList((*first.launches, *second.launches), {"space": 16}), {"out": out})
     assert out.tolist() == [3, 2, 1, 0]
 
 

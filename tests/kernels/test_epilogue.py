@@ -50,6 +50,6 @@ def test_bias_and_relu_in_the_epilogue(stored: bool) -> None:
 
 
 def test_what_is_not_an_epilogue() -> None:
-    turned = Load("v0", "c", float32, Index(((ROWS, 1), (COLUMNS, 8))))
-    assert epilogue(kernel(turned, Store("out", float32, HERE, "v0")), "c", float32, 6, 8) is None
+    transposed = Load("v0", "c", float32, Index(((ROWS, 1), (COLUMNS, 8))))
+    assert epilogue(kernel(transposed, Store("out", float32, HERE, "v0")), "c", float32, 6, 8) is None
     assert epilogue(kernel(BIASED[0], Accumulate("r0", "sum", float32, "v0")), "c", float32, 6, 8) is None

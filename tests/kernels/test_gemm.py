@@ -13,7 +13,7 @@ from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32
-from wengert.kernels.launch import H200, RTX_2080, Work
+from wengert.kernels.launch import H200, RTX_2080, LaunchList
 from wengert.kernels.matmul.cuda import Epilogue, Matrix, Product, Tile, candidates, matmul, write
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
@@ -27,7 +27,7 @@ TILES = [
 
 
 def product(
-    sizes: tuple[int, int, int], turned: tuple[bool, bool], dtype: Any, batch: tuple[int, ...] = (), **more: Any
+    sizes: tuple[int, int, int], transposed: tuple[bool, bool], dtype: Any, batch: tuple[int, ...] = (), **more: Any
 ) -> Product:
     """A product of contiguous matrices a, b into c."""
     m, n, k = sizes
@@ -36,19 +36,19 @@ def product(
         apart = tuple(rows * columns * int(np.prod(batch[axis + 1 :])) for axis in range(len(batch)))
         return Matrix(name, dtype, *((1, rows) if turn else (columns, 1)), apart)
 
-    left, right = matrix("a", m, k, turned[0]), matrix("b", k, n, turned[1])
+    left, right = matrix("a", m, k, transposed[0]), matrix("b", k, n, transposed[1])
     return Product(m, n, k, left, right, matrix("c", m, n, False), batch, **more)
 
 
-def values(p: Product, turned: tuple[bool, bool]) -> tuple[dict[str, Any], Any]:
+def values(p: Product, transposed: tuple[bool, bool]) -> tuple[dict[str, Any], Any]:
     """Random operands, and the product in float64."""
     rng = np.random.default_rng(3)
     shapes = [(p.rows, p.depth), (p.depth, p.columns)]
     arrays = [
         rng.integers(-4, 5, (*p.batch, *(shape[::-1] if turn else shape))).astype(p.dtype)
-        for shape, turn in zip(shapes, turned)
+        for shape, turn in zip(shapes, transposed)
     ]
-    plain = [np.swapaxes(a, -1, -2) if turn else a for a, turn in zip(arrays, turned)]
+    plain = [np.swapaxes(a, -1, -2) if turn else a for a, turn in zip(arrays, transposed)]
     exact = plain[0].astype(np.float64) @ plain[1].astype(np.float64)
     return {"a": arrays[0], "b": arrays[1], "c": np.zeros(exact.shape, p.result.dtype)}, exact
 
@@ -56,35 +56,35 @@ def values(p: Product, turned: tuple[bool, bool]) -> tuple[dict[str, Any], Any]:
 @needs_compiler
 def test_every_rung_multiplies_exactly_what_is_exact() -> None:
     """Small integers: sums are exact in every dtype, so any wrong index shows."""
-    cases: list[tuple[Product, tuple[bool, bool], Work]] = []
-    for tile, turned in itertools.product(TILES, ((False, False), (True, True))):
+    cases: list[tuple[Product, tuple[bool, bool], LaunchList]] = []
+    for tile, transposed in itertools.product(TILES, ((False, False), (True, True))):
         for sizes in ((5, 7, 3), (38, 68, 40)):
-            p = product(sizes, turned, float32)
-            cases.append((p, turned, pasted(write(p, tile, RTX_2080))))
+            p = product(sizes, transposed, float32)
+            cases.append((p, transposed, pasted(write(p, tile, RTX_2080))))
     for dtype in (float64, int32):
         p = product((19, 21, 18), (False, True), dtype)
         cases += [(p, (False, True), pasted(work)) for work in matmul(p, RTX_2080)]
     half = product((19, 24, 12), (True, False), float16)
     cases.append((half, (True, False), pasted(write(half, TILES[3], RTX_2080))))
     emulator = Emulator([work for _, _, work in cases])
-    for p, turned, work in cases:
-        arrays, exact = values(p, turned)
+    for p, transposed, work in cases:
+        arrays, exact = values(p, transposed)
         emulator.run(work, arrays)
         np.testing.assert_array_equal(arrays["c"].astype(np.float64), exact, err_msg=f"{p} {work.launches[0].why}")
 
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "turned", [(False, True), *(pytest.param(t, marks=pytest.mark.slow) for t in ((True, False), (False, False)))]
+    "transposed", [(False, True), *(pytest.param(t, marks=pytest.mark.slow) for t in ((True, False), (False, False)))]
 )
-def test_tensor_cores_multiply_exactly_what_is_exact(turned: tuple[bool, bool]) -> None:
+def test_tensor_cores_multiply_exactly_what_is_exact(transposed: tuple[bool, bool]) -> None:
     """By mma, as the emulator knows it: depths with a tile that is cut, with whole ones, and with both."""
     tile = Tile("mma", 64, 64, 64, 32, 32, 3)
-    products = [product(sizes, turned, bfloat16) for sizes in ((40, 72, 24), (72, 40, 200))]
+    products = [product(sizes, transposed, bfloat16) for sizes in ((40, 72, 24), (72, 40, 200))]
     works = [emulated(write(p, tile, H200)) for p in products]
     emulator = Emulator(works)
     for p, work in zip(products, works):
-        arrays, exact = values(p, turned)
+        arrays, exact = values(p, transposed)
         emulator.run(work, arrays)
         np.testing.assert_array_equal(arrays["c"], exact.astype(bfloat16), err_msg=f"{p}")
 
@@ -125,10 +125,10 @@ def test_a_matrix_that_all_batches_share_and_a_result_by_columns() -> None:
     Emulator([work]).run(work, arrays)
     np.testing.assert_array_equal(arrays["c"], arrays["a"] @ arrays["b"])
 
-    turned = replace(product((6, 5, 4), (False, False), float32), result=Matrix("c", float32, 1, 6))
-    arrays, exact = values(turned, (False, False))
+    transposed = replace(product((6, 5, 4), (False, False), float32), result=Matrix("c", float32, 1, 6))
+    arrays, exact = values(transposed, (False, False))
     arrays["c"] = np.zeros((5, 6), np.float32)
-    work = pasted(matmul(turned, RTX_2080)[0])
+    work = pasted(matmul(transposed, RTX_2080)[0])
     Emulator([work]).run(work, arrays)
     np.testing.assert_array_equal(arrays["c"], exact.T)
 

@@ -17,7 +17,7 @@ from wengert.kernels.cuda import write, write_in_place
 from wengert.kernels.cuda.shapes import Rows, Shape
 from wengert.kernels.cuda.write import joined_buffers
 from wengert.kernels.ir.loops import LoopKernel
-from wengert.kernels.launch import H200, Work
+from wengert.kernels.launch import H200, LaunchList
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")
 
@@ -31,20 +31,22 @@ class Case(NamedTuple):
     result: str
     operand: str
 
-    def apart(self) -> Work:
+    def apart(self) -> LaunchList:
         """The launches with places for both."""
         return write(self.kernel, H200, self.shape)
 
-    def over(self) -> Work | None:
+    def over(self) -> LaunchList | None:
         """The launches with the result in the operand's place, if that is right."""
         found = write_in_place(self.kernel, self.result, self.operand, H200, self.shape)
         return found[1] if found is not None else None
 
-    def over_anyway(self) -> Work:
+    def over_anyway(self) -> LaunchList:
         """The same, right or not."""
         return write(joined_buffers(self.kernel, self.result, self.operand), H200, self.shape)
 
-    def bits(self, emulator: Emulator, work: Work, reverse: bool = False, joined: bool = False) -> dict[str, bytes]:
+    def bits(
+        self, emulator: Emulator, work: LaunchList, reverse: bool = False, joined: bool = False
+    ) -> dict[str, bytes]:
         """What a work leaves in the results."""
         random = np.random.default_rng(0)
         written = [name for name, (_, is_written) in self.kernel.buffers.items() if is_written]

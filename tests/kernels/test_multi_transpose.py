@@ -24,8 +24,8 @@ def channels_last(shapes: list[tuple[int, ...]], stored: Any, wanted: Any, devic
     """Weights in one dtype, and with their channels last in another."""
     since = now()
     weights = [placeholder(shape, stored, device) for shape in shapes]
-    turned = [wg.permute_dims(wg.Tensor(node), (0, 2, 3, 1)).to(wanted).node for node in weights]
-    return Graph(weights, turned, since)
+    transposed = [wg.permute_dims(wg.Tensor(node), (0, 2, 3, 1)).to(wanted).node for node in weights]
+    return Graph(weights, transposed, since)
 
 
 @pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate CUDA with")
@@ -54,14 +54,14 @@ def test_weights_with_channels_last_are_one_launch(stored: Any, wanted: Any) -> 
 def test_what_is_no_short_transposition_stays_alone() -> None:
     x = placeholder((8, 16, 3, 3), wg.float32)
     y = placeholder((8, 16, 3, 3), wg.float32)
-    turned = wg.permute_dims(wg.Tensor(x), (0, 2, 3, 1))
+    transposed = wg.permute_dims(wg.Tensor(x), (0, 2, 3, 1))
     others = {
-        "reversed": wg.flip(turned, (1,)),
-        "of two": turned + wg.permute_dims(wg.Tensor(y), (0, 2, 3, 1)),
+        "reversed": wg.flip(transposed, (1,)),
+        "of two": transposed + wg.permute_dims(wg.Tensor(y), (0, 2, 3, 1)),
         "other axes": wg.permute_dims(wg.Tensor(x), (1, 2, 3, 0)),
-        "a total": turned.sum(axis=3),
-        "a part": turned[1:, :, :, 8:],
-        "padded": wg.pad(turned, (0, 8)),
+        "a total": transposed.sum(axis=3),
+        "a part": transposed[1:, :, :, 8:],
+        "padded": wg.pad(transposed, (0, 8)),
         "uneven": wg.permute_dims(wg.Tensor(placeholder((8, 12, 3, 3), wg.float32)), (0, 2, 3, 1)),
         "long": wg.permute_dims(wg.Tensor(placeholder((8, 16, 4, 4), wg.float32)), (0, 2, 3, 1)),
     }

@@ -21,7 +21,7 @@ from wengert.core.graph import Graph, now
 from wengert.kernels.cuda import write
 from wengert.kernels.cuda.shapes import Rows
 from wengert.kernels.ir.loops import LoopKernel
-from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, Work
+from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, LaunchList
 from wengert.ops.core import placeholder
 from wengert.plan import lower
 
@@ -41,17 +41,17 @@ def as_if_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(align, "SHORTEST", 1)
 
 
-def in_shared(kernel: LoopKernel, vector: int = 8, device: DeviceProperties = H200) -> Work:
+def in_shared(kernel: LoopKernel, vector: int = 8, device: DeviceProperties = H200) -> LaunchList:
     """The launches of a kernel, in shared memory if it has rows."""
     rows = kernel.inner and kernel.inner[-1].extent == ALIGNED
     return write(kernel, device, Rows(vector, 32, 1, 0, in_shared=True) if rows else None)
 
 
-def always(condition: str, kernel: LoopKernel) -> Work:
+def always(condition: str, kernel: LoopKernel) -> LaunchList:
     """The same with a condition in place of the one that asks for the element."""
     work = in_shared(kernel)
     launches = [replace(x, source=BRANCH.sub(f"if ({condition}) {{", x.source)) for x in work.launches]
-    return Work(tuple(launches), work.workspace)
+    return LaunchList(tuple(launches), work.workspace)
 
 
 def text_of(program: CudaGraph) -> str:

@@ -15,7 +15,7 @@ from tests.kernels.test_addressing_cuda import CASES as ADDRESSED
 from wengert.core.dtypes import ALL, COMPLEX, bfloat16, bool_, float16, float32, float64, int32, int64, uint8, uint64
 from wengert.core.graph import Node
 from wengert.kernels import prebuilt
-from wengert.kernels.launch import H200, RTX_2080, Launch, Work
+from wengert.kernels.launch import H200, RTX_2080, Launch, LaunchList
 from wengert.kernels.space import Access, Space, _divisor, space
 from wengert.kernels.writer import ERROR
 from wengert.ops import elementwise, movement, reduce
@@ -126,7 +126,7 @@ def test_every_text_computes_its_op(family: Any) -> None:
         np.testing.assert_allclose(got.astype(complex), want.astype(complex), tolerance, tolerance, err_msg=str(node))
 
 
-def worked(node: Node) -> Work:
+def worked(node: Node) -> LaunchList:
     work = prebuilt.work(node, RTX_2080)
     assert work is not None, str(node)
     return pasted(work) if node.op.name == "matmul" else work
@@ -205,7 +205,7 @@ def test_launches_follow_from_the_work() -> None:
 
 def launches(node: Node) -> tuple[Launch, ...]:
     work = prebuilt.work(node, H200)
-    assert isinstance(work, Work)
+    assert isinstance(work, LaunchList)
     return work.launches
 
 

@@ -203,8 +203,8 @@ def rotate(x: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
     rates = base ** (-torch.arange(0, features, 2, dtype=x.dtype) / features)
     angles = torch.outer(torch.arange(length, dtype=x.dtype), rates)
     first, second = x.chunk(2, dim=-1)
-    turned = torch.complex(first, second) * torch.polar(torch.ones_like(angles), angles)
-    return torch.cat([turned.real, turned.imag], dim=-1)
+    transposed = torch.complex(first, second) * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([transposed.real, transposed.imag], dim=-1)
 
 
 class Matrix(nn.Module):

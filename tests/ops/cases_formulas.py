@@ -135,8 +135,8 @@ def _integrals() -> Iterator[Case]:
     yield Case("trapezoid", (A, B), {"axis": 0}, numpy=np.trapezoid)
     yield Case("cumulative_trapezoid", (A,), torch=_torch("cumulative_trapezoid"))
     yield Case("cumulative_trapezoid", (A, places), torch=_torch("cumulative_trapezoid"))
-    turned = {"axis": 0, "dx": 2.0}
-    yield Case("cumulative_trapezoid", (MATRICES,), turned, torch=lambda y, axis, dx: _cumulated(y, axis, dx))
+    transposed = {"axis": 0, "dx": 2.0}
+    yield Case("cumulative_trapezoid", (MATRICES,), transposed, torch=lambda y, axis, dx: _cumulated(y, axis, dx))
 
 
 def _cumulated(y: Any, axis: int, dx: float) -> Any:

@@ -37,7 +37,7 @@ def positive(seed: int, *shape: int) -> np.ndarray:
     return a @ a.swapaxes(-1, -2) / shape[-1] + np.diag(np.arange(1.0, 1.0 + shape[-1]))
 
 
-def turned(x: np.ndarray) -> np.ndarray:
+def transposed(x: np.ndarray) -> np.ndarray:
     """The same values, laid out the other way: not contiguous."""
     return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
 
@@ -47,7 +47,7 @@ SQUARE = [
     invertible(2, 2, 4, 4),
     invertible(3, 1, 1),
     invertible(4, 2, 1, 2, 2),
-    turned(invertible(5, 3, 3)),
+    transposed(invertible(5, 3, 3)),
     invertible(6, 4, 3, 3)[::2],
     np.zeros((0, 3, 3)),
     np.zeros((2, 0, 0)),
@@ -57,12 +57,12 @@ POSITIVE = [
     positive(12, 2, 4, 4),
     positive(13, 1, 1),
     positive(14, 4, 1, 2, 2)[::2],
-    turned(positive(15, 3, 3)),
+    transposed(positive(15, 3, 3)),
     np.zeros((0, 2, 2)),
     np.zeros((0, 0)),
 ]
 TALL = [arrays(21, (4, 3))[0], arrays(22, (2, 5, 2))[0], arrays(23, (3, 1))[0], np.zeros((0, 3, 2))]
-WIDE = [arrays(24, (3, 4))[0], arrays(25, (2, 2, 5))[0], arrays(26, (1, 3))[0], turned(arrays(27, (2, 4))[0])]
+WIDE = [arrays(24, (3, 4))[0], arrays(25, (2, 2, 5))[0], arrays(26, (1, 3))[0], transposed(arrays(27, (2, 4))[0])]
 ANY_SHAPE = [invertible(28, 3, 3), *TALL, *WIDE]
 
 CASES: list[Case] = []
@@ -96,7 +96,7 @@ SYSTEMS = [
     (invertible(35, 2, 3, 3), arrays(36, (3,))[0]),
     (invertible(37, 2, 1, 3, 3), arrays(38, (4, 3, 2))[0]),
     (invertible(39, 3, 3), arrays(40, (2, 3, 1))[0]),
-    (turned(invertible(41, 2, 2)), arrays(42, (4, 3))[0][::2]),
+    (transposed(invertible(41, 2, 2)), arrays(42, (4, 3))[0][::2]),
     (invertible(43, 1, 1), arrays(44, (1, 3))[0]),
     (np.zeros((0, 2, 2)), np.zeros((0, 2, 3))),
     (invertible(45, 2, 2), np.zeros((2, 0))),
@@ -271,7 +271,7 @@ def matrix_norm_reference(x: np.ndarray, ord: Any = "fro", keepdims: bool = Fals
 
 CASES += [
     Case("linalg.matrix_norm", (x,), {"ord": ord}, numpy=matrix_norm_reference)
-    for x in (ANY_SHAPE[0], TALL[1], WIDE[2], turned(TALL[0]))
+    for x in (ANY_SHAPE[0], TALL[1], WIDE[2], transposed(TALL[0]))
     for ord in ORDERS
 ]
 CASES += [

@@ -194,6 +194,7 @@ RULES = (
         "dce: other",
         "onehot",
     ),
+    *("loop_inputs", "loop_sums", "loop_outputs"),
     *("inline", "remat: computed again from something else", "remat: the sign", "attention_layout"),
 )
 KERNELS = (

@@ -2,7 +2,8 @@
 
 The op's sources are the body's constants, the initial carry and the inputs to step over; its results the final carry,
 the stacked outputs and, where something is tracked, the carry each step began with, as further outputs: the walk back
-steps through those, running the body's cotangents in the other direction.
+steps through those, running the body's cotangents in the other direction. Where they would take too much memory, the
+scan is one of `segments`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from wengert.autodiff import body as bodies
+from wengert.autodiff import segments
 from wengert.autodiff.reverse import or_zero, zero_like
 from wengert.core import tree
 from wengert.core.errors import ArgumentError, ShapeError
@@ -29,11 +31,15 @@ def scan(
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
+    memory: Any = None,
 ) -> tuple[Any, Any]:
     """Step `function(carry, x) -> (carry, y)` through the leading axis of `xs`; the last carry and the stacked ys.
 
     The function is recorded once, whatever the length, and may not look at values. A tensor from outside that it
     assigns (a random generator's counter, running statistics) is carried from step to step.
+
+    A backward pass needs the carry that each step began with. `memory` says how many bytes of them are kept, as
+    4_000_000 or "4 MB" (by default 1 GiB); if all would take more, some are kept and the others computed again.
 
     >>> import wengert as wg
     >>> total, partial = wg.scan(lambda c, x: (c + x, c + x), wg.tensor(0.0), wg.tensor([1.0, 2.0, 3.0]))
@@ -48,8 +54,13 @@ def scan(
     carries, n = len(tree.flatten(start)[0]), len(slots)
     body, constants = bodies.close(bodies.with_slots(step, slots))
     initial = [*[slot.node for slot in slots], *[leaf.node for leaf in tree.flatten(start)[0]]]
-    bodies.require_same("scan", "the carry that comes out of a step", initial, body.outputs[: n + carries])
-    results = record_scan(body, constants, initial, [x.node for x in tree.flatten(items)[0]], steps, reverse)
+    bodies.require_carry("scan", n, initial, body.outputs[: n + carries])
+    nested = segments.lengths(steps, sum(node.size * node.dtype.itemsize for node in initial), memory)
+    sources = constants, initial, [x.node for x in tree.flatten(items)[0]]
+    if len(nested) > 1 and recording.grad and any(node.tracked for nodes in sources for node in nodes):
+        results = segments.record_segments(body, *sources, steps, reverse, nested)
+    else:
+        results = record_scan(body, *sources, steps, reverse)
     for slot, node in zip(slots, results):
         slot._put(node)
     final, ys = results[n : n + carries], results[n + carries :]

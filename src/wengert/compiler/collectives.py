@@ -16,6 +16,7 @@ from wengert.ops.op import pick
 
 BUCKET_BYTES = 25 << 20
 """Up to which values are summed over the ranks in one collective."""
+SUMS = frozenset((ALL_REDUCE, ALL_REDUCE_MANY, REDUCE_SCATTER))
 
 
 def algebra(graph: Graph, target: Target = HOST_TARGET) -> Graph:
@@ -183,7 +184,45 @@ def collectives(graph: Graph) -> list[Node]:
 
 
 def numbered(graph: Graph) -> Graph:
-    """The graph whose collectives are numbered: their order stays that of this graph, whatever a rank makes of it."""
-    for number, node in enumerate(node for node in when_ready(graph) if node.op.collective):
-        node.attrs = {**node.attrs, "number": number}
+    """The graph whose collectives are numbered: their order stays that of this graph, whatever a rank makes of it.
+
+    The last sum that is larger than a bucket goes ahead of those just before it, up to a bucket of them, which become
+    `late`: where collectives go on beside kernels, what only these need is computed behind what the large one needs.
+    The gradient of an embedding is such a sum. The backward pass ends with it, and nothing would go on beside it.
+    """
+    found = [node for node in when_ready(graph) if node.op.collective]
+    late = _put_behind_the_largest(found)
+    for number, node in enumerate(found):
+        node.attrs = {**node.attrs, "number": number, **({"late": True} if node in late else {})}
     return graph
+
+
+def _put_behind_the_largest(order: list[Node]) -> set[Node]:
+    """Move the last sum that is larger than a bucket forward; the sums that stand behind it then."""
+    place = max((k for k, node in enumerate(order) if node.op in SUMS and _put_in(node) > BUCKET_BYTES), default=None)
+    if place is None:
+        return set()
+    large, needed = order[place], _needed(order[place])
+    first, left = place, BUCKET_BYTES - sum(map(_put_in, order[place + 1 :]))
+    while first and order[first - 1].op in SUMS and order[first - 1] not in needed:
+        left -= _put_in(order[first - 1])
+        if left < 0:
+            break
+        first -= 1
+    order[first : place + 1] = [large, *order[first:place]]
+    return {node for node in order[first + 1 :] if node.op in SUMS and large not in _needed(node)}
+
+
+def _put_in(node: Node) -> int:
+    return sum(source.size * int(source.dtype.itemsize) for source in node.sources)
+
+
+def _needed(node: Node) -> set[Node]:
+    """All that a node is made from."""
+    found, agenda = set[Node](), list(node.sources)
+    while agenda:
+        source = agenda.pop()
+        if source not in found:
+            found.add(source)
+            agenda += source.sources
+    return found

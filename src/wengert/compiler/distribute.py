@@ -31,7 +31,7 @@ from wengert.compiler.states import WHOLE, Like, Sharded, State, Stored
 from wengert.core.devices import HOST_TARGET
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
-from wengert.core.mesh import Group, Mesh
+from wengert.core.mesh import Group, Mesh, mesh_of
 from wengert.core.placement import Placement, block_axis
 from wengert.ops.collective import BLOCK, RANK
 from wengert.ops.core import literal
@@ -83,6 +83,18 @@ class Distribution:
         return self.mesh.size == 1 and self.count == 1
 
 
+def parts_of(microbatches: int | None, parts: int | None) -> int | None:
+    """Into how many parts a batch is cut, which `microbatches=` and `wg.config.parts` say."""
+    if microbatches is not None and (type(microbatches) is not int or microbatches < 1):
+        raise ArgumentError(f"compile: microbatches is a number from 1 on, or None, not {microbatches!r}")
+    if microbatches and parts and microbatches != parts:
+        raise ArgumentError(
+            f"compile: microbatches is {microbatches} and wg.config.parts is {parts}; both say into how many parts "
+            "a batch is cut: leave one of them out"
+        )
+    return microbatches or parts
+
+
 def distribution(
     mesh: Mesh | None, parts: int | None, exact: bool = False, schedule: str = "1f1b"
 ) -> Distribution | None:
@@ -91,12 +103,15 @@ def distribution(
     if mesh is None and parts is None:
         return None
     one = Mesh(data=1) if exact else Mesh(data=1, stage=1)  # a pipeline of one stage takes part after part
-    mesh = mesh or one
+    mesh = one if mesh is None else mesh_of(mesh, "compile")
     if (parts or 1) > 1 and STAGE_AXIS in mesh and DATA_AXIS not in mesh:
         raise ArgumentError(f"a batch is cut along the axis {DATA_AXIS!r} of a mesh, and {mesh} has none: add data=1")
     ranks = mesh.sizes.get(DATA_AXIS, 1)
     if parts is not None and (parts < 1 or parts % ranks):
-        raise ArgumentError(f"{ranks} ranks of the axis {DATA_AXIS!r} cannot share {parts} parts equally")
+        raise ArgumentError(
+            f"compile: the {ranks} ranks of {DATA_AXIS!r} cannot share {parts} parts of a batch equally; "
+            f"take a multiple of {ranks}"
+        )
     found = Distribution(mesh, parts, exact, schedule)
     return None if found.is_trivial else found
 

@@ -1,14 +1,13 @@
 """Layout: on a GPU, convolutions that tensor cores carry out have their channels last, and so have the values between.
 
-In: a graph. Out: the graph in which every such convolution is one over values turned to channels last. A value has two
-forms, the recorded one and the turned one. The walk makes each in the form its sources come in: elementwise ops,
-reductions, pools, padding and concatenation of turned values are turned themselves, their axes renamed. Where the other
-form is asked for, a turn of the axes stands in between, which a kernel that computes the value takes in as a map of
-indices. Inputs and outputs stay as they are: weights are turned by the kernel that casts them, and their gradients
-are read turned by the one that updates them. Some convolutions take another form besides
-(`convolutions`).
+In: a graph. Out: the graph in which every such convolution is one over values with their channels last. A value has two
+forms, as recorded and channels last. The walk makes each in the form its sources come in: elementwise ops, reductions,
+pools, padding and concatenation of channels-last values are channels last themselves, their axes renamed. Where the
+other form is asked for, a permutation of the axes stands in between, which a kernel that computes the value takes in as
+an index map. Inputs and outputs stay as they are: weights are permuted by the kernel that casts them, and the kernel
+that updates them reads their gradients permuted. Some convolutions take another form besides (`layout_convolution`).
 
-Numbers stay the same but for the order in which sums over turned values are added up.
+Numbers stay the same but for the order in which sums over channels-last values are added up.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from wengert.ops.channels_last import (
     SUM_POOL_LAST,
     first_order,
     last_order,
-    turned,
+    permuted,
 )
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.core import CAST
@@ -76,12 +75,12 @@ _PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # attributes of mo
 
 @for_ops(*_CONVOLUTIONS)
 def layout(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with its convolutions turned; the graph itself where none is to be."""
+    """The graph with its convolutions channels last; the graph itself where none is to be."""
     chosen = {node for node in graph.nodes if _is_chosen(node, target)}
     if not chosen:
         return graph
     with looking_into(graph):
-        return _Turning(graph, chosen).through()
+        return _ChannelsLast(graph, chosen).through()
 
 
 def _is_chosen(node: Node, target: Target) -> bool:
@@ -97,8 +96,8 @@ def _spends(node: Node) -> bool:
     return spend(node, lambda: f"{node.op.name} has its channels last")
 
 
-class _Turning:
-    """One walk: the old graph's values in the new one, as they were recorded and turned."""
+class _ChannelsLast:
+    """One walk: the old graph's values in the new one, as they were recorded and channels last."""
 
     def __init__(self, graph: Graph, chosen: set[Node]) -> None:
         self.graph, self.chosen = graph, chosen
@@ -137,7 +136,7 @@ class _Turning:
         self.first[node] = self._permuted(self.last[node], first_order(node.ndim))
         return self.first[node]
 
-    def as_turned(self, node: Node) -> Node:
+    def as_channels_last(self, node: Node) -> Node:
         """A value of the old graph in the new one, channels last."""
         if node not in self.last:
             self.last[node] = self._permuted(self.as_recorded(node), last_order(node.ndim))
@@ -157,7 +156,7 @@ class _Turning:
         return node
 
     def _keep(self, node: Node, made: Node) -> bool:
-        """Take what was made as the turned form of a node."""
+        """Take what was made as the channels-last form of a node."""
         self.last[node] = made
         self.made_last.add(node)
         return True
@@ -165,7 +164,7 @@ class _Turning:
     # --- rules ----------------------------------------------------------------------------------------------------
 
     def _made(self, node: Node) -> bool:
-        """Whether a node was made turned: a convolution that is chosen, or an op on turned values."""
+        """Whether a node was made channels last: a convolution that is chosen, or an op on channels-last values."""
         op = node.op
         if node in self.made_last or node in self.unread:
             return True
@@ -189,7 +188,7 @@ class _Turning:
         if is_product(node):
             return self._product(node)
         fold = folding(node)
-        made = self._add(self._folded(node, fold) if fold else self._turned(node))
+        made = self._add(self._folded(node, fold) if fold else self._convolved(node))
         if node.op is not CONVOLVE_WEIGHT:
             return self._keep(node, made)
         if fold:
@@ -201,12 +200,12 @@ class _Turning:
         """A convolution whose kernel is one element."""
         first, second = node.sources
         if node.op is CONVOLVE_WEIGHT:
-            value, g = self._taken(first, second.shape, node), self.as_turned(second)
+            value, g = self._taken(first, second.shape, node), self.as_channels_last(second)
             self.first[node] = self._added(lambda: product_by_weight(node, value, g))
             return True
         weight = self.as_recorded(second)
         if node.op is CONVOLVE_INPUT:
-            g = self.as_turned(first)
+            g = self.as_channels_last(first)
             return self._keep(node, self._added(lambda: product_by_input(node, g, weight)))
         value = self._taken(first, node.shape, node)
         return self._keep(node, self._added(lambda: product(value, weight)))
@@ -215,19 +214,19 @@ class _Turning:
         """The places of an input that such a convolution takes, the same for it and for the gradient of its weight."""
         key = x, steps_over(node)
         if key not in self.taken:
-            value, shape = self.as_turned(x), turned(made, last_order(node.ndim))
+            value, shape = self.as_channels_last(x), permuted(made, last_order(node.ndim))
             self.taken[key] = self._added(lambda: taken(value, shape, key[1]))
         return self.taken[key]
 
-    def _turned(self, node: Node) -> Node:
+    def _convolved(self, node: Node) -> Node:
         if is_convolution_of_gradient(node):
-            g, weight = self.as_turned(node.sources[0]), self.as_recorded(node.sources[1])
+            g, weight = self.as_channels_last(node.sources[0]), self.as_recorded(node.sources[1])
             return CONVOLVE_LAST(g, self._added(lambda: weight_round(weight)), **form_round(node))
-        return _CONVOLUTIONS[node.op](*map(self.as_turned, node.sources), **node.attrs)
+        return _CONVOLUTIONS[node.op](*map(self.as_channels_last, node.sources), **node.attrs)
 
     def _folded(self, node: Node, fold: Folding) -> Node:
         """A convolution over few channels, folded."""
-        x, other = map(self.as_turned, node.sources)
+        x, other = map(self.as_channels_last, node.sources)
         key = node.sources[0], fold
         if key not in self.folded:
             self.folded[key] = self._added(lambda: fold.values(x))
@@ -243,18 +242,18 @@ class _Turning:
         return made
 
     def _like(self, node: Node) -> bool:
-        """The same op over turned sources, with its axes renamed."""
+        """The same op over channels-last sources, with its axes renamed."""
         sources = tuple(self._aligned(source, node.ndim) for source in node.sources)
-        shape, attrs = turned(node.shape, last_order(node.ndim)), _renamed(node)
+        shape, attrs = permuted(node.shape, last_order(node.ndim)), _renamed(node)
         made = Node(node.op, sources, attrs, shape, node.dtype, node.device, node.tracked, node.location)
         return self._keep(node, self._add(made))
 
     def _aligned(self, source: Node, rank: int) -> Node:
-        """A source turned, with the axes before its own that broadcasting adds; a number stays."""
+        """A source channels last, with the axes before its own that broadcasting adds; a number stays."""
         if not source.ndim:
             return self.as_recorded(source)
         if source.ndim == rank:
-            return self.as_turned(source)
+            return self.as_channels_last(source)
         filled = self._reshaped(self.as_recorded(source), (1,) * (rank - source.ndim) + source.shape)
         return self._permuted(filled, last_order(rank))
 
@@ -275,7 +274,7 @@ class _Turning:
     def _sum_pool(self, node: Node) -> bool:
         if len(node.attrs["kernel"]) != node.ndim - 2:
             return False
-        return self._keep(node, self._add(SUM_POOL_LAST(self.as_turned(node.sources[0]), **node.attrs)))
+        return self._keep(node, self._add(SUM_POOL_LAST(self.as_channels_last(node.sources[0]), **node.attrs)))
 
     def _max_pool(self, node: Node) -> bool:
         """A max_pool whose places nobody reads but its derivative: all that does is reshaped, and adds up there."""
@@ -292,13 +291,13 @@ class _Turning:
                 elif reader.op is not ADD_ALONG or not _is_spread(reader, value, node):
                     return False
         self.unread.update(value for value in places if value.op is RESHAPE)
-        value, a, shape = self.as_turned(x), node.attrs, turned(node.shape[0], last_order(x.ndim))
+        value, a, shape = self.as_channels_last(x), node.attrs, permuted(node.shape[0], last_order(x.ndim))
         if takes_in(a, x, self.readers[x]):
             return self._keep(node, self._added(lambda: PACK(*largest(value, shape, a["kernel"], a["stride"]))))
         return self._keep(node, self._add(MAX_POOL_LAST(value, **a)))
 
     def _pool_back(self, node: Node) -> bool:
-        """The derivative of a max_pool that was turned."""
+        """The derivative of a max_pool that is channels last."""
         _, values, places = node.sources
         while made_by(places, RESHAPE):
             places = places.sources[0]
@@ -307,11 +306,11 @@ class _Turning:
             return False
         x, shape = pool.sources[0], pool.shape[0]
         if made_by(values, RESHAPE) and values.sources[0].shape == shape:
-            g = self.as_turned(values.sources[0])
+            g = self.as_channels_last(values.sources[0])
         else:
             g = self._permuted(self._reshaped(self.as_recorded(values), shape), last_order(x.ndim))
         sizes, windows = x.shape[2:], pool.attrs
-        made = self._add(MAX_POOL_BACK_LAST(g, self.as_turned(places), sizes=sizes, **windows))
+        made = self._add(MAX_POOL_BACK_LAST(g, self.as_channels_last(places), sizes=sizes, **windows))
         for reader in self.readers.get(node, ()):
             if reader.op is RESHAPE and reader.shape == x.shape:
                 self._keep(reader, made)
@@ -333,13 +332,13 @@ def _is_spread(node: Node, places: Node, pool: Node) -> bool:
 
 
 def _renamed(node: Node) -> dict[str, Any]:
-    """The attributes of an op for turned values."""
+    """The attributes of an op for channels-last values."""
     rank = node.sources[0].ndim
     order = last_order(rank)
     attrs = dict(node.attrs)
     for name, value in node.attrs.items():
         if name in _PER_AXIS:
-            attrs[name] = turned(value, last_order(len(value)))
+            attrs[name] = permuted(value, last_order(len(value)))
         elif name == "axes":
             attrs[name] = tuple(sorted(order.index(axis) for axis in value))
         elif name == "axis":

@@ -14,7 +14,7 @@ from typing import Any
 
 from wengert.core.dtypes import HALF
 from wengert.core.graph import Node, Shape
-from wengert.ops.channels_last import last_order, turned
+from wengert.ops.channels_last import last_order, permuted
 from wengert.ops.convolve import CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import flip, permute_dims, place, reshape, take_slice
@@ -114,7 +114,7 @@ NARROW = 64  # channels up to which libraries are faster at the convolution than
 
 
 def is_convolution_of_gradient(node: Node) -> bool:
-    """Whether a convolution by its input is better done as one of the cotangent, by the weight turned round.
+    """Whether a convolution by its input is better done as one of the cotangent, by the flipped weight.
 
     Measured on an H200 with cuDNN 9.19 in bfloat16: 89 us instead of 106 over 512 x 32 x 32 places of 64 channels, as
     much over more channels.
@@ -168,7 +168,7 @@ def product(value: Node, weight: Node) -> Node:
 def product_by_input(node: Node, g: Node, weight: Node) -> Node:
     """Such a convolution by its input."""
     made = MATMUL(_rows(g), reshape(weight, weight.shape[:2]))
-    shape = turned(node.shape, last_order(node.ndim))
+    shape = permuted(node.shape, last_order(node.ndim))
     return place(reshape(made, (*g.shape[:-1], shape[-1])), shape, (0,) * node.ndim, steps_over(node))
 
 

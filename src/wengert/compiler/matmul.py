@@ -135,30 +135,30 @@ def _in_order(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
 
 
 def transpose_matmul(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with transposed products turned; the graph itself where there are none.
+    """The graph with transposed products as products of transposes; the graph itself where there are none.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
     >>> a, b = placeholder((2, 3), wg.float32), placeholder((3, 4), wg.float32)
-    >>> turned = transpose_matmul(Graph([a, b], [permute_dims(MATMUL(a, b), (1, 0))]))
-    >>> [(node.op.name, node.shape) for node in turned.nodes]
+    >>> made = transpose_matmul(Graph([a, b], [permute_dims(MATMUL(a, b), (1, 0))]))
+    >>> [(node.op.name, node.shape) for node in made.nodes]
     [('permute_dims', (4, 3)), ('permute_dims', (3, 2)), ('matmul', (4, 2))]
     """
     uses = Counter([*graph.outputs, *[source for node in graph.nodes for source in node.sources]])
-    turned = {
+    transposed = {
         node.sources[0]: node
         for node in graph.nodes
         if _is_transpose(node) and node.sources[0].op is MATMUL and uses[node.sources[0]] == 1
     }
-    if turned.keys().isdisjoint(graph.nodes):
+    if transposed.keys().isdisjoint(graph.nodes):
         return graph
     replacing: dict[Node, Node] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
         current = over(node, replacing)
-        if node in turned and spend(node, lambda: "its transpose becomes a product of transposes"):
-            nodes += _turned(current)
-            replacing[turned[node]] = nodes[-1]
+        if node in transposed and spend(node, lambda: "its transpose becomes a product of transposes"):
+            nodes += _product_of_transposes(current)
+            replacing[transposed[node]] = nodes[-1]
         elif node not in replacing:
             nodes.append(current)
             if current is not node:
@@ -175,7 +175,7 @@ def _swapping(node: Node) -> tuple[int, ...]:
     return (*range(node.ndim - 2), node.ndim - 1, node.ndim - 2)
 
 
-def _turned(product: Node) -> list[Node]:
+def _product_of_transposes(product: Node) -> list[Node]:
     """The transposes of a product's operands, and their product."""
     with recorded_as(product.location, product.tracked):
         b, a = [permute_dims(x, _swapping(x)) for x in reversed(product.sources)]

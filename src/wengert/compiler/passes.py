@@ -2,7 +2,7 @@
 
 In: a graph. Out: the graph after all passes, and a report of each. What varies between calls must be an input of the
 graph; every other array it reads counts as a constant. Bodies (of `scan`, `cond`, `while_loop`, `checkpoint`) go
-through the same passes.
+through each pass just before the graph around them: what a pass moves out of a body is at the stage of its neighbours.
 
 Before and after the passes, and after each to find the one at fault, `verify` looks whether a graph is what a graph
 must be: sources come first and are known (inputs, nodes, constants); every op's `infer` gives the recorded type, and
@@ -14,7 +14,6 @@ and the user's line.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -22,11 +21,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from wengert.autodiff.cond import WHILE
+from wengert.autodiff.scan import SCAN
 from wengert.compiler.align import align
 from wengert.compiler.attention_layout import attention_layout
 from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.fixed_order import fixed_order
 from wengert.compiler.layout import layout
+from wengert.compiler.loop_motion import loop_dce, loop_inputs, loop_invariants, loop_outputs
+from wengert.compiler.loop_sums import loop_sums
 from wengert.compiler.matmul import batch_matmul, gemv_to_reduction, transpose_matmul
 from wengert.compiler.reductions import factor, onehot
 from wengert.compiler.remat import remat
@@ -44,12 +47,15 @@ from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 
 PASSES: tuple[Pass, ...] = (
-    *(inline, simplify, cse, batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),
+    *(inline, simplify, cse, loop_dce, loop_invariants, loop_inputs, loop_sums, loop_outputs, loop_dce),
+    *(batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),
     *(simplify, cse, onehot, layout, align, dce, remat),
 )
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
 
-INVARIANT: tuple[Pass, ...] = (inline, fixed_order, simplify, cse, transpose_matmul, attention_layout, dce, remat)
+INVARIANT: tuple[Pass, ...] = (
+    *(inline, fixed_order, simplify, cse, loop_dce, loop_invariants, transpose_matmul, attention_layout, dce, remat),
+)
 """Those under `config.invariant`: sums get their order first, and what changes bits stays away."""
 
 NEVER, BEFORE_AND_AFTER, AFTER_EACH = "never", "before and after", "after each"  # when a graph is verified
@@ -112,27 +118,20 @@ def optimize(
 def _through(graph: Graph, passes: Sequence[Pass], target: Target, verified: str) -> tuple[Graph, list[PassReport]]:
     if verified != NEVER:
         verify(graph)
-    graph, inside = _with_bodies_optimized(graph, passes, target, verified)
     recorded, reports = graph, list[PassReport]()
-    for number, one in enumerate(passes):
+    for one in passes:
         begin(one.__name__)
         rewrites, start = tank.spent, perf_counter()
-        result = _on_their_devices(one(graph, target), graph)
-        rules = _together([tank.rules, *(body[number].rules for body in inside)])
+        result = _applied(one, graph, target, {})
         seconds = perf_counter() - start
         if verified == AFTER_EACH and result is not graph:
             verify(result, one.__name__, graph)
         counts = len(graph.nodes), len(result.nodes), tank.spent - rewrites
-        reports.append(PassReport(one.__name__, *counts, seconds, result, rules))
+        reports.append(PassReport(one.__name__, *counts, seconds, result, dict(tank.rules)))
         graph = result
     if verified == BEFORE_AND_AFTER:
         verify(graph, "the passes", recorded)
     return graph, reports
-
-
-def _together(counts: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
-    """Counts of several graphs as one."""
-    return dict(counts[0]) if len(counts) == 1 else sum(map(Counter, counts), Counter())
 
 
 def _on_their_devices(graph: Graph, before: Graph) -> Graph:
@@ -149,42 +148,46 @@ def _on_their_devices(graph: Graph, before: Graph) -> Graph:
 # --- bodies ---------------------------------------------------------------------------------------------------------
 
 
-def _with_bodies_optimized(
-    graph: Graph, passes: Sequence[Pass], target: Target, verified: str
-) -> tuple[Graph, list[list[PassReport]]]:
-    """The graph with the graphs that its ops carry optimised, each once, however many ops carry it; and reports."""
-    reports: list[list[PassReport]] = []
-    if not any(_carries_graph(node) for node in graph.nodes):
-        return graph, reports
-    done: dict[Graph, Graph] = {}
+def _applied(one: Pass, graph: Graph, target: Target, done: dict[Graph, Graph]) -> Graph:
+    """A pass over the bodies in a graph, each once however many ops carry it, and then over the graph."""
+    if any(bodies_of(node) for node in graph.nodes):
+        graph = _with_bodies(graph, lambda body: _applied(one, body, target, done), done)
+    return _on_their_devices(one(graph, target), graph)
 
-    def optimized(value: Any) -> Any:
-        if isinstance(value, Graph):
-            if value not in done:
-                done[value], report = _through(value, passes, target, verified)
-                reports.append(report)
-            return done[value]
-        if type(value) is tuple and value and isinstance(value[0], Graph):
-            return tuple(optimized(item) for item in value)
-        return value
 
+def _with_bodies(graph: Graph, change: Callable[[Graph], Graph], done: dict[Graph, Graph]) -> Graph:
+    """The graph with each graph that its ops carry changed."""
     replacing: dict[Node, Node] = {}
     nodes = []
     for node in graph.nodes:
         current = over(node, replacing)
-        if _carries_graph(node):
-            current = with_attrs(current, {key: optimized(value) for key, value in node.attrs.items()})
+        bodies = bodies_of(node)
+        for body in bodies:
+            if body not in done:
+                done[body] = change(body)
+        if any(done[body] is not body for body in bodies):
+            attrs = {key: _changed(value, done) for key, value in node.attrs.items()}
+            current = with_attrs(current, attrs)
         if current is not node:
             replacing[node] = current
         nodes.append(current)
-    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes), reports
+    if not replacing:
+        return graph
+    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
 
 
-def _carries_graph(node: Node) -> bool:
-    for value in node.attrs.values():
-        if isinstance(value, Graph) or (type(value) is tuple and value and isinstance(value[0], Graph)):
-            return True
-    return False
+def _changed(value: Any, done: Mapping[Graph, Graph]) -> Any:
+    if type(value) is tuple:
+        return tuple(_changed(item, done) for item in value)
+    return done[value] if isinstance(value, Graph) else value
+
+
+def bodies_of(node: Node) -> list[Graph]:
+    """The graphs that an op carries."""
+    if node.op.kind != "function":
+        return []
+    values = [value if type(value) is tuple else (value,) for value in node.attrs.values()]
+    return [item for items in values for item in items if isinstance(item, Graph)]
 
 
 # --- verification ---------------------------------------------------------------------------------------------------
@@ -205,9 +208,12 @@ def verify(graph: Graph, name: str = "recording", before: Graph | None = None) -
                 if not _is_constant(source):
                     _fail(name, node, f"reads {source!r}, which is no input, no constant and not computed before it")
                 known.add(source)
-        problem = _problem(node) if node not in verified else None
-        if problem:
-            _fail(name, node, problem)
+        if node not in verified:
+            for body in bodies_of(node):
+                verify(body, name)
+            problem = _problem(node)
+            if problem:
+                _fail(name, node, problem)
         known.add(node)
     for node in graph.outputs:
         if node not in known and not _is_constant(node):
@@ -315,6 +321,37 @@ def _axes(node: Node, x: Node) -> str | None:
     return None if fits else f"has axes {axes} for shape {list(x.shape)}"
 
 
+def _scan(node: Node, *sources: Node) -> str | None:
+    attrs = node.attrs
+    body, xs = attrs["body"], attrs["constants"] + attrs["carries"]
+    shapes = [s.shape if i < xs else s.shape[1:] for i, s in enumerate(sources)]
+    if any(s.shape[:1] != (attrs["steps"],) for s in sources[xs:]):
+        return f"steps over values that have not {attrs['steps']} elements along their first axis"
+    return _unlike(body, shapes, sources) or _carry(body.inputs[attrs["constants"] : xs], body.outputs)
+
+
+def _while(node: Node, *sources: Node) -> str | None:
+    test, step = node.attrs["test"], node.attrs["step"]
+    shapes = [s.shape for s in sources]
+    wrong = _unlike(test, shapes, sources) or _unlike(step, shapes, sources)
+    return wrong or _carry(step.inputs[node.attrs["constants"] :], step.outputs)
+
+
+def _unlike(body: Graph, shapes: Sequence[Shape], sources: Sequence[Node]) -> str | None:
+    """Where a body's inputs are not what it is given."""
+    given = [(shape, source.dtype) for shape, source in zip(shapes, sources)]
+    wanted = [(node.shape, node.dtype) for node in body.inputs]
+    return None if given == wanted else f"gives its body {given} where {wanted} are its inputs"
+
+
+def _carry(before: Sequence[Node], after: Sequence[Node]) -> str | None:
+    """Where a carry does not come out of a step as it went in."""
+    for i, (a, b) in enumerate(zip(before, after)):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            return f"has carry {i} as {describe_type(a)} before a step and {describe_type(b)} after it"
+    return None
+
+
 def _where(node: Node, *sources: Node) -> str | None:
     return None if sources[0].dtype.kind == "b" else f"chooses by {describe_type(sources[0])}, which is no boolean"
 
@@ -328,4 +365,6 @@ _CHECKS: dict[Op, Callable[..., str | None]] = {
     FLIP: _axes,
     **dict.fromkeys((SUM, MAX, MIN, PROD, ALL, ANY), _axes),
     e.where: _where,
+    SCAN: _scan,
+    WHILE: _while,
 }

@@ -121,7 +121,7 @@ def _compared(checked: set[Node]) -> Rule:
 
     def rule(node: Node) -> Node | None:
         if node.op is TAKE_ALONG and node.sources[1] in checked and _reads_row(node):
-            return _picked(node)
+            return _as_one_hot(node)
         if node.op is ADD_ALONG and node.sources[2] in checked and _adds_one_a_row(node):
             rows = _laid(node)
             laid[rows] = node
@@ -159,7 +159,7 @@ def _hits(row: Node, index: Node, axis: int) -> Node:
     return e.equal(places, cast(index, int32))
 
 
-def _picked(node: Node) -> Node:
+def _as_one_hot(node: Node) -> Node:
     x, index = node.sources
     axis = node.attrs["axis"]
     hit = _hits(x, CHECKED_INDEX(index, size=x.shape[axis]), axis)

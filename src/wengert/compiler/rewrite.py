@@ -99,6 +99,16 @@ def begin(name: str) -> None:
     fuel.name, fuel.rule, fuel.rules = name, "", {}
 
 
+@contextmanager
+def within() -> Iterator[None]:
+    """Inside, passes and stages run for a part of what another one works on, which goes on afterwards."""
+    before = fuel.name, fuel.rule, fuel.rules
+    try:
+        yield
+    finally:
+        fuel.name, fuel.rule, fuel.rules = before
+
+
 # --- rewrite --------------------------------------------------------------------------------------------------------
 
 

@@ -25,16 +25,18 @@ ACROSS_RECORDINGS = 7
 _SHORT = 64  # bytes: an array up to here is compared as it is, a longer one by its digest
 
 
-def canonical(graph: Graph) -> tuple[Entry, ...]:
+def canonical(graph: Graph, depth: int = ACROSS_RECORDINGS) -> tuple[Entry, ...]:
     """The canonical form of a closed graph: types of the inputs, nodes, where the outputs stand.
 
-    Constants are compared by their bytes, Python functions by their code and what they close over.
+    Constants are compared by their bytes, Python functions by their code and what they close over (without a depth they
+    are themselves).
     """
     places: dict[Node, Hashable] = {node: i for i, node in enumerate(graph.inputs)}
     types = [(node.shape, node.dtype.name, node.device) for node in graph.inputs]
-    nodes = entries(graph.nodes, places, _constant, len(types), ACROSS_RECORDINGS)
+    leaf = _constant if depth else _held_constant
+    nodes = entries(graph.nodes, places, leaf, len(types), depth)
     found = [(*entry, node.tracked) for entry, node in zip(nodes, graph.nodes)]
-    outputs = tuple([places[node] if node in places else _constant(node) for node in graph.outputs])
+    outputs = tuple([places[node] if node in places else leaf(node) for node in graph.outputs])
     return (*types, *found, outputs)
 
 
@@ -61,6 +63,10 @@ def entries(
 
 def _constant(node: Node) -> Hashable:
     return frozen(node.buffer) if isinstance(node.buffer, np.ndarray) else ("unknown", id(node))
+
+
+def _held_constant(node: Node) -> Hashable:
+    return frozen(node.buffer) if isinstance(node.buffer, np.ndarray) else ("unknown", node)
 
 
 def frozen_attributes(attrs: dict[str, Any], depth: int = 0, without: str = "") -> Hashable:
@@ -109,8 +115,12 @@ def _digest(content: bytes) -> bytes:
 
 
 def _itself(value: Any) -> Hashable:
-    """An object by its identity. A key that holds it keeps the identity from coming again."""
+    """An object by its identity, a graph by what it computes. A key that holds an object keeps its identity from coming
+    again.
+    """
     kind = type(value)
+    if kind is Graph:
+        return kind, canonical(value, depth=0)
     return kind, value if kind.__hash__ is object.__hash__ else id(value)
 
 

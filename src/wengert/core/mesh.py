@@ -8,6 +8,7 @@ along them alone. Both are plain values, the same on every rank: which one a pro
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from wengert.core.errors import ArgumentError
 
@@ -67,6 +68,13 @@ class Mesh:
 
     def __repr__(self) -> str:
         return f"Mesh({', '.join(f'{name}={size}' for name, size in self.sizes.items())})"
+
+
+def mesh_of(given: Any, who: str) -> Mesh:
+    """What was given as a mesh, if it is one."""
+    if not isinstance(given, Mesh):
+        raise ArgumentError(f"{who}: mesh is a Mesh, as wg.distributed.start().mesh(data=-1), not {given!r}")
+    return given
 
 
 class Group:

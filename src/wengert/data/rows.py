@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.core.communication import current
 from wengert.core.errors import ArgumentError
-from wengert.core.mesh import Mesh
+from wengert.core.mesh import Mesh, mesh_of
 from wengert.core.placement import Placement
 from wengert.data.dataset import Array
 from wengert.distributed.sharded import sharded_tensor
@@ -79,7 +79,7 @@ def placement_on(mesh: Mesh | None, split: Mapping[int, str] | None) -> BatchPla
         if split:
             raise ArgumentError("DataLoader: split cuts batches along the axes of a mesh: mesh=... is missing")
         return None
-    if mesh.size != current.size:
+    if mesh_of(mesh, "DataLoader").size != current.size:
         raise ArgumentError(f"DataLoader: {mesh} has {mesh.size} ranks, and this world has {current.size}")
     return BatchPlacement(mesh, split, current.rank)
 

@@ -34,11 +34,17 @@ class SaveOrder(NamedTuple):
     ranks: int
     nonce: str
     then: Callable[[Path], None] | None  # called by rank 0 when the checkpoint is complete
+    resume: str = ""  # the command that goes on from it, which is told where ranks are lost
 
     @property
     def name(self) -> str:
         """The checkpoint, in messages."""
         return str(self.folder)
+
+    @property
+    def advice(self) -> str:
+        """What is said of the checkpoint where ranks are lost, once it is complete."""
+        return f"{self.folder} (any number of ranks): {self.resume}" if self.resume else str(self.folder)
 
 
 class Saving:

@@ -45,13 +45,14 @@ class Saver:
         step: int | None,
         group: Communicator,
         then: Callable[[Path], None] | None = None,
+        resume: str = "",
     ) -> None:
         """Copy what this rank writes of a state, and begin to write it; the save before it is waited for."""
         self.wait(group)
         with during("saving"):
             snapshot = _begun(folder, state, group)
         nonce = _agreed_nonce(folder, snapshot.digest(step), group)
-        self.saving = Saving(SaveOrder(folder, step, group.rank, group.size, nonce, then), snapshot)
+        self.saving = Saving(SaveOrder(folder, step, group.rank, group.size, nonce, then, resume), snapshot)
         self.saving.start()
 
     def wait(self, group: Communicator) -> None:
@@ -71,7 +72,7 @@ class Saver:
         if _gathered(int(own is not None), group).any():
             _raise_unsaved(saving, own, "rank 0 could not complete it")
         if communication.watcher is not None:
-            communication.watcher.saved(str(saving.order.folder))
+            communication.watcher.saved(saving.order.advice)
 
     def abandon(self) -> None:
         """Wait for no other rank any longer: the world has ended."""
@@ -141,12 +142,14 @@ def save_checkpoint(
     *,
     step: int | None = None,
     then: Callable[[Path], None] | None = None,
+    resume: str = "",
 ) -> Path:
     """Save a nested container of tensors, numbers and strings to a folder; every rank calls it with its part.
 
     Each rank writes the blocks that it holds, in the background; what is equal on all, and all that is no tensor, is
     rank 0's. The call returns when the blocks are copied. The next one waits for the writing, and raises what went
-    wrong with it; so does `wait_for_checkpoint`. `then` is called on rank 0 when the checkpoint is complete.
+    wrong with it; so does `wait_for_checkpoint`. `then` is called on rank 0 when the checkpoint is complete;
+    `resume` is the command that goes on from it, which is told where ranks are lost.
 
     >>> import tempfile, wengert as wg
     >>> folder = wg.distributed.save_checkpoint(tempfile.mkdtemp() + "/step-10", {"w": wg.ones(3)}, step=10)
@@ -157,7 +160,7 @@ def save_checkpoint(
     place = path_of(folder, "save_checkpoint")
     if place.exists() and not place.is_dir():
         raise FileError(f"save_checkpoint: {str(place)!r} is a file; a checkpoint is a folder")
-    _saver.save(place, state, step, communicator(current.group()), then)
+    _saver.save(place, state, step, communicator(current.group()), then, resume)
     return place
 
 
@@ -178,6 +181,8 @@ def load_checkpoint(folder: str | os.PathLike[str], like: Any = None) -> Any:
     placement there. All others come whole, as `wg.load` gives them.
     """
     place = path_of(folder, "load_checkpoint")
+    if not place.exists():
+        raise FileError(f"load_checkpoint: there is no folder {str(place)!r}")
     if not is_checkpoint(place):
         raise FileError(f"load_checkpoint: {str(place)!r} is no folder of a checkpoint; wg.load reads files")
     return read_checkpoint(place, like, current.rank)

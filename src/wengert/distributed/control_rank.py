@@ -35,8 +35,8 @@ from wengert.runtime.config import config
 GRACE = 5.0
 """Seconds after which a process ends that was told of a loss and did not raise."""
 
-LEAVING = 1.0
-"""Seconds that a rank which ends with an error waits for the others to tell theirs."""
+SOONER = 0.2
+"""Seconds before the launcher's patience ends at which a rank leaves that waits for the others to tell their errors."""
 
 STATES = ("starting", "computing", "compiling", "loading data", "saving")
 
@@ -230,7 +230,7 @@ class Control:
             self._send({"report": self._now().wire(), "failed": f"ended with {kind.__name__}: {text}"})
         self._send({"leaving": True})
         with self._heard:
-            self._heard.wait_for(lambda: "leave" in self._answers, LEAVING)
+            self._heard.wait_for(lambda: "leave" in self._answers, max(0.0, self._served["grace"] - SOONER))
         return self.size > 1
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
@@ -358,7 +358,7 @@ class Control:
         for action in self.on_loss:
             with suppress(Exception):
                 action()
-        until = self._news_at + GRACE
+        until = self._news_at + max(GRACE, self._served["grace"])
         while not self._raised and self.is_open and time.monotonic() < until:
             if self._state != "saving" or self._call is not None:
                 endings.interrupt(self._interrupts)

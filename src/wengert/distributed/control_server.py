@@ -20,6 +20,9 @@ from wengert.distributed.listener import Listener, Peer
 from wengert.distributed.reports import AGREEMENT, Call, Loss, Report, lost
 from wengert.distributed.wire import LONGEST, Message, is_proof
 
+RAISING = 1.2
+"""Seconds that ranks have to end by themselves after a loss, if nothing else is asked for."""
+
 
 class Server(Listener):
     """The control plane of a job of `size` ranks. `exit_status` knows how a rank's process ended, if anybody does."""
@@ -32,12 +35,14 @@ class Server(Listener):
         port: int = 0,
         role: str = "the launcher",
         exit_status: Callable[[int], int | None] = lambda rank: None,
+        grace: float = RAISING,
     ) -> None:
         super().__init__(host, port)
         self.size = size
         self.loss: Loss | None = None
         self.over = threading.Event()  # something went wrong that ends the job
         self.nonce = nonce
+        self.grace = grace
         self._role = role
         self._exit_status = exit_status
         self._ending: Message = {}
@@ -160,7 +165,8 @@ class Server(Listener):
         peer.report = Report(peer.rank, str(message["host"]), int(message["pid"]))
         peer.lines.longest = LONGEST
         self._ranks[peer.rank] = peer
-        self.send(peer, {"welcome": {"role": self._role, "host": socket.gethostname(), "pid": os.getpid()}})
+        where = {"role": self._role, "host": socket.gethostname(), "pid": os.getpid(), "grace": self.grace}
+        self.send(peer, {"welcome": where})
         if self.over.is_set():
             self.send(peer, self._ending)
 

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,13 +26,13 @@ from typing import Any
 from wengert.core.errors import ArgumentError
 from wengert.distributed import mpiexec as mpi
 from wengert.distributed import processes
-from wengert.distributed.control_server import Server
+from wengert.distributed.control_server import RAISING, Server
 from wengert.distributed.mpiexec import Mpiexec
 from wengert.kernels.threads import chosen_threads
 
-RAISING = 1.2  # seconds that ranks have to end by themselves after a loss
 STOPPING = 10.0  # seconds behind a signal that the launcher passed on to end the job
 SAVING = 60.0  # where ranks save before they end
+CLEARING = 1.0  # seconds that processes have to be gone which were killed
 _STEPS = (
     (0.0, signal.SIGTERM, 0),
     (0.2, signal.SIGKILL, signal.SIGTERM),
@@ -38,6 +40,7 @@ _STEPS = (
 )
 """What is done then, after so many seconds: the signal to ranks, and that to mpiexec, which has to clear up as well."""
 
+_LOOK = 0.25  # seconds between two looks at what ranks have in shared memory
 _COLOURS = (36, 33, 35, 32, 34, 31)
 
 
@@ -49,13 +52,21 @@ class Job:
     program: tuple[str, ...]
     hosts: str = ""
     saves: bool = False  # the program looks whether it is asked to stop, saves, and ends by itself
+    grace: float = RAISING  # seconds that ranks have to end by themselves after a loss
 
     def a_machine(self) -> int:
         """The most ranks on one machine."""
         return max(slots for _, slots in _parsed(self.hosts)) if self.hosts else self.ranks
 
 
-def job(ranks: int | None, hosts: str | None, is_module: bool, script: str, arguments: Sequence[str]) -> Job:
+def job(
+    ranks: int | None,
+    hosts: str | None,
+    is_module: bool,
+    script: str,
+    arguments: Sequence[str],
+    grace: float = RAISING,
+) -> Job:
     """The job that was asked for; raises where it makes no sense."""
     slots = sum(count for _, count in _parsed(hosts)) if hosts else None
     count = ranks if ranks is not None else slots
@@ -63,9 +74,22 @@ def job(ranks: int | None, hosts: str | None, is_module: bool, script: str, argu
         raise ArgumentError("launch: how many ranks? Say -n 4, or --hosts a:8,b:8")
     if count < 1 or (slots is not None and count > slots):
         raise ArgumentError(f"launch: {count} ranks{f' on {slots} slots of --hosts' if slots else ''} are not possible")
-    if not is_module and not Path(script).is_file():
-        raise ArgumentError(f"launch: there is no file {script}; a module is started with -m {script.split('.py')[0]}")
-    return Job(count, (*(["-m"] if is_module else []), script, *arguments), hosts or "")
+    if not 0 <= grace < float("inf"):
+        raise ArgumentError(f"launch: --grace is a number of seconds, such as {RAISING}, not {grace}")
+    _check_script(script, is_module)
+    return Job(count, (*(["-m"] if is_module else []), script, *arguments), hosts or "", grace=grace)
+
+
+def _check_script(script: str, is_module: bool) -> None:
+    """Raise where a script is not there: once, and not on every rank."""
+    if is_module:
+        package = script.split(".")[0]
+        if PathFinder.find_spec(package, [os.getcwd(), *sys.path]) is None:
+            raise ArgumentError(f"launch: there is no module {package}, here or among what is installed")
+    elif not Path(script).is_file():
+        name = script.removesuffix(".py")
+        hint = f"; a module is started with -m {name}" if name.replace(".", "_").isidentifier() else ""
+        raise ArgumentError(f"launch: there is no file {script}{hint}")
 
 
 def _parsed(hosts: str) -> list[tuple[str, int]]:
@@ -90,6 +114,8 @@ def launch(asked: Job, restarts: int = 0, chosen: str | None = None) -> int:
         found = None  # without mpi4py nobody would answer that mpiexec
     if found is None and asked.hosts:
         raise ArgumentError("launch: --hosts needs mpiexec, which knows how to reach them: pip install 'wengert[mpi]'")
+    if restarts < 0:
+        raise ArgumentError(f"launch: --restarts is a number from 0 on, not {restarts}")
     for attempt in range(restarts + 1):
         if attempt:
             print(f"wengert: starting again, {attempt} of {restarts}", file=sys.stderr, flush=True)
@@ -108,21 +134,23 @@ class _Run:
         self._stopped_at = 0.0
         self._found = found
         self._saves = asked.saves
+        self._grace = asked.grace
         self._nonce = secrets.token_hex(16)
         self._tags = sys.stdout.isatty()
+        self._shared, self._looked_at = processes.SharedMemory(), 0.0
         host = "" if asked.hosts else "127.0.0.1"
-        self._server = Server(asked.ranks, self._nonce, host, exit_status=self._exit_status)
+        self._server = Server(asked.ranks, self._nonce, host, exit_status=self._exit_status, grace=asked.grace)
         self._running = self._started(asked)  # before any thread: a fork copies only one
         self._server.start()
         self._copied = [processes.Copied(process, self._tagger(k)) for k, process in enumerate(self._running)]
 
     def done(self) -> int:
         """Wait for the end; the exit status."""
-        try:
-            with _signals_to(self._pass_on):
+        with _signals_to(self._pass_on):
+            try:
                 self._wait()
-        finally:
-            self._end_all()
+            finally:
+                self._end_all()
         if self._server.over.is_set() and self.stopped is None:
             print(f"wengert: {self._server.error()}", file=sys.stderr, flush=True)
         return self._status()
@@ -160,8 +188,9 @@ class _Run:
         while self._is_running():
             self._look_for_ended()
             now = time.monotonic()
+            self._look_at_memory(now)
             if end_at is None and self._server.over.is_set():
-                end_at = now + RAISING
+                end_at = now + self._grace
             if self.stopped is not None:
                 last = self._stopped_at + (SAVING if self._saves else STOPPING)
                 end_at = min(end_at or last, last)
@@ -172,6 +201,11 @@ class _Run:
                 return
             time.sleep(0.02)
         self._look_for_ended()
+
+    def _look_at_memory(self, now: float) -> None:
+        if now - self._looked_at >= _LOOK:
+            self._looked_at, here = now, socket.gethostname()
+            self._shared.look(report.pid for report in self._server.reports() if report.host == here)
 
     def _is_running(self) -> bool:
         """Whether anybody is left. An mpiexec may end before the ranks that it started have raised."""
@@ -215,6 +249,8 @@ class _Run:
         failed = self._server.over.is_set() or any(process.poll() != 0 for process in self._running)
         if failed:
             processes.signal_job(self._nonce, self._running, signal.SIGKILL, signal.SIGKILL)
+            processes.wait_for_job(self._nonce, CLEARING)
+            self._shared.remove()
         for process, copied in zip(self._running, self._copied):
             process.wait()
             copied.join(1.0)

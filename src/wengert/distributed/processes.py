@@ -1,4 +1,7 @@
-"""Processes of a job: started so that they end with the launcher, found by the job's nonce, and ended for certain."""
+"""Processes of a job: started so that they end with the launcher, found by the job's nonce, and ended for certain.
+
+What they leave in shared memory when they are killed is removed by the launcher (`SharedMemory`).
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_TRACKER = b"multiprocessing.resource_tracker"
+"""In the command line of the process that removes a dead process's semaphores, once all who had them are gone."""
 
 
 def _ends_with_parent() -> Callable[[], None] | None:
@@ -58,9 +64,51 @@ def signal_job(nonce: str, started: Sequence[subprocess.Popen[bytes]], to_others
         process.send_signal(to_started)  # which does nothing to one that has ended
     own = {process.pid for process in started}
     for pid in of_job(nonce):
-        if pid not in own:
+        if pid not in own and not _is_tracker(pid):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, to_others)
+
+
+def _is_tracker(pid: int) -> bool:
+    with suppress(OSError):
+        return _TRACKER in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def wait_for_job(nonce: str, seconds: float) -> None:
+    """Wait until all processes of a job that was killed are gone; those that still clear up then are killed, too."""
+    until = time.monotonic() + seconds
+    while (left := of_job(nonce)) and time.monotonic() < until:
+        time.sleep(0.01)
+    for pid in left:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+class SharedMemory:
+    """The files in shared memory that processes of a job have, by MPI or Python, of which a kill leaves the names."""
+
+    FOLDER = Path("/dev/shm")
+    NAMES = ("mpich_shm_", "vader_segment.", "sm_segment.", "sem.mp-")
+    """How the names begin that MPICH, Open MPI and Python's multiprocessing give; no other file is ever removed."""
+
+    def __init__(self) -> None:
+        self._found: set[Path] = set()
+
+    def look(self, pids: Iterable[int]) -> None:
+        """Note what processes have, as long as they are there."""
+        for pid in pids:
+            with suppress(OSError):
+                for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+                    path = Path(line.split(maxsplit=5)[-1])
+                    if path.parent == self.FOLDER and path.name.startswith(self.NAMES):
+                        self._found.add(path)
+
+    def remove(self) -> None:
+        """Remove what is left of it."""
+        for path in self._found:
+            with suppress(OSError):
+                path.unlink()
 
 
 class Copied:

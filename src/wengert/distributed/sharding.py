@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.devices import moved, on_host
-from wengert.core.errors import ArgumentError
-from wengert.core.mesh import Group, Mesh
+from wengert.core.errors import ArgumentError, ShapeError
+from wengert.core.mesh import Group, Mesh, mesh_of
 from wengert.core.placement import Placement, ShardedArray, block_axis, block_of
 from wengert.runtime.config import config
 from wengert.runtime.dynamic.realize import value
@@ -70,8 +70,13 @@ def place(model: Any, plan: Plan, mesh: Mesh) -> None:
     >>> plan = {"0.*": Split(0, "tensor"), "2.weight": Split(1, "tensor")}  # the first by columns, the second by rows
     >>> place(model, plan, Mesh(tensor=1))
     """
+    if not hasattr(model, "named_parameters"):
+        raise ArgumentError(f"place takes a model, whose parameters have names, not {type(model).__name__}")
+    if not isinstance(plan, Mapping):
+        example = "{'*.weight': Split(0, 'tensor')}"
+        raise ArgumentError(f"place: a plan says by the name of a parameter how it is cut, as {example}, not {plan!r}")
     parameters = dict(model.named_parameters())
-    for name, placement in planned(model, plan, mesh).items():
+    for name, placement in planned(model, plan, mesh_of(mesh, "place")).items():
         put(parameters[name], placement)
     config.changed()
 
@@ -82,25 +87,39 @@ def planned(model: Any, plan: Plan, mesh: Mesh) -> dict[str, Placement]:
     for name, parameter in model.named_parameters():
         pattern = next((pattern for pattern in plan if fnmatchcase(name, pattern)), None)
         used.add(pattern)
-        split = None if pattern is None else _fitting(plan[pattern], parameter.shape, mesh)
+        split = None if pattern is None else _fitting(name, pattern, plan[pattern], parameter.shape, mesh)
         if split is not None:
-            at = split._replace(axis=split.axis % parameter.ndim)
-            found[name] = with_split(placement_of(parameter, mesh), at)
-            found[name].block_shape(parameter.shape)  # raises where it does not divide
+            found[name] = with_split(placement_of(parameter, mesh), _on_axis(name, split, parameter.shape))
+            try:
+                found[name].block_shape(parameter.shape)
+            except ShapeError as error:
+                raise ShapeError(f"place: {name}: {error.message}") from None
     unused = [pattern for pattern in plan if pattern not in used]
     if unused:
         raise ArgumentError(f"place: no parameter is named like {', '.join(map(repr, unused))}")
     return found
 
 
-def _fitting(choice: Any, shape: tuple[int, ...], mesh: Mesh) -> Split | None:
+def _fitting(name: str, pattern: str, choice: Any, shape: tuple[int, ...], mesh: Mesh) -> Split | None:
     """The first of several splits that gives equal blocks; the only one, whatever it gives."""
     if choice is None or isinstance(choice, Split):
         return choice
+    if not isinstance(choice, Sequence) or not all(one is None or isinstance(one, Split) for one in choice):
+        how = "a Split, by the first of several that divides, or by None for not at all"
+        raise ArgumentError(f"place: {pattern!r} is cut by {how}, not {choice!r}")
     for split in choice:
-        if split is None or shape[split.axis] % (mesh[split.along].size * split.runs) == 0:
+        if split is None:
+            return None
+        if shape[_on_axis(name, split, shape).axis] % (mesh[split.along].size * split.runs) == 0:
             return split
-    raise ArgumentError(f"place: none of {list(choice)} divides a parameter of shape {shape} over {mesh}")
+    raise ArgumentError(f"place: none of {list(choice)} divides {name} of shape {shape} over {mesh}")
+
+
+def _on_axis(name: str, split: Split, shape: tuple[int, ...]) -> Split:
+    """A split whose axis counts from the first."""
+    if not -len(shape) <= split.axis < len(shape):
+        raise ShapeError(f"place: {name} has shape {shape} and no axis {split.axis} to cut along {split.along!r}")
+    return split._replace(axis=split.axis % len(shape))
 
 
 def tensors_of(what: Any) -> Iterator[Tensor]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import now, recording
 
 
-@contextmanager
-def stage(number: int) -> Iterator[None]:
+def stage(number: int) -> AbstractContextManager[None]:
     """What is recorded inside belongs to a stage of a pipeline: `compile(mesh=...)` over a mesh with an axis "stage".
 
     Stages are numbered from 0, the first that sees the input. With twice (or three times) as many as ranks, every rank
@@ -29,6 +28,11 @@ def stage(number: int) -> Iterator[None]:
     """
     if not isinstance(number, int) or number < 0:
         raise ArgumentError(f"stage takes a number from 0 on, not {number!r}")
+    return _recorded(number)
+
+
+@contextmanager
+def _recorded(number: int) -> Iterator[None]:
     static = None if recording.trace is None else recording.trace.static
     if static is None:
         yield

@@ -52,37 +52,37 @@ static long wg_lead(const wg_attention *s, long head, const long *steps)
 #define WIDTH ((long)(WG_VECTOR / sizeof(REAL)))
 #define GEMM NAMED(gemm)
 
-// The right operand (k, n) of a product as it lies in memory, `turned`: as (n, k); and packed, from `room` on.
+// The right operand (k, n) of a product as it lies in memory, `transposed`: as (n, k); and packed, from `room` on.
 typedef struct {
     const REAL *at;
     REAL *packed;
     long n, k;
-    int turned;
+    int transposed;
 } NAMED(wg_right);
 
-static NAMED(wg_right) NAMED(wg_packed)(const REAL *at, long n, long k, int turned, REAL **room)
+static NAMED(wg_right) NAMED(wg_packed)(const REAL *at, long n, long k, int transposed, REAL **room)
 {
-    NAMED(wg_right) b = {at, *room, n, k, turned};
+    NAMED(wg_right) b = {at, *room, n, k, transposed};
     *room += (n * (long)sizeof(REAL) + 63) / 64 * 64 / (long)sizeof(REAL) * k;
-    if (n > WIDTH || WG_TILES_ONLY) NAMED(wg_pack_alone)(at, b.packed, n, k, turned);
+    if (n > WIDTH || WG_TILES_ONLY) NAMED(wg_pack_alone)(at, b.packed, n, k, transposed);
     return b;
 }
 
-// c (+)= a @ b: `rows` x `columns` sums over `depth`; rows of a (`turned`: of its transpose) and of c lie `line_a`, `line`
+// c (+)= a @ b: `rows` x `columns` sums over `depth`; rows of a (`transposed`: of its transpose) and of c lie `line_a`, `line`
 // apart. Of c's other columns, up to b's, anything may be written.
-static void NAMED(wg_multiply)(const REAL *a, long line_a, int turned, const NAMED(wg_right) *b, REAL *c, long line, long rows,
+static void NAMED(wg_multiply)(const REAL *a, long line_a, int transposed, const NAMED(wg_right) *b, REAL *c, long line, long rows,
                                long columns, long depth, int more)
 {
 #ifdef WG_INVARIANT
     NAMED(wg_product_any)
-    (a, turned ? 1 : line_a, turned ? line_a : 1, b->packed, b->n, b->k, c, line, rows, columns, 0, depth, more);
+    (a, transposed ? 1 : line_a, transposed ? line_a : 1, b->packed, b->n, b->k, c, line, rows, columns, 0, depth, more);
 #else
     if (rows >= 2 * WG_TILE_TALL && b->n > WIDTH)
         NAMED(wg_product_part)
-        (a, turned ? 1 : line_a, turned ? line_a : 1, b->packed, b->n, b->k, c, line, rows, columns, depth, more);
+        (a, transposed ? 1 : line_a, transposed ? line_a : 1, b->packed, b->n, b->k, c, line, rows, columns, depth, more);
     else
-        GEMM(ROW_MAJOR, turned ? TRANSPOSED : AS_IS, b->turned ? TRANSPOSED : AS_IS, rows, columns, depth, 1, a, line_a, b->at,
-             b->turned ? b->k : b->n, more, c, line);
+        GEMM(ROW_MAJOR, transposed ? TRANSPOSED : AS_IS, b->transposed ? TRANSPOSED : AS_IS, rows, columns, depth, 1, a, line_a, b->at,
+             b->transposed ? b->k : b->n, more, c, line);
 #endif
 }
 
@@ -152,7 +152,7 @@ static void NAMED(wg_attention_backward)(const REAL *g, const REAL *query, const
         const REAL *query_at = query + wg_lead(s, head, s->query_step), *key_at = key + wg_lead(s, head, s->key_step);
         const char *seen = mask ? (const char *)mask + wg_lead(s, head, s->mask_step) * mask_bytes : NULL;
         REAL *to_k = by_key + head * s->keys * s->features, *to_v = by_value + head * s->keys * s->values;
-        NAMED(wg_right) k_turned = NAMED(wg_packed)(key_at, s->keys, s->features, 1, &room);
+        NAMED(wg_right) k_transposed = NAMED(wg_packed)(key_at, s->keys, s->features, 1, &room);
         NAMED(wg_right) k = NAMED(wg_packed)(key_at, s->features, s->keys, 0, &room);
         NAMED(wg_right) v_turned =
             NAMED(wg_packed)(value + wg_lead(s, head, s->value_step), s->keys, s->values, 1, &room);
@@ -165,7 +165,7 @@ static void NAMED(wg_attention_backward)(const REAL *g, const REAL *query, const
             NAMED(wg_right) rows =
                 NAMED(wg_packed)(g + (head * s->queries + first) * s->values, s->values, count, 0, &rest);
             NAMED(wg_right) q = NAMED(wg_packed)(query_at + first * s->features, s->features, count, 0, &rest);
-            NAMED(wg_probabilities)(s, query_at, &k_turned, seen, first, count, keys, p);
+            NAMED(wg_probabilities)(s, query_at, &k_transposed, seen, first, count, keys, p);
             NAMED(wg_multiply)(p, s->keys, 1, &rows, to_v, s->values, keys, s->values, count, 1);
             NAMED(wg_multiply)(rows.at, s->values, 0, &v_turned, d, s->keys, count, keys, s->values, 0);
             REAL scale = s->scale;

@@ -38,6 +38,17 @@ class CCall(NamedTuple):
     function: CFunction | None = None
 
 
+class Packing(NamedTuple):
+    """What an op does to an operand first, which a loop does once for all steps: the statement, and the bytes it makes.
+
+    The text is over `{source}` and `{packed}`, the pointers of the operand and of what is made of it.
+    """
+
+    operand: Node
+    text: str
+    size: int
+
+
 def called(name: str, suffix: str, arguments: str, scratch: int = 0, before: str = "") -> CCall:
     """The call of a function, after another statement perhaps.
 
@@ -65,6 +76,10 @@ def _never(node: Node) -> bool:
     return False
 
 
+def _nothing(node: Node) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class CKernel:
     """An op in C.
@@ -78,6 +93,7 @@ class CKernel:
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     operands: Callable[[Node], Sequence[Node]] = _sources  # what it reads from memory
     absorbs: Callable[[Node], bool] = _never  # whether it takes in an elementwise epilogue, as `epilogue=` of `call`
+    packs: Callable[[Node], Packing | None] = _nothing  # what `call` finds done where it is given `packed=`
 
 
 @functools.cache
@@ -112,21 +128,31 @@ def absorbs(node: Node) -> bool:
     return kernel is not None and kernel.absorbs(node)
 
 
-def call(node: Node, pointer: Pointer, results: Sequence[Node | None] = ()) -> CCall | None:
+def packing(node: Node) -> Packing | None:
+    """What an op does to an operand before its own work, if it does."""
+    kernel = c_kernel(node.op)
+    return None if kernel is None else kernel.packs(node)
+
+
+def call(node: Node, pointer: Pointer, results: Sequence[Node | None] = (), packed: str = "") -> CCall | None:
     """The C statement that carries out an opaque op, or None where there is no C for it.
 
-    `results` are the picks of a node that has several results, None where nobody reads one.
+    `results` are the picks of a node that has several results, None where nobody reads one; `packed` is the pointer of
+    what `packing` made.
     """
     kernel = c_kernel(node.op)
     if kernel is None:
         return None
+    if packed:
+        return kernel.call(node, pointer, packed=packed)
     return kernel.call(node, pointer, results) if isinstance(node.dtype, tuple) else kernel.call(node, pointer)
 
 
-def call_with(node: Node, pointer: Pointer, epilogue: str) -> CCall:
+def call_with(node: Node, pointer: Pointer, epilogue: str, packed: str = "") -> CCall:
     """The C of an op that absorbs, and of `epilogue`, a call that ends in `first, last`, on rows just made."""
     kernel = c_kernel(node.op)
-    found = None if kernel is None else kernel.call(node, pointer, epilogue=epilogue)
+    more = {"packed": packed} if packed else {}
+    found = None if kernel is None else kernel.call(node, pointer, epilogue=epilogue, **more)
     assert found is not None
     return found
 

@@ -1,6 +1,6 @@
 """Launches: what is asked of a CUDA device, as values, and the kernels of ops that ask for them. No driver is needed.
 
-Whatever writes CUDA returns a Work: the launches of a fused group or of an op, in order, and the temporaries they
+Whatever writes CUDA returns a LaunchList: the launches of a fused group or of an op, in order, and the temporaries they
 share. The runtime compiles the texts, puts addresses for the names of buffers, and launches. `DeviceProperties` are the
 facts of a GPU that a launch's shape follows from.
 
@@ -106,20 +106,20 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Work:
+class LaunchList:
     """What a group or an op does on the device: launches, in order on one stream."""
 
     launches: tuple[Launch, ...]
     workspace: Mapping[str, int] = field(default_factory=dict)  # temporaries that the launches share: names and bytes
 
 
-def in_turn(works: Sequence[Work]) -> Work:
-    """Works one after the other; temporaries of one name share their place."""
+def in_turn(lists: Sequence[LaunchList]) -> LaunchList:
+    """Launch lists one after the other; temporaries of one name share their place."""
     workspace: dict[str, int] = {}
-    for work in works:
-        for name, size in work.workspace.items():
+    for one in lists:
+        for name, size in one.workspace.items():
             workspace[name] = max(size, workspace.get(name, 0))
-    return Work(tuple(launch for work in works for launch in work.launches), workspace)
+    return LaunchList(tuple(launch for one in lists for launch in one.launches), workspace)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _untiled(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
 class CudaKernel:
     """An op on a GPU: work(node, named, device, asked) -> its launches, or None where the host computes it."""
 
-    work: Callable[[Node, Named, DeviceProperties, Asked], Work | None]
+    work: Callable[[Node, Named, DeviceProperties, Asked], LaunchList | None]
     has_work: Callable[[Node], bool] | None = None  # whether `work` gives launches; it is tried where this is None
     operands: Callable[[Node], Sequence[Node]] = _sources  # what it reads from memory
     tiles: Callable[[Node, DeviceProperties], Sequence[Tile | None]] = _untiled  # candidates, best expected first
@@ -201,7 +201,7 @@ class CudaKernel:
     outdoes_libraries: Callable[[Node, DeviceProperties], bool] = _never  # whether it is faster than theirs
 
 
-def simple(rule: Callable[[Node, Named, DeviceProperties], Work | None]) -> CudaKernel:
+def simple(rule: Callable[[Node, Named, DeviceProperties], LaunchList | None]) -> CudaKernel:
     """The kernel of an op with one result and one way to carry it out."""
     return CudaKernel(lambda node, named, device, asked: rule(node, named, device))
 
@@ -224,7 +224,7 @@ def work_of(
     results: Mapping[int, Node],
     tile: Tile | None = None,
     kept: Sequence[Node] = (),
-) -> Work | None:
+) -> LaunchList | None:
     """The work of an op that is no loop, or None where the host computes it.
 
     `results` are the nodes that pick the results of one that has several, by number; `tile` is one of `tiles_of`;
@@ -273,8 +273,10 @@ def sides_of(node: Node) -> tuple[int, int]:
     return kernel.sides(node)
 
 
-def sums_of(node: Node, named: Named, device: DeviceProperties, epilogue: Epilogue | None, tile: Tile | None) -> Work:
-    """The work of an op whose sums an epilogue may take."""
+def sums_of(
+    node: Node, named: Named, device: DeviceProperties, epilogue: Epilogue | None, tile: Tile | None
+) -> LaunchList:
+    """The launches of an op whose sums an epilogue may take."""
     kernel = cuda_kernel(node.op)
     found = None if kernel is None else kernel.work(node, named, device, Asked(tile=tile, epilogue=epilogue))
     assert found is not None

@@ -98,8 +98,8 @@ INLINE void NAMED(wg_transpose)(VECTOR *x)
     }
 }
 
-// packed[panel][p][column] = b[p][column] for p in [from, until), 0 beyond the last column; `turned`: b lies as (n, k).
-static void NAMED(wg_pack_panel)(const REAL *b, REAL *packed, long n, long k, int turned, long panel, long from, long until)
+// packed[panel][p][column] = b[p][column] for p in [from, until), 0 beyond the last column; `transposed`: b lies as (n, k).
+static void NAMED(wg_pack_panel)(const REAL *b, REAL *packed, long n, long k, int transposed, long panel, long from, long until)
 {
     long vectors = (n + WIDTH - 1) / WIDTH, panels = (vectors + WG_TILE_WIDE - 1) / WG_TILE_WIDE;
     long start = wg_part(panel, panels, vectors), wide = wg_part(panel + 1, panels, vectors) - start;
@@ -107,7 +107,7 @@ static void NAMED(wg_pack_panel)(const REAL *b, REAL *packed, long n, long k, in
     for (long j = 0; j < wide; j++) {
         long column = (start + j) * WIDTH, some = n - column < WIDTH ? n - column : WIDTH;
         NAMED(mask) there = NAMED(mask_of)(0, some);
-        if (!turned)
+        if (!transposed)
             for (long p = from; p < until; p++)
                 *(VECTOR *)(to + (p * wide + j) * WIDTH) = NAMED(load_part)(b + p * n + column, there);
         else
@@ -125,21 +125,21 @@ static void NAMED(wg_pack_panel)(const REAL *b, REAL *packed, long n, long k, in
 }
 
 // All of b, by all threads of a region.
-static void NAMED(wg_product_pack)(const REAL *b, REAL *packed, long n, long k, int turned)
+static void NAMED(wg_product_pack)(const REAL *b, REAL *packed, long n, long k, int transposed)
 {
     long vectors = (n + WIDTH - 1) / WIDTH, panels = (vectors + WG_TILE_WIDE - 1) / WG_TILE_WIDE;
     long blocks = (k + 63) / 64;
 #pragma omp for schedule(dynamic) collapse(2)
     for (long panel = 0; panel < panels; panel++)
         for (long block = 0; block < blocks; block++)
-            NAMED(wg_pack_panel)(b, packed, n, k, turned, panel, block * 64, block * 64 + 64 < k ? block * 64 + 64 : k);
+            NAMED(wg_pack_panel)(b, packed, n, k, transposed, panel, block * 64, block * 64 + 64 < k ? block * 64 + 64 : k);
 }
 
 // All of b, by the thread that asks.
-static void NAMED(wg_pack_alone)(const REAL *b, REAL *packed, long n, long k, int turned)
+static void NAMED(wg_pack_alone)(const REAL *b, REAL *packed, long n, long k, int transposed)
 {
     long vectors = (n + WIDTH - 1) / WIDTH, panels = (vectors + WG_TILE_WIDE - 1) / WG_TILE_WIDE;
-    for (long panel = 0; panel < panels; panel++) NAMED(wg_pack_panel)(b, packed, n, k, turned, panel, 0, k);
+    for (long panel = 0; panel < panels; panel++) NAMED(wg_pack_panel)(b, packed, n, k, transposed, panel, 0, k);
 }
 
 // `rows` rows of c (+)= a @ b, from the first `depth` rows of a packed b (k, n), as far as the panels with the first
@@ -166,10 +166,10 @@ static void NAMED(wg_product_part)(const REAL *a, long row, long step, const REA
     }
 }
 
-// Rows `first` to `last` of c = a @ b from the packed b; `turned`: a lies as (k, m).
-static void NAMED(wg_product_rows)(const REAL *a, const REAL *packed, REAL *c, long m, long n, long k, int turned, long first,
+// Rows `first` to `last` of c = a @ b from the packed b; `transposed`: a lies as (k, m).
+static void NAMED(wg_product_rows)(const REAL *a, const REAL *packed, REAL *c, long m, long n, long k, int transposed, long first,
                                    long last)
 {
-    long row = turned ? 1 : k, step = turned ? m : 1;
+    long row = transposed ? 1 : k, step = transposed ? m : 1;
     NAMED(wg_product_part)(a + first * row, row, step, packed, n, k, c + first * n, n, last - first, n, k, 0);
 }

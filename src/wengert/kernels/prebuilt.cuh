@@ -58,7 +58,7 @@ template <int V, int U> WG unsigned wg_first(int u) { return ((blockIdx.x * U + 
 
 /* Elements that are read along one axis and written along another go through shared memory, in squares of 32 times V a
    side. Axis 0 of the space is the one along which y lies, axis 1 that of x; the grid's last axis is all others. */
-template <int V, class T> WG void wg_turn(const T *x, T *y, const wg_space<2> &space)
+template <int V, class T> WG void wg_transpose(const T *x, T *y, const wg_space<2> &space)
 {
     constexpr int SIDE = 32 * V;
     __shared__ T tile[SIDE][SIDE + V];

@@ -1,7 +1,7 @@
 """Convolutions and pools over values that have their channels as the last axis: what `compiler.layout` records.
 
-Each is an op of `convolve` or `window` between two turns of the axes, and is differentiated as that. Weights are turned
-as values are: (outs, *kernel, ins). MAX_POOL_LAST tells places in as few bytes as a plane needs.
+Each is an op of `convolve` or `window` between two permutations of the axes, and is differentiated as that. Weights are
+permuted as values are: (outs, *kernel, ins). MAX_POOL_LAST gives indices in as few bytes as a plane needs.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def first_order(rank: int) -> tuple[int, ...]:
     return (0, rank - 1, *range(1, rank - 1))
 
 
-def turned(shape: Shape, order: tuple[int, ...]) -> Shape:
+def permuted(shape: Shape, order: tuple[int, ...]) -> Shape:
     """A shape with its axes in another order."""
     return tuple(shape[axis] for axis in order)
 
 
 def channels_first(x: Node) -> Node:
-    """A value with channels last, turned."""
+    """A value with its channels moved last."""
     return permute_dims(x, first_order(x.ndim))
 
 
 def channels_last(x: Node) -> Node:
-    """A value with channels first, turned."""
+    """A value with its channels moved first."""
     return permute_dims(x, last_order(x.ndim))
 
 
@@ -56,13 +56,13 @@ class _Type(NamedTuple):
     ndim: int
 
 
-def _between_turns(op: Op) -> Op:
+def _between_permutations(op: Op) -> Op:
     """The op over values with channels last."""
 
     def infer(*sources: Node, **attrs: Any) -> tuple[Any, Any]:
-        types = [_Type(turned(x.shape, first_order(x.ndim)), x.dtype, x.ndim) for x in sources]
+        types = [_Type(permuted(x.shape, first_order(x.ndim)), x.dtype, x.ndim) for x in sources]
         shape, dtype = op.infer(*types, **attrs)
-        return turned(shape, last_order(len(shape))), dtype
+        return permuted(shape, last_order(len(shape))), dtype
 
     def compute(*arrays: Any, **attrs: Any) -> Any:
         result = op.numpy(*(np.moveaxis(x, -1, 1) for x in arrays), **attrs)
@@ -83,7 +83,7 @@ def _between_turns(op: Op) -> Op:
 
 
 CONVOLVE_LAST, CONVOLVE_INPUT_LAST, CONVOLVE_WEIGHT_LAST, SUM_POOL_LAST = map(
-    _between_turns, (CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, SUM_POOL)
+    _between_permutations, (CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT, SUM_POOL)
 )
 
 
@@ -96,8 +96,8 @@ def place_dtype(sizes: Shape) -> np.dtype[Any]:
 
 
 def _max_pool_infer(x: Node, **windows: Any) -> tuple[Any, Any]:
-    (shape, _), _ = MAX_POOL.infer(_Type(turned(x.shape, first_order(x.ndim)), x.dtype, x.ndim), **windows)
-    values = turned(shape, last_order(x.ndim))
+    (shape, _), _ = MAX_POOL.infer(_Type(permuted(x.shape, first_order(x.ndim)), x.dtype, x.ndim), **windows)
+    values = permuted(shape, last_order(x.ndim))
     return (values, values), (x.dtype, place_dtype(x.shape[1:-1]))
 
 

@@ -15,6 +15,7 @@ Under `simulate` the lanes of vmap are the ranks of a mesh, and the batching rul
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,11 +87,12 @@ def _is_simulated(group: Group) -> bool:
 
 
 def collective(name: str, infer: Any, numpy: Any, **rules: Any) -> Op:
-    """A collective. Compilers number them (`number`), so that all ranks carry them out in one order."""
+    """A collective. Compilers say in which order all ranks carry them out: `number`, and whether they can be `late`."""
     return Op(
         name,
-        infer=lambda *sources, number=None, **attrs: infer(*sources, **attrs),
-        numpy=lambda *arrays, number=None, **attrs: numpy(*arrays, **attrs),  # and `out`, where the op is `into`
+        infer=lambda *sources, number=None, late=False, **attrs: infer(*sources, **attrs),
+        # with `out`, where the op is `into`
+        numpy=lambda *arrays, number=None, late=False, **attrs: numpy(*arrays, **attrs),
         expensive=True,
         moves=True,
         can_fail=False,
@@ -399,7 +401,11 @@ def block(x: Any, axis: int = 0, group: Group | None = None) -> Node:
 
 def ppermute(x: Any, shift: int = 1, group: Group | None = None) -> Node:
     """The value of the rank `shift` places before this one, around the ring of a group."""
-    return PPERMUTE(as_node(x), shift=int(shift), group=group_of(group))
+    try:
+        shift = operator.index(shift)
+    except TypeError:
+        raise ArgumentError(f"ppermute: shift is a whole number, not {shift!r}") from None
+    return PPERMUTE(as_node(x), shift=shift, group=group_of(group))
 
 
 def all_to_all(x: Any, split: int = 0, join: int = 0, group: Group | None = None) -> Node:

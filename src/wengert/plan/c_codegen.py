@@ -10,15 +10,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from wengert.compiler.memory import storage
+from wengert.compiler.rewrite import spend, within
 from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c_ops
 from wengert.kernels.c import Function, FunctionCall, write, write_rows
+from wengert.kernels.c_ops import Packing
 from wengert.ops.op import PICK
 from wengert.plan.fallible import fallible
 from wengert.plan.groups import FusionGroup, Grouping
-from wengert.plan.lowering import LoweringCache, inlines, loops, lowered, picks
-from wengert.plan.plan import NOTHING, CCode, HostOp, LibraryEpilogue, Plan, Step
+from wengert.plan.lowering import LoweringCache, inlines, loops, lowered, naming, picks
+from wengert.plan.pipeline import planned
+from wengert.plan.plan import NOTHING, CCode, HostOp, LibraryEpilogue, Plan, Step, table_size
 
 
 class CCodegen:
@@ -31,6 +34,28 @@ class CCodegen:
         self.functions: dict[Function, str] = {}
         self._fallible: tuple[list[FusionGroup], list[int]] | None = None  # the groups that were asked about last
         self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
+        self.loops: dict[str, str] = {}  # by name: C of loops that call their bodies
+        self.constants: list[Node] = []  # of all bodies
+        self.bodies = 0
+        self.program = self  # whose body this is for, if it is for one
+        self.prefix = "offset_"
+        self.fixed: frozenset[Node] = frozenset()  # a body's inputs that no step changes
+        self.packed: dict[Packing, int] = {}  # what is made of them once, before the first step
+
+    def inside(self, fixed: Sequence[Node]) -> CCodegen:
+        """What generates the code of a loop's body: its functions are the program's."""
+        made, program = CCodegen(self.target), self.program
+        made.functions, made.loops, made.program = program.functions, program.loops, program
+        program.bodies += 1
+        made.prefix, made.fixed = f"offset_{program.bodies}_", frozenset(fixed)
+        return made
+
+    def held(self, node: Node) -> int:
+        """The number of a constant of a body, whose memory the program holds."""
+        constants = self.program.constants
+        if node not in constants:
+            constants.append(node)
+        return constants.index(node)
 
     def inlines(self, node: Node) -> bool:
         """Whether a value is an expression in a loop."""
@@ -81,7 +106,7 @@ class _StepWriter:
         if node in self.slots:
             return f"io[{self.slots[node]}]"
         numbers = self.codegen.numbers
-        return f"(arena + offset_{numbers.setdefault(node, len(numbers))})"
+        return f"(arena + {self.codegen.prefix}{numbers.setdefault(node, len(numbers))})"
 
     def step(self, group: FusionGroup) -> Step:
         """The step of a group."""
@@ -97,13 +122,57 @@ class _StepWriter:
         picked = self.picks.get(node, {})
         results = [picked.get(i) for i in range(len(node.shape))] if isinstance(node.dtype, tuple) else []
         writes = list(picked.values()) if isinstance(node.dtype, tuple) else [node]
-        call = c_ops.call(node, self.pointer, results)
+        if node.op.kind == "function":
+            return self._function_step(node, results, reads, writes)
+        call = c_ops.call(node, self.pointer, results, self._packed(node))
         if call is None and not (node.op.into and (None not in results)):
             return Step((HostOp(node),), reads, [node])
         self.in_place.add(node)
         if call is None:
             return Step((HostOp(node),), reads, writes)
         return _coded(CCode(call.text, carried_out_by=call.function), reads, writes, call.scratch)
+
+    def _function_step(
+        self, node: Node, results: Sequence[Node | None], reads: list[Node], writes: Sequence[Node]
+    ) -> Step:
+        """A loop or branch as one C function, or by its reference."""
+        from wengert.kernels.loops import write as loops_in_c  # which only programs with loops load
+        from wengert.plan.loops import write_loop
+
+        named: dict[str, Node] = {}
+        name = naming(named, {})
+        given = [name(source) for source in node.sources]
+        written = loops_in_c.write(node, given, [None if result is None else name(result) for result in results])
+        if not isinstance(written, str):
+            self.in_place.add(node)
+            call = self._called(written.function, named)
+            return Step((CCode(call.text(), written.function, call, loop=written.how),), reads, writes, named)
+        loop = write_loop(node, [result is not None for result in results], self._planned, self.codegen)
+        if isinstance(loop, str):
+            return Step((HostOp(node),), reads, [node], reason=loop)
+        self.in_place.add(node)
+        pointers = ", ".join(f"(void *){self.pointer(one)}" for one in (*node.sources, *results))
+        text = f"{loop.name}((void *[]){{{pointers}}}, arena + scratch);"
+        code = CCode(text, loop=f"calls its {' and its '.join(body.name for body in loop.bodies)}")
+        return Step((code, *loop.bodies), reads, writes, workspace={"scratch": loop.scratch})
+
+    def _planned(self, body: Graph, pairs: Sequence[tuple[int, int]], fixed: Sequence[Node]) -> Plan:
+        """The plan of a loop's body, through all stages."""
+        plan = self.plan
+        with within():
+            return planned(body, plan.target, lambda _: self.codegen.inside(fixed), pairs, plan.off, plan.check)
+
+    def _packed(self, node: Node) -> str:
+        """The pointer of an operand as its op wants it, if that is done before the first step of a loop."""
+        packing = c_ops.packing(node) if self.codegen.fixed else None
+        if packing is None or storage(packing.operand) not in self.codegen.fixed:
+            return ""
+        packed = self.codegen.packed
+        if packing not in packed:
+            if not spend(node, lambda: f"an operand of {node.op.name} is rearranged before a loop"):
+                return ""
+            packed[packing] = table_size(self.plan) + len(packed)
+        return f"io[{packed[packing]}]"
 
     def _pick_step(self, node: Node, reads: list[Node]) -> Step:
         """One result of several: it is in its place already, or C copies it from the first that picked it."""
@@ -123,12 +192,12 @@ class _StepWriter:
         kernel, by_name = lowered(rest, self.plan.grouping, self.donated, self.cache)
         function = write_rows(kernel, f"i{len(group.space) - 1}")
         if function is None:
-            code, call = self._loop_step(rest, reads).code, c_ops.call_with(node, self.pointer, "")
+            code, call = self._loop_step(rest, reads).code, c_ops.call_with(node, self.pointer, "", self._packed(node))
             assert code is not None
             both = CCode(f"{call.text}\n    {code.text}", None, code.call, call.function)
             return _coded(both, reads, list(group.stored), call.scratch)
         rows = self._called(function, by_name, ["first", "last"])
-        call = c_ops.call_with(node, self.pointer, rows.text())
+        call = c_ops.call_with(node, self.pointer, rows.text(), self._packed(node))
         return _coded(CCode(call.text, None, rows, call.function), reads, list(group.stored), call.scratch)
 
     def _called(self, function: Function, by_name: Mapping[str, Node], more: Sequence[str] = ()) -> FunctionCall:

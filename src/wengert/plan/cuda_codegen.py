@@ -24,7 +24,7 @@ from wengert.kernels.copy.cuda import copy
 from wengert.kernels.cuda import write
 from wengert.kernels.launch import (
     DeviceProperties,
-    Work,
+    LaunchList,
     absorbs,
     has_work,
     in_turn,
@@ -111,8 +111,8 @@ class Candidates:
         is_chosen = node.op in (MATMUL, ATTENTION, ATTENTION_BACKWARD) or node.op in CONVOLUTIONS
         if not group.opaque or not is_chosen or not node.sources[0].size:
             return None
-        finish = self._epilogue(group) if node.op in CONVOLUTIONS else None
-        then = str(finish.how) if finish else ", ".join(dict.fromkeys(each.op.name for each in group.epilogue))
+        epilogue = self._epilogue(group) if node.op in CONVOLUTIONS else None
+        then = str(epilogue.how) if epilogue else ", ".join(dict.fromkeys(each.op.name for each in group.epilogue))
         return f"{node.op.name} {self.libraries.about(node)}" + (f" then {then}" if then else "")
 
     def of(self, group: FusionGroup) -> Iterator[Candidate]:
@@ -218,40 +218,47 @@ class Candidates:
 
     def _at_once(self, group: FusionGroup, reads: list[Node]) -> Iterator[Candidate]:
         """A product or convolution that a library finishes, or adds the bias to."""
-        node, finish = group.roots[0], self._epilogue(group)
-        if finish is None:
+        node, epilogue = group.roots[0], self._epilogue(group)
+        if epilogue is None:
             return
-        for vendor in self.libraries.candidates(node, epilogue=finish.how):
+        for vendor in self.libraries.candidates(node, epilogue=epilogue.how):
             yield Candidate(
-                vendor.name, partial(self._with_epilogue, group, reads, finish, vendor), node.op in CONVOLUTIONS
+                vendor.name,
+                partial(self._with_epilogue, group, reads, epilogue, vendor),
+                node.op in CONVOLUTIONS,
             )
-        for vendor in self.libraries.candidates(node, epilogue=(BIAS,)) if finish.kept and finish.operands else ():
-            yield Candidate(f"{vendor.name}, then loops", partial(self._biased, group, reads, finish, vendor))
+        for vendor in self.libraries.candidates(node, epilogue=(BIAS,)) if epilogue.kept and epilogue.operands else ():
+            yield Candidate(f"{vendor.name}, then loops", partial(self._biased, group, reads, epilogue, vendor))
 
     def _epilogue(self, group: FusionGroup) -> LibraryEpilogue | None:
-        """How a library may finish what a group makes."""
-        finish = self.epilogues.get(group.roots[0])
-        return finish if finish is not None and {*group.stored} == {finish.result, *finish.kept} else None
+        """How a library may epilogue what a group makes."""
+        epilogue = self.epilogues.get(group.roots[0])
+        return epilogue if epilogue is not None and {*group.stored} == {epilogue.result, *epilogue.kept} else None
 
     def _takes_sums(self, node: Node) -> bool:
         """Whether our kernel for a product or convolution does what follows with its sums."""
         return node.op not in CONVOLUTIONS or absorbs(node, self.properties)
 
     def _with_epilogue(
-        self, group: FusionGroup, reads: list[Node], finish: LibraryEpilogue, vendor: Any
+        self, group: FusionGroup, reads: list[Node], epilogue: LibraryEpilogue, vendor: Any
     ) -> Step | None:
-        values = (*self.libraries.operands(group.roots[0]), *finish.operands, *finish.kept, finish.result)
+        values = (
+            *self.libraries.operands(group.roots[0]),
+            *epilogue.operands,
+            *epilogue.kept,
+            epilogue.result,
+        )
         names = {f"value{i}": storage(value) for i, value in enumerate(values)}
         return called(vendor, tuple(names), names, reads, list(group.stored)) if vendor.works else None
 
-    def _biased(self, group: FusionGroup, reads: list[Node], finish: LibraryEpilogue, vendor: Any) -> Step | None:
+    def _biased(self, group: FusionGroup, reads: list[Node], epilogue: LibraryEpilogue, vendor: Any) -> Step | None:
         """A bias by a library, which leaves the argument of an activation, and that by loops."""
         if not vendor.works:
             return None
-        rest = replace(group, roots=[finish.result], opaque=False, epilogue=[], stored=[finish.result])
+        rest = replace(group, roots=[epilogue.result], opaque=False, epilogue=[], stored=[epilogue.result])
         kernel, names = lowered(rest, self.grouping, self.donated, self.cache)
         p, named = product(group.roots[0]), naming(names, self.donated)
-        operands = tuple(named(storage(value)) for value in (p.x, p.y, *finish.operands, *finish.kept))
+        operands = tuple(named(storage(value)) for value in (p.x, p.y, *epilogue.operands, *epilogue.kept))
         work = write(kernel, self.properties)
         return called(vendor, operands, names, reads, list(group.stored), work)
 
@@ -274,7 +281,7 @@ class Candidates:
             operands = (*map(named, self.libraries.operands(node)), made)
         works += [write(kernel, properties)] if taken is None else []
         if taken is None and node not in group.stored:
-            works.append(Work((), {made: node.size * node.dtype.itemsize}))
+            works.append(LaunchList((), {made: node.size * node.dtype.itemsize}))
             del names[made]
         if vendor is None:
             return launched(in_turn(works), names, reads, list(group.stored))

@@ -43,7 +43,51 @@ def _step(plan: Plan, number: int, step: Step) -> str:
     waits = f", after {', '.join(map(str, plan.waits[number]))}" if plan.waits and plan.waits[number] else ""
     parts = "; ".join(map(_part, step.parts))
     values = f"{_placed(plan, step.reads)} -> {_placed(plan, step.writes)}"
-    return f"{number:>4} {parts}{waits}{beside}: {values}  {where}".rstrip()
+    line = f"{number:>4} {parts}{waits}{beside}: {values}  {where}".rstrip()
+    bodies = (part for part in step.parts if isinstance(part, Body))
+    return "\n".join([line, *(f"{' ' * 9}{one}" for body in bodies for one in _body(body))])
+
+
+def _body(body: Body) -> list[str]:
+    return [f"{body.name}: {_summary(body.plan)}", *described(body.plan).splitlines()[1:]]
+
+
+def loops(plan: Plan, indent: str = "") -> list[str]:
+    """The loops and branches of a program, a line for each; what their bodies do is indented below."""
+    lines = []
+    for step in plan.steps:
+        node = step.host_op
+        if step.reason and node is not None:
+            lines.append(f"{indent}{_how(node)}: by its reference, since {step.reason}{_at(node)}")
+        if step.code is None or not step.code.loop:
+            continue
+        node = step.first_result.sources[0] if step.first_result is not None else None
+        if node is None:
+            continue
+        lines.append(f"{indent}{_how(node)}: {step.code.loop}{_at(node)}")
+        for part in step.parts:
+            if isinstance(part, Body):
+                lines.append(f"{indent}    {part.name}: {_computed(part.plan)}")
+                lines += loops(part.plan, f"{indent}        ")
+    return lines
+
+
+def _how(node: Node) -> str:
+    steps = node.attrs.get("steps")
+    return node.op.name if steps is None else f"{node.op.name} of {steps} steps"
+
+
+def _at(node: Node) -> str:
+    return f"  {describe(node.location)}" if node.location is not None else ""
+
+
+def _computed(plan: Plan) -> str:
+    """The ops of a body, by kernel."""
+    named = []
+    for step, group in zip(plan.steps, plan.groups_of_steps):
+        if not step.does_nothing:
+            named.append("+".join(dict.fromkeys(root.op.name for root in group.roots)))
+    return f"{len(named)} kernels a step: {', '.join(named)}" if named else "nothing to compute"
 
 
 def _beside(plan: Plan, number: int) -> str:
@@ -57,12 +101,15 @@ def _part(part: Part) -> str:
         return f"{part.entry} {part.grid} x {part.block}"
     if isinstance(part, LibraryCall):
         return part.candidate.name
+    if isinstance(part, CCode) and part.loop:
+        return f"a loop or branch in C ({part.loop})"
     if isinstance(part, CCode):
         return "loops in C" if part.function is not None else "a call in C"
     if isinstance(part, HostOp):
         return f"{part.node.op.name} by its reference"
     if isinstance(part, Body):
-        return f"{part.trips} trips through {len(part.plan.steps)} steps"
+        trips = f"{part.trips} trips" if part.trips is not None else "trips"
+        return f"{part.name}: {trips} through {len(part.plan.steps)} steps"
     return f"{'start' if isinstance(part, Start) else 'wait for'} {part.token}"
 
 

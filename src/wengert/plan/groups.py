@@ -183,26 +183,55 @@ def ordered(
     groups: Sequence[FusionGroup],
     pairs: Iterable[tuple[Node, Node]] = (),
     fallible: Collection[int] = (),
+    overlaps: bool = False,
 ) -> list[FusionGroup]:
     """The groups in the order to run them.
 
     `pairs` are inputs and the outputs that may be written over them; `fallible` the numbers, in the order given, of the
-    groups that may fail.
+    groups that may fail; `overlaps` says whether collectives go on beside kernels.
     """
     needs = _needs(groups)
     for group, others in _waits(groups, needs, pairs, fallible):
         needs[group] |= others
-    _keep_collectives_in_order(groups, needs)
+    _keep_collectives_in_order(groups, needs, overlaps)
     order = _Order(graph, groups, needs).found()
     return [groups[number] for number in order] if order is not None else list(groups)
 
 
-def _keep_collectives_in_order(groups: Sequence[FusionGroup], needs: Sequence[set[int]]) -> None:
+def _keep_collectives_in_order(groups: Sequence[FusionGroup], needs: Sequence[set[int]], overlaps: bool) -> None:
     """Have each collective wait for the one before: all ranks carry them out in one order."""
     found = [k for k, group in enumerate(groups) if group.opaque and group.roots[0].op.collective]
     found.sort(key=lambda k: groups[k].roots[0].attrs.get("number", k))
+    if overlaps:
+        _compute_late(groups, needs, found)
     for before, after in pairwise(found):
         needs[after].add(before)
+
+
+def _compute_late(groups: Sequence[FusionGroup], needs: Sequence[set[int]], collectives: Sequence[int]) -> None:
+    """Have what only late collectives need wait for what the one before them needs, which is large.
+
+    The large one then goes on beside these kernels. No circle arises: what waits is nothing that the large one needs.
+    """
+    late = [k for k in collectives if groups[k].roots[0].attrs.get("late")]
+    if not late:
+        return
+    first = collectives.index(late[0])
+    makers = set(needs[collectives[first - 1]])
+    early = _all_needed(needs, collectives[:first])
+    for number in _all_needed(needs, late) - early - {*collectives}:
+        needs[number].update(makers)
+
+
+def _all_needed(needs: Sequence[set[int]], numbers: Iterable[int]) -> set[int]:
+    """These groups, and all whose values they are made from."""
+    found, agenda = set[int](), list(numbers)
+    while agenda:
+        number = agenda.pop()
+        if number not in found:
+            found.add(number)
+            agenda += needs[number]
+    return found
 
 
 def schedule(plan: Plan) -> Plan:
@@ -210,7 +239,7 @@ def schedule(plan: Plan) -> Plan:
     if not spend(None, lambda: "groups run in an order that frees memory early"):
         return plan
     nodes = [(plan.graph.inputs[i], plan.graph.outputs[k]) for i, k in plan.pairs]
-    order = ordered(plan.graph, plan.grouping.groups, nodes, plan.codegen.fallible(plan.grouping))
+    order = ordered(plan.graph, plan.grouping.groups, nodes, plan.codegen.fallible(plan.grouping), plan.target.overlaps)
     return replace(plan, grouping=plan.grouping._replace(groups=order))
 
 

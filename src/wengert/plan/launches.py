@@ -29,12 +29,12 @@ from wengert.compiler.rewrite import spend
 from wengert.core.graph import Node
 from wengert.kernels.c import Function
 from wengert.kernels.ir.loops import LoopKernel
-from wengert.kernels.launch import DeviceProperties, Work
+from wengert.kernels.launch import DeviceProperties, LaunchList
 from wengert.ops.op import PICK
 from wengert.plan.groups import FusionGroup
 from wengert.plan.plan import NOTHING, Plan, Start, Step, Wait, launched
 
-Writer = Callable[[Sequence[LoopKernel], DeviceProperties], Work]
+Writer = Callable[[Sequence[LoopKernel], DeviceProperties], LaunchList]
 
 LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
 

@@ -17,7 +17,7 @@ from wengert.compiler.rewrite import spend
 from wengert.core.graph import Node
 from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel
 from wengert.kernels.ir.transforms import with_buffers
-from wengert.kernels.launch import DeviceProperties, Work
+from wengert.kernels.launch import DeviceProperties, LaunchList
 from wengert.ops.attention import ATTENTION_BACKWARD
 from wengert.ops.op import PICK
 from wengert.plan.launches import Order
@@ -49,7 +49,7 @@ def final_step(
     from wengert.kernels.cuda import final_reduction_shape, write  # which a program for the CPU does not load
 
     (launch,) = write(kernel, device, final_reduction_shape(kernel)).launches
-    work = Work((replace(launch, why="totals of the parts"),))
+    work = LaunchList((replace(launch, why="totals of the parts"),))
     return launched(work, buffers, [*parts.values(), *reads], columns.writes, kernel=kernel)
 
 
@@ -119,7 +119,7 @@ def _joined(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceP
     named = naming({}, donated)
     writes = [*steps[0].writes, *left.values()]
     reads = dict.fromkeys(node for step in steps for node in step.reads if node not in writes and named(node) in used)
-    first = launched(Work(work.launches), {**buffers, **left}, list(reads), writes)
+    first = launched(LaunchList(work.launches), {**buffers, **left}, list(reads), writes)
     ends = [final_step(k, one, step, donated, device) for k, one, step in zip(final, parts, steps[1:])]
     return [first, *ends]
 
@@ -184,7 +184,9 @@ def _joined_attention(
     rest = final_reduction(kernel, count)
     parts = partials_of(rest, work.workspace, totals)
     own = {name: size for name, size in work.workspace.items() if name not in parts}
-    first = launched(Work(work.launches, own), {**names, **parts}, step.reads, [made, *parts.values()], kept=step.kept)
+    first = launched(
+        LaunchList(work.launches, own), {**names, **parts}, step.reads, [made, *parts.values()], kept=step.kept
+    )
     return first, final_step(rest, parts, totals, donated, device)
 
 

@@ -104,7 +104,7 @@ def planned(
 
     def begin() -> Plan:
         tank.left = left
-        return Plan(graph, target, codegen(target), tuple(pairs), reports=tuple(reports))
+        return Plan(graph, target, codegen(target), tuple(pairs), frozenset(off), check, reports=tuple(reports))
 
     try:
         plan = _through(begin(), off)

@@ -11,7 +11,7 @@ collective). Code generators, C for the CPU and CUDA C++ for a GPU, answer the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ from wengert.compiler.memory import Life
 from wengert.core.devices import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels.ir.loops import LoopKernel
-from wengert.kernels.launch import Launch, Work
+from wengert.kernels.launch import Launch, LaunchList
 from wengert.plan.groups import FusionGroup, Grouping
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class CCode:
     function: Function | None = None
     call: FunctionCall | None = None  # of that function, or of the one that takes the rows of a product
     carried_out_by: CFunction | None = None  # the function of a header that does the work
+    loop: str = ""  # of a loop or branch of the user's: how it goes, in words
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,13 @@ class HostOp:
 class Body:
     """A plan that is run so many times; after each trip a carry's input is given the value of its output.
 
-    Its arena lies in the step's workspace "body".
+    Its arena lies in the step's workspace: "body" on a device, "scratch" on the CPU.
     """
 
     plan: Plan
     carries: tuple[tuple[int, int], ...]  # inputs and outputs of the plan's graph, by number
-    trips: int
+    trips: int | None  # None: as long as a condition holds
+    name: str = "step"  # what it is of a loop or branch
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ class Step:
     kernel: LoopKernel | None = None  # of loops: what the launches or the C were written from, if that is one kernel
     choice: Choice | None = None  # why it was taken, if candidates were timed
     kept: tuple[Node, ...] = ()  # what an attention's forward keeps for its backward, which are no values of the graph
+    reason: str = ""  # why the host computes it, of what could have been compiled
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -188,7 +191,7 @@ NOTHING = Step((), (), ())
 
 
 def launched(
-    work: Work, buffers: Mapping[str, Node], reads: Sequence[Node], writes: Sequence[Node], **more: Any
+    work: LaunchList, buffers: Mapping[str, Node], reads: Sequence[Node], writes: Sequence[Node], **more: Any
 ) -> Step:
     """A step that launches kernels."""
     return Step(work.launches, reads, writes, buffers, work.workspace, **more)
@@ -200,10 +203,10 @@ def called(
     buffers: Mapping[str, Node],
     reads: Sequence[Node],
     writes: Sequence[Node],
-    then: Work | None = None,
+    then: LaunchList | None = None,
 ) -> Step:
     """A step that calls a library, and launches kernels after that."""
-    then = then if then is not None else Work(())
+    then = then if then is not None else LaunchList(())
     own = {"workspace": candidate.workspace} if candidate.workspace else {}
     call = LibraryCall(candidate, tuple(operands))
     return Step((call, *then.launches), reads, writes, buffers, {**then.workspace, **own})
@@ -315,6 +318,8 @@ class Plan:
     target: Target
     codegen: Codegen
     pairs: tuple[tuple[int, int], ...] = ()  # inputs and the outputs that take their place, by number
+    off: frozenset[str] = frozenset()  # passes and stages that are left out
+    check: bool = True  # whether it is verified
     steps: tuple[Step, ...] = ()
     buffers: Buffers = NO_BUFFERS
     arena: Arena = NO_ARENA
@@ -357,3 +362,17 @@ class Plan:
 
 ARENA = -1
 """The memory that is no slot's."""
+
+
+def table_size(plan: Plan) -> int:
+    """How many pointers a program's table has."""
+    return 1 + max(plan.buffers.slots.values(), default=-1)
+
+
+def nested(plan: Plan) -> Iterator[Plan]:
+    """A plan, and those of all bodies that its steps hold."""
+    yield plan
+    for step in plan.steps:
+        for part in step.parts:
+            if isinstance(part, Body):
+                yield from nested(part.plan)

@@ -85,7 +85,13 @@ def _deadline(value: Any) -> float:
     return float(value)
 
 
-_CHECKED: dict[str, Callable[[Any], Any]] = {"memory_budget": _budget, "deadline": _deadline}
+def _parts(value: Any) -> int | None:
+    if value is not None and (type(value) is not int or value < 1 or value & (value - 1)):
+        raise ArgumentError(f"config.parts: a power of two, such as 4, or None, not {value!r}")
+    return value
+
+
+_CHECKED: dict[str, Callable[[Any], Any]] = {"memory_budget": _budget, "deadline": _deadline, "parts": _parts}
 
 config = Config()
 devices.on_change = config.changed

@@ -47,6 +47,15 @@ def _cut(shape: tuple[int, ...], spread: Distribution) -> Placement | None:
     return Placement(spread.mesh, splits) if splits else None
 
 
+def check_microbatches(arguments: Sequence[Node], count: int) -> None:
+    """Raise where none of the arguments can be cut into so many: the batch would be computed at once."""
+    if not any(node.shape and node.shape[0] % count == 0 for node in arguments):
+        shapes = ", ".join(str(node.shape) for node in arguments) or "of none"
+        raise ArgumentError(
+            f"compile: no argument has a first axis that divides into microbatches={count}: shapes {shapes}"
+        )
+
+
 class PartitionedProgram:
     """The program of this rank, over blocks. It shows what the rank's own program shows."""
 

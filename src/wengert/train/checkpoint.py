@@ -61,7 +61,8 @@ class Checkpoints:
         whole = {"kind": KIND, "version": VERSION, "step": step, **state}
         path = self.folder / f"step-{step:06}"
         if current.size > 1:
-            return save_checkpoint(path, whole, step=step, then=partial(self._keep, is_best=is_best))
+            resume = f"wengert train --resume {self.folder.parent} --ranks {current.size}"
+            return save_checkpoint(path, whole, step=step, then=partial(self._keep, is_best=is_best), resume=resume)
         for unfinished in self.folder.glob(".*.tmp"):
             remove_if_abandoned(unfinished)
         shards.clear_beside(path)

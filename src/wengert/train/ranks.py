@@ -148,12 +148,6 @@ def note_step(number: int) -> None:
         control.current.step(number)
 
 
-def note_saved(path: Path | None, out: Path) -> None:
-    """A checkpoint is complete, from which any number of ranks may go on after a loss."""
-    if control.current is not None and path is not None:
-        control.current.saved(f"{path} (any number of ranks): wengert train --resume {out} --ranks {current.size}")
-
-
 def asked_to_stop() -> int:
     """The signal by which the launcher was asked to stop this job; 0 if it was not."""
     return 0 if control.current is None else control.current.asked_to_stop

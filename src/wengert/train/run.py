@@ -24,7 +24,7 @@ from wengert.train.checkpoint import Checkpoints, load_checkpoint, load_settings
 from wengert.train.log import Log, NoLog
 from wengert.train.optimizer import make_optimizer, rate_factor
 from wengert.train.plot import plot
-from wengert.train.ranks import check_examples, locked, mesh_of, note_saved, note_step
+from wengert.train.ranks import check_examples, locked, mesh_of, note_step
 from wengert.train.recipe import Recipe
 from wengert.train.state import check_state, fitting
 from wengert.train.steps import Steps
@@ -94,7 +94,6 @@ class Run:
             raise ArgumentError(f"an epoch of {len(self.loader)} batches has no update of {recipe.accumulate} batches")
         self.total = self.updates_per_epoch * recipe.epochs
         self.checkpoints = Checkpoints(self.out / "checkpoints", recipe.keep)
-        self._saving: Path | None = None  # the last checkpoint, which ranks may still be writing
         self.step = 0
         self.evaluated = 0  # epochs
         self.waited = 0  # epochs since the best
@@ -167,10 +166,7 @@ class Run:
 
     def save(self, is_best: bool = False) -> Path:
         """Write a checkpoint; of several ranks each its blocks, in the background."""
-        path = self.checkpoints.save(self.step, self.state(), is_best)
-        note_saved(self._saving, self.out)  # which that has waited for
-        self._saving = path
-        return path
+        return self.checkpoints.save(self.step, self.state(), is_best)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 

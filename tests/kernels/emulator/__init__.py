@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.kernels.launch import Argument, Launch, Number, Struct, TensorMap, Work
+from wengert.kernels.launch import Argument, Launch, LaunchList, Number, Struct, TensorMap
 
 HERE = Path(__file__).parent
 KERNELS = Path(__file__).parents[3] / "src/wengert/kernels"
@@ -43,12 +43,12 @@ def compiler() -> str | None:
 class Emulator:
     """The kernels of some works, compiled together."""
 
-    def __init__(self, works: Iterable[Work]) -> None:
+    def __init__(self, works: Iterable[LaunchList]) -> None:
         launches = [launch for work in works for launch in work.launches]
         self.names = {key: f"launch{i}" for i, key in enumerate(dict.fromkeys((x.source, x.entry) for x in launches))}
         self.library = _library(_unit(self.names))
 
-    def run(self, work: Work, arrays: Mapping[str, Array], reverse: bool = False) -> None:
+    def run(self, work: LaunchList, arrays: Mapping[str, Array], reverse: bool = False) -> None:
         """Carry out a work: the buffers that its launches write are changed in place."""
         space = {name: np.full(size, POISON, np.uint8) for name, size in work.workspace.items()}
         buffers = {name: _Guarded(array) for name, array in {**arrays, **space}.items()}
@@ -83,7 +83,7 @@ class Emulator:
         return np.array([buffers[name].array.ctypes.data for name in names], np.uint64)
 
 
-def run(work: Work, arrays: Mapping[str, Array], reverse: bool = False) -> None:
+def run(work: LaunchList, arrays: Mapping[str, Array], reverse: bool = False) -> None:
     """Carry out one work on arrays."""
     Emulator([work]).run(work, arrays, reverse)
 

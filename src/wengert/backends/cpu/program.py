@@ -17,6 +17,7 @@ from weakref import finalize
 import numpy as np
 
 from wengert.backends.comm import thread
+from wengert.backends.cpu import interrupts
 from wengert.backends.cpu.blas import blas, single_threaded
 from wengert.backends.cpu.recycle import recycler
 from wengert.backends.cpu.replay import HEAD, ITEMS, CpuReplay
@@ -32,10 +33,11 @@ from wengert.kernels.c import Function, shared_name
 from wengert.kernels.threads import thread_count
 from wengert.ops.op import PICK
 from wengert.plan.c_codegen import CCodegen
+from wengert.plan.describe import loops
 from wengert.plan.launches import region_text
 from wengert.plan.lowering import picks
 from wengert.plan.pipeline import planned
-from wengert.plan.plan import Plan, Start, Step, Wait
+from wengert.plan.plan import Plan, Start, Step, Wait, nested
 
 PRELUDE = """#include <math.h>
 #include <stdint.h>
@@ -47,6 +49,12 @@ PRELUDE = """#include <math.h>
 CALLING = """#include "blas.h"
 #include "table.h"
 int wg_error;  // set by a kernel that met an index out of range
+
+"""
+
+STOPPING = """#include "loops.h"
+void *wg_python[4], *wg_raised[3];
+double wg_looked;
 
 """
 
@@ -94,6 +102,7 @@ class CpuProgram:
         named = dict.fromkeys(name for name in references if name != "pick")
         if named:
             lines.append(f"without C, run by their references: {', '.join(named)}")
+        lines += loops(self.plan)
         return "\n".join(lines)
 
     def tuning(self) -> None:
@@ -105,6 +114,7 @@ class CpuProgram:
         text = code.text if code is not None else ""
         called = code.call.name if code is not None and code.call is not None else None
         functions = [function.named(name) for function, name in self.codegen.functions.items() if name == called]
+        functions += [loop for name, loop in self.codegen.loops.items() if text.startswith(f"{name}(")]
         return "\n".join([text, "", *functions]).strip()
 
     def _text(self) -> tuple[list[str], list[Any]]:
@@ -133,17 +143,26 @@ class CpuProgram:
             for i, lines in enumerate(bodies)
         )
         offsets += f"#define scratch {self.plan.arena.scratch}L\n"
-        codes = [self.steps[number].code for region in self.regions for number in region]
+        codes = [step.code for plan in nested(self.plan) for step in plan.steps]
         headers = c_ops.includes(code.carried_out_by for code in codes if code is not None and code.carried_out_by)
-        main = PRELUDE + CALLING + headers + offsets + "\n" + declared + "\n"
+        self.stops = bool(self.codegen.loops) or any("loops.h" in function.headers for function in defined.values())
+        head = PRELUDE + CALLING + (STOPPING if self.stops else "") + headers
+        main = "\n".join([head, declared, self._loops_text() + offsets, ""])
         units = kernel_units(defined)
         self.functions_source = "\n".join([*units, main])  # all but the pieces that call them
         return [*units, main + runs], pieces
 
+    def _loops_text(self) -> str:
+        """The loops that call their bodies, and where these find constants."""
+        loops, constants = self.codegen.loops, self.codegen.constants
+        held = f"void *wg_constants[{len(constants)}];\n" if constants else ""
+        return held + "\n".join([*loops.values(), "#undef scratch\n"]) if loops else ""
+
     def _defined(self) -> dict[str, Function]:
         """The functions by name, those that the threads of a region share among them."""
         functions = self.codegen.functions
-        codes = [self.steps[number].code for region in self.regions if len(region) > 1 for number in region]
+        several = [(plan, region) for plan in nested(self.plan) for region in plan.regions if len(region) > 1]
+        codes = [plan.steps[number].code for plan, region in several for number in region]
         together = dict.fromkeys(code.function for code in codes if code is not None)
         shared = {shared_name(functions[f]): f.shared() for f in together if f and f.is_parallel}
         return {name: function for function, name in functions.items()} | shared
@@ -160,11 +179,16 @@ class CpuProgram:
         self.again = self.library.wg_again
         self.again.argtypes = [pointer, pointer]
         self.error = ctypes.c_int.in_dll(self.library, "wg_error")
+        self.raised = interrupts.connect(self.library) if self.stops else None
         self.calls = [self._piece(p) if isinstance(p, str) else self.call_of(p) for p in self.pieces]
         self.arena = aligned(self.plan.arena.size)
         self.arena_address = self.arena.ctypes.data
         self.loops_alone = all(map(_is_loops, self.steps))  # which call no BLAS
         self.held = [np.ascontiguousarray(node.buffer) for node in self.plan.buffers.constants]
+        self.held_by_bodies = [np.ascontiguousarray(node.buffer) for node in self.codegen.constants]
+        if self.held_by_bodies:
+            table = (ctypes.c_void_p * len(self.held_by_bodies)).in_dll(self.library, "wg_constants")
+            table[:] = [array.ctypes.data for array in self.held_by_bodies]
 
     def _piece(self, name: str) -> Callable[..., None]:
         function = getattr(self.library, name)
@@ -268,6 +292,7 @@ class CpuProgram:
                 call(pointers, arena, table, results)
                 if self.error.value:
                     self.error.value = 0
+                    interrupts.raise_kept(self.raised)
                     self._raise_by_reference(given)
         self.last = pointers
         self.copied = {i for i, array in enumerate(arrays) if array is not given[i]}

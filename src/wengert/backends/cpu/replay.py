@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wengert.backends.cpu import interrupts
 from wengert.backends.cpu.blas import single_threaded
 from wengert.backends.cpu.recycle import recycler
 
@@ -98,6 +99,8 @@ class CpuReplay:
             else:
                 with single_threaded:
                     failed = program.again(self.stages[0], id(table) + ITEMS) or self._go_on(table)
+        if failed:
+            interrupts.raise_kept(program.raised)
         return not failed
 
     def _go_on(self, table: tuple[Array, ...]) -> bool:

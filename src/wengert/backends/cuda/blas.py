@@ -110,19 +110,19 @@ class ProductShape:
     m: int
     n: int
     k: int
-    turned_x: bool
-    turned_y: bool
+    transposed_x: bool
+    transposed_y: bool
     step_x: int
     step_y: int
     dtype: np.dtype[Any]
     result: np.dtype[Any]
     tf32: bool = False
-    finish: tuple[str, ...] = ()  # what is done with the result before it is stored
+    epilogue: tuple[str, ...] = ()  # what is done with the result before it is stored
 
     @property
     def beside(self) -> bool:
         """Whether a matrix of the result's size is read or written besides."""
-        return ARGUMENT in self.finish or SLOPE in self.finish
+        return ARGUMENT in self.epilogue or SLOPE in self.epilogue
 
 
 class Matmul:
@@ -133,7 +133,7 @@ class Matmul:
     def __init__(self, shape: ProductShape, described: Described, algorithm: np.ndarray[Any, Any], number: int) -> None:
         self.shape, self.described, self.algorithm = shape, described, algorithm
         self.workspace = int(algorithm["workspace"].item())
-        self.name = f"cuBLASLt #{number}" + (f" with {', '.join(shape.finish)}" if shape.finish else "")
+        self.name = f"cuBLASLt #{number}" + (f" with {', '.join(shape.epilogue)}" if shape.epilogue else "")
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
         """Put the product of the first two on the stream, into the last; what finishes it lies between."""
@@ -172,17 +172,17 @@ class Described:
         scale = float64 if double else float32
         self.one, self.zero = np.ones(1, scale), np.zeros(1, scale)
         self.operation = lt.create("MatmulDesc", compute, DTYPES[scale])
-        for attribute, turned in ((_TRANSPOSED_A, s.turned_y), (_TRANSPOSED_B, s.turned_x)):
-            lt.set("MatmulDesc", self.operation, attribute, np.int32(turned))
-        self.others = [*([_BIAS_AT] if BIAS in s.finish else []), *([_BESIDE_AT] if s.beside else [])]
-        if s.finish:
-            lt.set("MatmulDesc", self.operation, _EPILOGUE, np.int32(sum(_EPILOGUES[word] for word in s.finish)))
+        for attribute, transposed in ((_TRANSPOSED_A, s.transposed_y), (_TRANSPOSED_B, s.transposed_x)):
+            lt.set("MatmulDesc", self.operation, attribute, np.int32(transposed))
+        self.others = [*([_BIAS_AT] if BIAS in s.epilogue else []), *([_BESIDE_AT] if s.beside else [])]
+        if s.epilogue:
+            lt.set("MatmulDesc", self.operation, _EPILOGUE, np.int32(sum(_EPILOGUES[word] for word in s.epilogue)))
             self.set_others([1 << 12] * len(self.others))  # the heuristic looks at how they are aligned
         if s.beside:
             lt.set("MatmulDesc", self.operation, _BESIDE_STEP, np.int64(s.n))
         self.layouts = [
-            _layout(s.dtype, (s.k, s.n) if s.turned_y else (s.n, s.k)),
-            _layout(s.dtype, (s.m, s.k) if s.turned_x else (s.k, s.m)),
+            _layout(s.dtype, (s.k, s.n) if s.transposed_y else (s.n, s.k)),
+            _layout(s.dtype, (s.m, s.k) if s.transposed_x else (s.k, s.m)),
             _layout(s.result, (s.n, s.m)),
         ]
         if s.batch > 1:
@@ -238,6 +238,6 @@ def preferred(shape: ProductShape, waves: Sequence[float]) -> int:
     another, are faster: by 7 to 13% in GPT-2's products over 768 features on an H200. Not so where it stores two.
     """
     is_short = SHORT // 4 <= shape.k <= SHORT and shape.m * shape.n >= 1 << 23
-    if shape.dtype not in (float16, bfloat16) or not is_short or ARGUMENT in shape.finish:
+    if shape.dtype not in (float16, bfloat16) or not is_short or ARGUMENT in shape.epilogue:
         return 0
     return max((i for i, count in enumerate(waves) if count * LEAST <= waves[0]), key=lambda i: waves[i], default=0)

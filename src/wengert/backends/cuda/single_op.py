@@ -17,13 +17,13 @@ from wengert.backends.cuda.memory import DeviceArray, afforded, unchecked, uploa
 from wengert.core.code import describe
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node
-from wengert.kernels.launch import ERROR_FLAG, Number, Work
+from wengert.kernels.launch import ERROR_FLAG, LaunchList, Number
 
 
 class SingleOpKernel:
     """The launches of one op for its shapes: call it with arrays for the operands."""
 
-    def __init__(self, node: Node, work: Work, device: str) -> None:
+    def __init__(self, node: Node, work: LaunchList, device: str) -> None:
         self.shape, self.dtype, self.device, self.launches = node.shape, node.dtype, device, work.launches
         self.driver = opened(device)
         self.source = "\n".join(dict.fromkeys(launch.source for launch in work.launches))

@@ -18,7 +18,7 @@ def cuda_kernels() -> dict[Op, CudaKernel]:
     """The ops that have CUDA C++."""
     from wengert.kernels.attention import cuda, form
 
-    def kernel(work: cuda.NodeWork) -> CudaKernel:
+    def kernel(work: cuda.NodeLaunches) -> CudaKernel:
         return CudaKernel(work, cuda.has_work, form.operands, outdoes_libraries=cuda.outdoes_libraries)
 
     return {ATTENTION: kernel(cuda.forward_work), ATTENTION_BACKWARD: kernel(cuda.backward_work)}

@@ -50,9 +50,9 @@ def _shape(query: Node, key: Node, value: Node, mask: Node | None, lead: Sequenc
         fields["mask_row"] = 0 if mask.shape[-2] == 1 else mask.shape[-1]
         fields["mask_column"] = 0 if mask.shape[-1] == 1 else 1
     scores = _lines(keys * block, itemsize)
-    turned = _lines(keys, itemsize) * (features + values)
+    transposed = _lines(keys, itemsize) * (features + values)
     plain = (_lines(features, itemsize) + _lines(values, itemsize)) * (keys + block)
-    scratch = 2 * scores + turned + plain
+    scratch = 2 * scores + transposed + plain
     fields |= {"scores": scores // itemsize, "each": scratch}
     text = ", ".join(f".{name} = {value}" for name, value in fields.items())
     return f"&(wg_attention){{{text}}}", scratch * thread_count()

@@ -15,7 +15,7 @@ from typing import Any
 from wengert.core.dtypes import bool_
 from wengert.core.graph import Node
 from wengert.kernels.attention.form import AttentionForm, attention, by_head
-from wengert.kernels.launch import H200, Asked, DeviceProperties, Launch, Named, Work
+from wengert.kernels.launch import H200, Asked, DeviceProperties, Launch, LaunchList, Named
 from wengert.kernels.matmul.gemm_source import wgmma
 from wengert.kernels.matmul.product import HALVES, device_type, sum_type
 from wengert.ops.attention import ATTENTION
@@ -194,14 +194,14 @@ def _names(a: AttentionForm, named: Named) -> dict[str, str]:
     return names if a.mask is None else {**names, "mask": named(a.mask)}
 
 
-def forward(node: Node, named: Named, device: DeviceProperties, kept: Sequence[Node] = ()) -> Work | None:
+def forward(node: Node, named: Named, device: DeviceProperties, kept: Sequence[Node] = ()) -> LaunchList | None:
     """The work of an attention; with a place for what backward wants kept, its logarithms too."""
     a = attention(node)
     tile = _forward_tile(a, device) if a is not None else None
     if a is None or tile is None:
-        return Work(()) if not node.size else None
+        return LaunchList(()) if not node.size else None
     logarithms = named(kept[0]) if kept else None
-    return Work((_walk(a, tile, _names(a, named), named(node), logarithms),))
+    return LaunchList((_walk(a, tile, _names(a, named), named(node), logarithms),))
 
 
 # --- backward -------------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def backward(
     results: Mapping[int, Node],
     kept: Sequence[Node] = (),
     parts: str | None = None,
-) -> Work | None:
+) -> LaunchList | None:
     """The work of an attention's backward: shares and the cotangents of queries, then those of keys and values.
 
     `kept` is forward's result and what it kept; without them forward runs again. What nobody picks goes into a
@@ -299,19 +299,19 @@ def backward(
     by_query = _back(a, back, given, to[0], None)
     launches += [by_query] if 0 in wanted or back.rung != "fma" else []
     launches += [_back(a, by_key, given, to[1], to[2])] if wanted & {1, 2} else []
-    return Work(tuple(launches), workspace)
+    return LaunchList(tuple(launches), workspace)
 
 
 # --- as the registry asks for them ----------------------------------------------------------------------------------
 
-NodeWork = Callable[[Node, Named, DeviceProperties, Asked], Work | None]
+NodeLaunches = Callable[[Node, Named, DeviceProperties, Asked], LaunchList | None]
 
 
-def forward_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
+def forward_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
     """The work of an attention."""
     return forward(node, named, device, asked.kept)
 
 
-def backward_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
+def backward_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
     """The work of an attention's backward."""
     return backward(node, named, device, asked.results, asked.kept)

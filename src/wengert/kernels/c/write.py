@@ -31,6 +31,7 @@ class Function:
     in_parts: bool = False  # whether a reduction is cut into parts
     headers: tuple[str, ...] = ()  # beside math.h
     in_region: bool = False  # whether all threads of a parallel region call it
+    is_whole: bool = False  # whether it is a loop over steps, which wakes threads itself if it needs them
 
     def named(self, name: str) -> str:
         """The definition under a name."""
@@ -49,7 +50,7 @@ class Function:
     @property
     def is_one_loop(self) -> bool:
         """Whether all it does is inside its outer loops; a sum in parts has something to do after them."""
-        return self.nests == 1 and not self.in_parts
+        return self.nests == 1 and not self.in_parts and not self.is_whole
 
     def shared(self) -> Function:
         """The function for all threads of a parallel region to call: they share its outer loop and do not wait."""

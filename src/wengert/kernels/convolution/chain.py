@@ -8,7 +8,7 @@ import numpy as np
 
 from wengert.core.dtypes import float32
 from wengert.kernels.convolution.form import ConvolutionForm, Form
-from wengert.kernels.launch import DeviceProperties, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList
 from wengert.kernels.matmul.gemm_source import wgmma
 from wengert.kernels.matmul.product import Tile
 
@@ -62,7 +62,7 @@ def _shared(f: Form, cut: _Cut) -> int:
     return (cut.lines + 1) * f.ins * (places | 1) * 4 + (cut.links - 1) * 2 * f.count[2] * OUTS * 4 + overlap
 
 
-def work(c: ConvolutionForm, tile: Tile, values: str, weight: str, result: str, device: DeviceProperties) -> Work:
+def work(c: ConvolutionForm, tile: Tile, values: str, weight: str, result: str, device: DeviceProperties) -> LaunchList:
     """The launch: blocks share the rows of all images."""
     f = _form(c)
     cut = _cut(f, device)
@@ -88,4 +88,4 @@ extern "C" __global__ void __launch_bounds__({threads}, {cut.resident}) {c.name}
         _shared(f, cut),
         f"{rows} rows of {OUTS} channels in {parts} parts by {tile}",
     )
-    return Work((launch,))
+    return LaunchList((launch,))

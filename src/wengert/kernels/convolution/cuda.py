@@ -14,14 +14,14 @@ import numpy as np
 from wengert.kernels.convolution import chain, sliding
 from wengert.kernels.convolution.form import ConvolutionForm, Form, convolution
 from wengert.kernels.convolution.implicit_gemm import GemmPlan
-from wengert.kernels.launch import DeviceProperties, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList
 from wengert.kernels.matmul.product import HALVES, Epilogue, Tile, device_type
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 
-__all__ = ["ConvolutionForm", "Form", "convolution", "is_small", "outdoes_libraries", "tiles", "work", "works"]
+__all__ = ["ConvolutionForm", "Form", "candidates", "convolution", "is_small", "outdoes_libraries", "tiles", "work"]
 
 
-def works(c: ConvolutionForm, first: str, second: str, result: str, device: DeviceProperties) -> list[Work]:
+def candidates(c: ConvolutionForm, first: str, second: str, result: str, device: DeviceProperties) -> list[LaunchList]:
     """Ways to carry out a convolution on the named buffers, the one expected to be fastest first."""
     return [work(c, first, second, result, device, tile) for tile in tiles(c, device)]
 
@@ -51,10 +51,10 @@ def work(
     device: DeviceProperties,
     tile: Tile | None,
     epilogue: Epilogue | None = None,
-) -> Work:
+) -> LaunchList:
     """A convolution on the named buffers by a tile, whose sums an epilogue may take if it `is_small`."""
     if tile is None:
-        return Work((_directly(c, first, second, result),))
+        return LaunchList((_directly(c, first, second, result),))
     if tile.rung in ("slide", "sweep"):
         return sliding.work(c, tile, first, second, result, device)
     if tile.rung == "chain":

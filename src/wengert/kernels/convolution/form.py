@@ -14,7 +14,7 @@ from wengert.ops.channels_last import (
     CONVOLVE_LAST,
     CONVOLVE_WEIGHT_LAST,
     first_order,
-    turned,
+    permuted,
 )
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 from wengert.ops.op import Op
@@ -142,7 +142,7 @@ CONVOLUTIONS = (*_FIRST, *_FIRST.values())
 def shapes_of(node: Node) -> tuple[Op, bool, Shape, Shape, Shape]:
     """Which of the three a node is, whether channels come last, and the shapes of x, weight and y, channels first."""
     op, last = _FIRST.get(node.op, node.op), node.op in _FIRST
-    first, second, made = (turned(n.shape, first_order(n.ndim)) if last else n.shape for n in (*node.sources, node))
+    first, second, made = (permuted(n.shape, first_order(n.ndim)) if last else n.shape for n in (*node.sources, node))
     x, weight, y = {
         CONVOLVE: (first, second, made),
         CONVOLVE_INPUT: (made, second, first),

@@ -17,7 +17,7 @@ import numpy as np
 from wengert.core.dtypes import float32
 from wengert.kernels.convolution.form import ConvolutionForm
 from wengert.kernels.convolution.rearrange import Arrangement, swap
-from wengert.kernels.launch import DeviceProperties, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList
 from wengert.kernels.matmul.cuda import candidates, expected
 from wengert.kernels.matmul.gemm_source import Result, add_up, taken, wgmma
 from wengert.kernels.matmul.product import HALVES, DType, Epilogue, Matrix, Product, Tile, device_type
@@ -115,7 +115,7 @@ class GemmPlan:
 
     # --- launches ---------------------------------------------------------------------------------------------------
 
-    def work(self, tile: Tile, first: str, second: str, result: str, epilogue: Epilogue | None = None) -> Work:
+    def work(self, tile: Tile, first: str, second: str, result: str, epilogue: Epilogue | None = None) -> LaunchList:
         """Rearrange what needs it, multiply, rearrange back."""
         steps = _GemmSteps(self)
         g, c = self.given, self.c
@@ -125,14 +125,14 @@ class GemmPlan:
             parts = steps.temporary("partial_sums", tile.split * self.weights, float32) if tile.split > 1 else to
             steps.launches += self.over_positions(tile, x, y, parts, to)
             steps.launches.append(self.arrangement.back(to, result, float32, c.result))
-            return Work(tuple(steps.launches), steps.workspace)
+            return LaunchList(tuple(steps.launches), steps.workspace)
         forward = c.is_forward
         values, weight = steps.x(first) if forward else steps.y(first), steps.weight(second)
         channels, places = (g.outs, math.prod(g.count)) if forward else (g.ins, math.prod(g.size))
         to = steps.result(result, "y_last" if forward else "x_last", channels * g.groups, places)
         steps.launches.append(self.over_channels(tile, values, weight, to, epilogue))
         steps.finish(to, result, channels * g.groups, places)
-        return Work(tuple(steps.launches), steps.workspace)
+        return LaunchList(tuple(steps.launches), steps.workspace)
 
     @property
     def weights(self) -> int:
@@ -207,9 +207,9 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
             f"{rows} places x {own} channels over {f.taps} taps by {tile}",
         )
 
-    def _head(self, tile: Tile, turned: tuple[bool, bool]) -> str:
-        """The sizes and headers; `turned` says which operands are contiguous across the depth."""
-        multiply = wgmma(tile.wide, self.c.dtype, turned) if tile.rung == "wgmma" else ""
+    def _head(self, tile: Tile, transposed: tuple[bool, bool]) -> str:
+        """The sizes and headers; `transposed` says which operands are contiguous across the depth."""
+        multiply = wgmma(tile.wide, self.c.dtype, transposed) if tile.rung == "wgmma" else ""
         return f'{self.form.text()}{multiply}#include "conv.cuh"\n#include "gemm_{tile.rung}.cuh"'
 
     def _tail(self, tile: Tile, types: Sequence[str], wide: int, apart: Callable[[str], str]) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from wengert.core.graph import Node
 from wengert.kernels.convolution import cuda
 from wengert.kernels.convolution.form import convolution
-from wengert.kernels.launch import Asked, DeviceProperties, Named, Work
+from wengert.kernels.launch import Asked, DeviceProperties, LaunchList, Named
 from wengert.kernels.matmul.product import Tile
 
 
-def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
+def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
     """The work of a convolution, whose sums an epilogue may take; by the best tile if none is given."""
     found = convolution(node, device.tf32)
     if found is None or not has_work(node):

@@ -16,7 +16,7 @@ import numpy as np
 
 from wengert.core.dtypes import float32
 from wengert.kernels.convolution.form import ConvolutionForm, Form
-from wengert.kernels.launch import DeviceProperties, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList
 from wengert.kernels.matmul.gemm_source import add_up, wgmma
 from wengert.kernels.matmul.product import Matrix, Product, Tile
 
@@ -80,17 +80,17 @@ def used(f: Form) -> float:
     return f.count[1] / f.period * f.count[2] / min(_filled(f.count[2], span) for span in _SPANS)
 
 
-def work(c: ConvolutionForm, tile: Tile, x: str, y: str, result: str, device: DeviceProperties) -> Work:
+def work(c: ConvolutionForm, tile: Tile, x: str, y: str, result: str, device: DeviceProperties) -> LaunchList:
     """The sums over parts of the images' rows, then these added up in order."""
     f = c.form
     cut = next(cut for cut in _cuts(f, device) if _tile(f, cut, device) == tile)
     parts, size = tile.split * cut.warps_deep, f.outs * f.taps * f.ins
     if parts == 1:
-        return Work((_launch(f, cut, 1, x, y, result),))
+        return LaunchList((_launch(f, cut, 1, x, y, result),))
     flat = Matrix("partial_sums", float32, size, 1)
     whole = Product(1, size, 1, flat, flat, replace(flat, buffer=result))
     launches = (_launch(f, cut, tile.split, x, y, flat.buffer), add_up(whole, parts, flat))
-    return Work(launches, {flat.buffer: parts * size * 4})
+    return LaunchList(launches, {flat.buffer: parts * size * 4})
 
 
 def _launch(f: Form, cut: Cut, parts: int, x: str, y: str, to: str) -> Launch:

@@ -11,7 +11,7 @@ import math
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
 from wengert.kernels.gather_scatter.c import is_zero
-from wengert.kernels.launch import DeviceProperties, Launch, Named, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList, Named
 from wengert.kernels.sizes import Sizes
 
 MOVED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long", 16: "uint4"}
@@ -23,7 +23,7 @@ def moved(width: int) -> tuple[str, int]:
     return MOVED[size], width // size
 
 
-def copy(source: str, target: str, node: Node, device: DeviceProperties, general: bool = False) -> Work:
+def copy(source: str, target: str, node: Node, device: DeviceProperties, general: bool = False) -> LaunchList:
     """All elements of a value, from one buffer to another."""
     kind, count = moved(max(node.size * node.dtype.itemsize, 1))
     sizes = Sizes(general, count=count)
@@ -32,7 +32,7 @@ def copy(source: str, target: str, node: Node, device: DeviceProperties, general
     WG_EACH(i, count) y[i] = x[i];
 }}
 """
-    return Work((sizes.launch(text, "wg_copy", count, device, [source, target]),) if node.size else ())
+    return LaunchList((sizes.launch(text, "wg_copy", count, device, [source, target]),) if node.size else ())
 
 
 def filled(x: Node, node: Node, named: Named, device: DeviceProperties, general: bool) -> tuple[Launch, ...]:
@@ -50,7 +50,7 @@ def filled(x: Node, node: Node, named: Named, device: DeviceProperties, general:
     return () if named(x) == named(node) else copy(named(x), named(node), node, device, general).launches
 
 
-def concat(node: Node, named: Named, device: DeviceProperties) -> Work | None:
+def concat(node: Node, named: Named, device: DeviceProperties) -> LaunchList | None:
     """Values joined along an axis: a launch for each."""
     axis = node.attrs["axis"]
     outer = math.prod(node.shape[:axis])
@@ -71,19 +71,19 @@ def concat(node: Node, named: Named, device: DeviceProperties) -> Work | None:
 """
             launches.append(sizes.launch(text, "wg_join", outer * wide, device, [named(source), named(node)]))
         start += width
-    return Work(tuple(launches))
+    return LaunchList(tuple(launches))
 
 
-def put_slice(node: Node, named: Named, device: DeviceProperties) -> Work | None:
+def put_slice(node: Node, named: Named, device: DeviceProperties) -> LaunchList | None:
     """A value with a slice of it replaced: copied unless it takes the place of the old one, then written over."""
     x, values = node.sources
     if node.dtype in COMPLEX:
         return None
     if not node.size:
-        return Work(())
+        return LaunchList(())
     start = filled(x, node, named, device, general=False)
     if not values.size:
-        return Work(start)
+        return LaunchList(start)
     starts, steps = node.attrs["starts"], node.attrs["steps"]
     terms, below, step_to = [], 1, 1
     for axis in reversed(range(node.ndim)):
@@ -97,4 +97,4 @@ def put_slice(node: Node, named: Named, device: DeviceProperties) -> Work | None
 }}
 """
     put = Sizes(False).launch(text, "wg_put_slice", values.size, device, [named(values), named(node)])
-    return Work((*start, put))
+    return LaunchList((*start, put))

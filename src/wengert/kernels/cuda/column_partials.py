@@ -43,7 +43,7 @@ from wengert.kernels.ir.transforms import (
     statements_of,
     uses,
 )
-from wengert.kernels.launch import DeviceProperties, Work
+from wengert.kernels.launch import DeviceProperties, LaunchList
 from wengert.kernels.writer import stored_type
 
 MOST = 4  # reductions that one kernel takes
@@ -142,7 +142,7 @@ def _is_of_the_row(statement: Value, rows: LoopKernel, numbers: set[str]) -> boo
 
 def column_partials(
     rows: LoopKernel, columns: Sequence[LoopKernel], shape: Rows, device: DeviceProperties, why: str
-) -> tuple[Work, list[LoopKernel]] | None:
+) -> tuple[LaunchList, list[LoopKernel]] | None:
     """The launch of a kernel over rows with partial sums of their columns, and the final reductions of these.
 
     None where rows do not stay in registers.
@@ -204,7 +204,7 @@ class _ColumnPartials(WholeRows):
     def _kind(self, reduction: Accumulate) -> str:
         return f"wg_vector<{state_type(reduction)}, {self.shape.vector}>"
 
-    def work(self) -> Work:
+    def work(self) -> LaunchList:
         page, shape = self.page, self.shape
         self._declare()
         index = self.names.index
@@ -222,7 +222,7 @@ class _ColumnPartials(WholeRows):
         length = self.vectors * shape.vector
         space = {reduction.partials_name: self.grid * length * state_bytes(reduction) for reduction in self.columns}
         why = f"{self.why}, {self.grid} blocks that add up columns"
-        return Work((self.names.launch(page, self.grid, shape.threads, self.places, why, self.resident),), space)
+        return LaunchList((self.names.launch(page, self.grid, shape.threads, self.places, why, self.resident),), space)
 
     def _declare(self) -> None:
         """Places in shared memory for what a thread adds up."""

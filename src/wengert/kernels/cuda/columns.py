@@ -28,13 +28,13 @@ from wengert.kernels.cuda.source import (
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Load, LoopKernel, Stage, Statement
 from wengert.kernels.ir.transforms import definitions, reductions_in
-from wengert.kernels.launch import Launch, Work
+from wengert.kernels.launch import Launch, LaunchList
 from wengert.kernels.writer import scalar_type
 
 PARTS_TO_READ = 96 << 10  # bytes of partial reductions that a block reads in about the time of a launch
 
 
-def columns(kernel: LoopKernel, shape: Columns, why: str) -> Work:
+def columns(kernel: LoopKernel, shape: Columns, why: str) -> LaunchList:
     """The launches of a kernel whose rows lie across memory."""
     return ColumnsText(kernel, shape, why).work()
 
@@ -66,13 +66,13 @@ class ColumnsText:
         self.stages = kernel.stages
         self.launches: list[Launch] = []
 
-    def work(self) -> Work:
+    def work(self) -> LaunchList:
         if self.shape.splits == 1:
             self._whole()
         else:
             self._split()
         used = {name for launch in self.launches for name in launch.buffers}
-        return Work(tuple(self.launches), {name: size for name, size in self.space.items() if name in used})
+        return LaunchList(tuple(self.launches), {name: size for name, size in self.space.items() if name in used})
 
     # --- one launch -----------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from wengert.kernels.cuda.source import CudaPage, Names, Pass, state_dtype
 from wengert.kernels.ir.index import ZERO, Index, Loop, flat, substitute, variable
 from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Position, Stage, Statement, Store, access
 from wengert.kernels.ir.transforms import Fresh, definitions, merge_loops, needed, reductions_in, statements_of
-from wengert.kernels.launch import DeviceProperties, Work
+from wengert.kernels.launch import DeviceProperties, LaunchList
 from wengert.kernels.writer import CUDA, stored_type
 
 ALONG = Loop("i", 1 << 30)  # the loop over a segment, whatever its length
@@ -47,7 +47,7 @@ def signature_of_plain(plain: LoopKernel) -> Hashable:
     return renamed, tuple(plain.buffers.values())
 
 
-def write_multi_tensor(kernels: Sequence[LoopKernel], device: DeviceProperties) -> Work:
+def write_multi_tensor(kernels: Sequence[LoopKernel], device: DeviceProperties) -> LaunchList:
     """One launch for kernels of one signature (more where the table of their buffers would be too long)."""
     segments = [kernel for kernel in map(_plain, kernels) if kernel is not None]
     if len(segments) != len(kernels) or len(set(map(signature_of_plain, segments))) > 1:
@@ -55,7 +55,7 @@ def write_multi_tensor(kernels: Sequence[LoopKernel], device: DeviceProperties) 
     size = max(1, ADDRESSES // max(1, len(segments[0].buffers)))
     sizes = [math.prod(loop.extent for loop in kernel.outer) for kernel in kernels]
     parts = [_MultiTensor(segments[i : i + size], sizes[i : i + size]) for i in range(0, len(segments), size)]
-    return Work(tuple(part.work().launches[0] for part in parts))
+    return LaunchList(tuple(part.work().launches[0] for part in parts))
 
 
 def _plain(kernel: LoopKernel) -> LoopKernel | None:
@@ -129,7 +129,7 @@ class _MultiTensor(Segments):
         super().__init__(segments)
         self.sizes = sizes
 
-    def work(self) -> Work:
+    def work(self) -> LaunchList:
         kernel, page = self.kernel, CudaPage()
         statements = list(statements_of(kernel))
         vector = min(vector_width(statements, ALONG), 16 // max(s.dtype.itemsize for s in accesses(statements, ALONG)))
@@ -160,7 +160,7 @@ class _MultiTensor(Segments):
         if vector > 1:
             page.close()
         why = f"{count} kernels of one text, {sum(self.sizes)} elements: {piece} a block"
-        return Work((names.launch(page, before[-1], THREADS, why=why),))
+        return LaunchList((names.launch(page, before[-1], THREADS, why=why),))
 
     def _elements(self, page: CudaPage, names: Names, statements: Sequence[Statement], vector: int) -> None:
         work = Pass(statements, ALONG, vector, names)
@@ -191,14 +191,14 @@ def transpose_signature(kernel: LoopKernel) -> Hashable | None:
     return None if transpose is None else (signature_of_plain(transpose.plain), transpose.taps)
 
 
-def write_multi_transpose(kernels: Sequence[LoopKernel], device: DeviceProperties) -> Work:
+def write_multi_transpose(kernels: Sequence[LoopKernel], device: DeviceProperties) -> LaunchList:
     """One launch for transpositions of one signature (more where the table of their buffers would be too long)."""
     found = [transpose for transpose in map(_transpose_of, kernels) if transpose is not None]
     if len(found) != len(kernels) or len({(signature_of_plain(t.plain), t.taps) for t in found}) > 1:
         raise ValueError("kernels of different texts cannot be one launch")
     size = ADDRESSES // 2
     parts = [_MultiTranspose(found[i : i + size]) for i in range(0, len(found), size)]
-    return Work(tuple(part.work().launches[0] for part in parts))
+    return LaunchList(tuple(part.work().launches[0] for part in parts))
 
 
 def _transpose_of(kernel: LoopKernel) -> _Transpose | None:
@@ -240,7 +240,7 @@ class _MultiTranspose(Segments):
         self.transpose, self.taps = transpose, transpose[0].taps
         (self.load,) = (s for s in statements_of(self.kernel) if isinstance(s, Load))
 
-    def work(self) -> Work:
+    def work(self) -> LaunchList:
         page, names, taps = CudaPage(), Names(self.kernel), self.taps
         names.index = "int"
         before = [0]
@@ -271,7 +271,7 @@ class _MultiTranspose(Segments):
         page.close()
         count = sum(one.rows for one in self.transpose)
         why = f"{len(self.transpose)} transpositions of one text, {count} rows of {taps}: {ROWS} a block"
-        return Work((names.launch(page, before[-1], 32 * taps, why=why),))
+        return LaunchList((names.launch(page, before[-1], 32 * taps, why=why),))
 
     def _bring_in(self, page: CudaPage, names: Names) -> None:
         """Copy the block's rows into shared memory: the threads, 32 for each tap, have 8 elements each."""
@@ -323,11 +323,11 @@ def final_reduction_signature(kernel: LoopKernel) -> Hashable | None:
     return (loops, signature_of_plain(kernel)) if is_final else None
 
 
-def write_final_reductions(kernels: Sequence[LoopKernel], device: DeviceProperties) -> Work:
+def write_final_reductions(kernels: Sequence[LoopKernel], device: DeviceProperties) -> LaunchList:
     """One launch for final reductions of one signature (more where the table of their buffers would be too long)."""
     size = max(1, ADDRESSES // len(kernels[0].buffers))
     parts = [_FinalReductions(kernels[i : i + size]) for i in range(0, len(kernels), size)]
-    return Work(tuple(part.work().launches[0] for part in parts))
+    return LaunchList(tuple(part.work().launches[0] for part in parts))
 
 
 class _FinalReductions(ColumnsText):

@@ -17,7 +17,7 @@ from wengert.kernels.cuda.source import CudaPage, Names, Pass, result_type, star
 from wengert.kernels.ir.index import flat, variable
 from wengert.kernels.ir.loops import Access, Accumulate, DType, Load, LoopKernel, Stage, Statement, Store, access
 from wengert.kernels.ir.transforms import reductions_in
-from wengert.kernels.launch import DeviceProperties, Launch, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList
 from wengert.kernels.writer import stored_type
 
 Copies = Mapping[Access, Load]  # by what is read: the same from its copy
@@ -67,7 +67,7 @@ def reading(stages: list[Stage], copies: Copies) -> list[Stage]:
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def rows(kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> Work:
+def rows(kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> LaunchList:
     """The launches of a kernel whose rows lie along memory."""
     return _SplitRows(kernel, shape, why).work() if shape.splits > 1 else WholeRows(kernel, shape, device, why).work()
 
@@ -179,7 +179,7 @@ class WholeRows(RowsText):
         """Shared memory for the block's rows, up to the next 16 bytes."""
         return max(1, -(-self.shape.rows * length * dtype.itemsize // 16)) * 16
 
-    def work(self) -> Work:
+    def work(self) -> LaunchList:
         page, shape, kernel = self.page, self.shape, self.kernel
         several = f" * {shape.rows} + threadIdx.x / {shape.lanes}" if shape.rows > 1 else ""
         self.begin(f"({self.names.index})blockIdx.x{several}")
@@ -192,7 +192,7 @@ class WholeRows(RowsText):
             for row, (dtype, length) in kernel.scratch.items()
             if self.in_memory
         }
-        return Work((launch,), space)
+        return LaunchList((launch,), space)
 
     def passes(self) -> None:
         """All that is done with one row."""
@@ -312,7 +312,7 @@ class _SplitRows(RowsText):
         self.stages = kernel.stages
         self.launches: list[Launch] = []
 
-    def work(self) -> Work:
+    def work(self) -> LaunchList:
         for number, stage in enumerate(self.kernel.stages):
             last = number == len(self.kernel.stages) - 1
             reductions = reductions_in(stage.inside)
@@ -322,7 +322,7 @@ class _SplitRows(RowsText):
             if reductions:
                 self._final_reduction(number, reductions, last)
         used = {name for launch in self.launches for name in launch.buffers}
-        return Work(tuple(self.launches), {name: size for name, size in self.space.items() if name in used})
+        return LaunchList(tuple(self.launches), {name: size for name, size in self.space.items() if name in used})
 
     def _result(self, reduction: Accumulate) -> str:
         """The temporary that has rows' reductions."""

@@ -15,11 +15,11 @@ from wengert.kernels.cuda.source import Pass, base_name, unravel
 from wengert.kernels.ir.intrinsics import COPY
 from wengert.kernels.ir.loops import Access, Let, Literal, Load, LoopKernel, Stage, Statement, access, let, literal
 from wengert.kernels.ir.transforms import definitions, is_op, reductions_in
-from wengert.kernels.launch import DeviceProperties, Work
+from wengert.kernels.launch import DeviceProperties, LaunchList
 from wengert.ops.elementwise import less
 
 
-def shared_rows(kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> Work:
+def shared_rows(kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> LaunchList:
     """The launch of a kernel whose rows stay in shared memory."""
     return _SharedRows(kernel, shape, device, why).work()
 
@@ -40,7 +40,7 @@ class _SharedRows(RowsText):
         self.rows = {access(load): number for number, load in enumerate(loaded_again(kernel))}
         self.fetched: set[Access] = set()
 
-    def work(self) -> Work:
+    def work(self) -> LaunchList:
         page, shape = self.page, self.shape
         self.begin(f"({self.names.index})blockIdx.x")
         shared = self._declare()
@@ -54,7 +54,7 @@ class _SharedRows(RowsText):
         self.after()
         together = max(1, self.device.shared_per_sm // (shared + 2048))
         resident = min(together, self.device.threads_per_sm // shape.threads, 1024 // shape.threads)
-        return Work((self.names.launch(page, self.count, shape.threads, shared, self.why, resident),))
+        return LaunchList((self.names.launch(page, self.count, shape.threads, shared, self.why, resident),))
 
     def _declare(self) -> int:
         """Name the rows in shared memory; the bytes that they take."""

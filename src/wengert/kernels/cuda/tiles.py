@@ -14,11 +14,11 @@ from wengert.kernels.cuda.source import CudaPage, Names, Pass, base_name, unrave
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Load, LoopKernel, access
 from wengert.kernels.ir.transforms import statements_of
-from wengert.kernels.launch import Work
+from wengert.kernels.launch import LaunchList
 from wengert.kernels.writer import stored_type
 
 
-def tiles(kernel: LoopKernel, shape: Tiles, why: str) -> Work:
+def tiles(kernel: LoopKernel, shape: Tiles, why: str) -> LaunchList:
     """One launch with a block for every tile."""
     return _Tiles(kernel, shape, why).work()
 
@@ -33,7 +33,7 @@ class _Tiles:
         self.others = [loop for loop in kernel.outer if loop not in (self.side, self.down)]
         self.length = 32 * shape.vector
 
-    def work(self) -> Work:
+    def work(self) -> LaunchList:
         page, shape = self.page, self.shape
         counts = [-(-loop.extent // self.length) for loop in (self.side, self.down)]
         for number, load in enumerate(self.transposed.values()):
@@ -57,7 +57,7 @@ class _Tiles:
         work.compute(page)
         self._end()
         grid = math.prod(counts) * math.prod(loop.extent for loop in self.others)
-        return Work((self.names.launch(page, grid, 32 * shape.lines, why=self.why),))
+        return LaunchList((self.names.launch(page, grid, 32 * shape.lines, why=self.why),))
 
     def _first(self, loop: Loop) -> str:
         return f"{loop.name}_first"

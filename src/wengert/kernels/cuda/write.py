@@ -22,10 +22,10 @@ from wengert.kernels.cuda.tiles import tiles
 from wengert.kernels.ir.intrinsics import DIVIDE_BY_RECIPROCAL, SHIFTED_SQUARES
 from wengert.kernels.ir.loops import Accumulate, Let, LoopKernel
 from wengert.kernels.ir.transforms import crosses, merge_loops, statements_of, symbols, with_buffers
-from wengert.kernels.launch import Argument, DeviceProperties, Work
+from wengert.kernels.launch import Argument, DeviceProperties, LaunchList
 
 
-def elements(kernel: LoopKernel, shape: Elements, why: str) -> Work:
+def elements(kernel: LoopKernel, shape: Elements, why: str) -> LaunchList:
     """One launch with a thread for every few vectors."""
     names, page = Names(kernel), CudaPage()
     loop = kernel.outer[-1] if kernel.outer else None
@@ -61,18 +61,18 @@ def elements(kernel: LoopKernel, shape: Elements, why: str) -> Work:
             end()
             page.close()
     launch = names.launch(page, -(-vectors // covered), shape.threads, why=why)
-    return Work((launch,))
+    return LaunchList((launch,))
 
 
 # --- write ----------------------------------------------------------------------------------------------------------
 
 
-_REMEMBERED = 2048  # works: those of several large models
+_REMEMBERED = 2048  # launch lists: those of several large models
 _works: dict[Hashable, Any] = {}
 Written = TypeVar("Written")
 
 
-def write(kernel: LoopKernel, device: DeviceProperties, shape: Shape | None = None) -> Work:
+def write(kernel: LoopKernel, device: DeviceProperties, shape: Shape | None = None) -> LaunchList:
     """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
     names = {name: f"buffer{number}" for number, name in enumerate(kernel.buffers)}
     common = with_buffers(kernel, names)
@@ -82,7 +82,7 @@ def write(kernel: LoopKernel, device: DeviceProperties, shape: Shape | None = No
 
 def write_column_partials(
     rows: LoopKernel, columns: Sequence[LoopKernel], device: DeviceProperties
-) -> tuple[Work, list[LoopKernel]] | None:
+) -> tuple[LaunchList, list[LoopKernel]] | None:
     """The launch of a kernel over rows with some over its columns, and the final reductions of these; None where one
     launch for each is better. Partial sums are the work's temporaries, and buffers of the final reductions."""
     buffers = dict.fromkeys(name for kernel in (rows, *columns) for name in kernel.buffers)
@@ -100,7 +100,7 @@ def write_column_partials(
 
 def write_in_place(
     kernel: LoopKernel, result: str, operand: str, device: DeviceProperties, shape: Shape | None = None
-) -> tuple[LoopKernel, Work] | None:
+) -> tuple[LoopKernel, LaunchList] | None:
     """A kernel that leaves a result in an operand's place, and its launches; None where that would not be right."""
     joined = joined_buffers(kernel, result, operand)
     prepared, shaped, _ = _prepared(joined, device, shape)
@@ -125,7 +125,7 @@ def _remembered(key: Hashable, written: Callable[[], Written]) -> Written:
 
 def _partials_written(
     rows: LoopKernel, columns: Sequence[LoopKernel], device: DeviceProperties
-) -> tuple[Work, list[LoopKernel]] | None:
+) -> tuple[LaunchList, list[LoopKernel]] | None:
     rows = with_fast_exponentials(rows)
     shape, why = launch_shape(merge_loops(rows), device)
     return column_partials(rows, columns, shape, device, why) if isinstance(shape, Rows) else None
@@ -138,19 +138,19 @@ def _content(kernel: LoopKernel) -> Hashable:
     return kernel.name, kernel.comment, tuple(kernel.outer), tuple(kernel.inner), stages, tuple(kernel.after), *held
 
 
-def _with_arguments(work: Work, names: Mapping[str, str]) -> Work:
+def _with_arguments(work: LaunchList, names: Mapping[str, str]) -> LaunchList:
     """A work on buffers of other names; temporaries keep theirs."""
 
     def renamed(argument: Argument) -> Argument:
         return names.get(argument, argument) if isinstance(argument, str) else argument
 
     launches = [replace(launch, arguments=tuple(map(renamed, launch.arguments))) for launch in work.launches]
-    return Work(tuple(launches), work.workspace)
+    return LaunchList(tuple(launches), work.workspace)
 
 
-def _written(kernel: LoopKernel, device: DeviceProperties, shape: Shape | None) -> Work:
+def _written(kernel: LoopKernel, device: DeviceProperties, shape: Shape | None) -> LaunchList:
     if not math.prod(loop.most for loop in kernel.outer):
-        return Work(())
+        return LaunchList(())
     kernel, shape, why = _prepared(kernel, device, shape)
     if isinstance(shape, Elements):
         return elements(kernel, shape, why)

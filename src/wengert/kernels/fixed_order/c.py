@@ -80,7 +80,7 @@ def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> CCall | None:
     if p.batch == 1:
         return _one_product(node, p, pointer, epilogue, packed, levels)
     each = packed + levels
-    numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, {p.step_x}, {p.step_y}"
+    numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, {int(p.transposed_y)}, {p.step_x}, {p.step_y}"
     many = int(2 * p.batch * p.m * p.n * p.k > WORTH_THREADS)
     room = f"arena + scratch, {packed}, {each}, {many}"
     arguments = f"{pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers}, {room}"
@@ -96,12 +96,12 @@ def _one_product(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str, pa
     kind, blocks = suffix(node.dtype), p.m // BLOCK_ROWS if p.m >= 2 * BLOCK_ROWS else 1
     right = "(void *)(arena + scratch)"
     own = f"(void *)(arena + scratch + {packed} + omp_get_thread_num() * {levels}L)"
-    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, first, last"
+    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, first, last"
     arguments = f"{pointer(p.x)}, {right}, {pointer(node)}, {own}, {numbers}"
     lines = [
         f"#pragma omp parallel if ({2 * p.m * p.n * p.k} > {WORTH_THREADS})",
         "{",
-        f"    wg_product_pack_{kind}({pointer(p.y)}, {right}, {p.n}, {p.k}, {int(p.turned_y)});",
+        f"    wg_product_pack_{kind}({pointer(p.y)}, {right}, {p.n}, {p.k}, {int(p.transposed_y)});",
         "    #pragma omp for schedule(dynamic)",
         f"    for (long block = 0; block < {blocks}; block++) {{",
         f"        long first = wg_part(block, {blocks}, {p.m}), last = wg_part(block + 1, {blocks}, {p.m});",

@@ -18,7 +18,7 @@ from wengert.core.dtypes import COMPLEX, int32, int64
 from wengert.core.graph import Node
 from wengert.kernels.copy.cuda import MOVED, filled, moved
 from wengert.kernels.gather_scatter.c import broadcast_steps, is_zero, splits
-from wengert.kernels.launch import H200, Argument, DeviceProperties, Named, Work
+from wengert.kernels.launch import H200, Argument, DeviceProperties, LaunchList, Named
 from wengert.kernels.pool import cuda as pool
 from wengert.kernels.sizes import Sizes
 from wengert.kernels.space import Access, space
@@ -73,7 +73,7 @@ def _passed(indices: Sequence[Node], sizes: Sizes) -> str:
     return ", ".join([*(f"k{k}" for k in range(len(indices))), "wg_error"]) + sizes.passed
 
 
-def gather(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> Work | None:
+def gather(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> LaunchList | None:
     """Rows that an array for each of some axes names; `general`: by a text for all sizes."""
     x, *indices = node.sources
     if not fits(node, indices):
@@ -85,7 +85,7 @@ def gather(node: Node, named: Named, device: DeviceProperties, general: bool = F
     found, count = _places(node, indices, places), math.prod(places)
     total = outer * count * width
     if not node.size or not x.size:
-        return Work(())
+        return LaunchList(())
     sizes = Sizes(general, total=total, width=width, count=count, size=size, **found.sizes)
     text = f"""{found.function(sizes)}
 extern "C" __global__ void wg_gather(const {kind} *x, {kind} *y, {found.parameters}{sizes.parameters})
@@ -97,10 +97,10 @@ extern "C" __global__ void wg_gather(const {kind} *x, {kind} *y, {found.paramete
 }}
 """
     arguments = [named(x), named(node), *(named(index) for index in indices), ERROR]
-    return Work((sizes.launch(text, "wg_gather", total, device, arguments),))
+    return LaunchList((sizes.launch(text, "wg_gather", total, device, arguments),))
 
 
-def scatter(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> Work | None:
+def scatter(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> LaunchList | None:
     """Rows replaced, by the last index that names a place, or added to; `general`: by texts for all sizes."""
     x, values, *indices = node.sources
     if not fits(node, indices):
@@ -113,10 +113,10 @@ def scatter(node: Node, named: Named, device: DeviceProperties, general: bool = 
     count = math.prod(places)
     kind, width = moved(max(inner * node.dtype.itemsize, 1))
     if not node.size:
-        return Work(())
+        return LaunchList(())
     start = filled(x, node, named, device, general)
     if not values.size:
-        return Work(start)
+        return LaunchList(start)
     found = _places(node, indices, places)
     total = outer * count * width
     sizes = Sizes(general, total=total, width=width, count=count, size=size, **found.sizes)
@@ -146,13 +146,13 @@ extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y{given}, {
     numbers = [*(named(index) for index in indices), ERROR]
     put = sizes.launch(text, "wg_put_rows", total, device, [named(values), named(node), *last, *numbers])
     if unique:
-        return Work((*start, put))
+        return LaunchList((*start, put))
     clear = sizes.launch(text, "wg_clear", size, device, last)
     find = sizes.launch(text, "wg_find_last", count, device, [*last, *numbers])
-    return Work((*start, clear, find, put), {"last": 4 * size})
+    return LaunchList((*start, clear, find, put), {"last": 4 * size})
 
 
-def _scatter_add(node: Node, named: Named, device: DeviceProperties, general: bool) -> Work:
+def _scatter_add(node: Node, named: Named, device: DeviceProperties, general: bool) -> LaunchList:
     """Rows added to the places that indices name, in the order of the indices."""
     x, values, *indices = node.sources
     axis = node.attrs["axis"]
@@ -160,9 +160,9 @@ def _scatter_add(node: Node, named: Named, device: DeviceProperties, general: bo
     places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
     count = math.prod(places)
     if not node.size:
-        return Work(())
+        return LaunchList(())
     if not values.size:
-        return Work(filled(x, node, named, device, general))
+        return LaunchList(filled(x, node, named, device, general))
     from_zeros = is_zero(x)
     found = _places(node, indices, places)
     width = math.gcd(inner, max(1, 16 // node.dtype.itemsize))
@@ -272,13 +272,13 @@ extern "C" __global__ void wg_add_rows(wg_chunk *y, const wg_chunk *values, cons
         ]
     each = 4 * min(RANKED, count)
     workspace = dict.fromkeys(("places", "turns", "unordered", "lists"), each)
-    return Work(tuple(launches), {**workspace, "counts": 4 * (size + 1), "begins": 4 * size})
+    return LaunchList(tuple(launches), {**workspace, "counts": 4 * (size + 1), "begins": 4 * size})
 
 
 # --- elements along an axis -----------------------------------------------------------------------------------------
 
 
-def along(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> Work | None:
+def along(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> LaunchList | None:
     """Elements that an index for each names, along an axis; `general`: by texts for all sizes."""
     op, axis = node.op, node.attrs["axis"]
     x, index = node.sources[0], node.sources[-1]
@@ -291,7 +291,7 @@ def along(node: Node, named: Named, device: DeviceProperties, general: bool = Fa
     sizes = Sizes(general, total=total, count=count, size=size, inner=inner)
     number = stored_type(index.dtype)
     if not node.size:
-        return Work(())
+        return LaunchList(())
     if op is TAKE_ALONG:
         if not x.size:
             return None
@@ -306,10 +306,10 @@ def along(node: Node, named: Named, device: DeviceProperties, general: bool = Fa
 }}
 """
         arguments = [named(x), named(index), named(node), ERROR]
-        return Work((sizes.launch(text, "wg_take_along", total, device, arguments),))
+        return LaunchList((sizes.launch(text, "wg_take_along", total, device, arguments),))
     start = filled(x, node, named, device, general)
     if not index.size:
-        return Work(start)
+        return LaunchList(start)
     kind = stored_type(node.dtype)
     put = "y[to] = values[at];"
     if op is ADD_ALONG:
@@ -329,15 +329,15 @@ def along(node: Node, named: Named, device: DeviceProperties, general: bool = Fa
 }}
 """
     arguments = [named(node.sources[1]), named(index), named(node), ERROR]
-    return Work((*start, sizes.launch(text, f"wg_{op.name}", total, device, arguments)))
+    return LaunchList((*start, sizes.launch(text, f"wg_{op.name}", total, device, arguments)))
 
 
-def add_along(node: Node, named: Named, device: DeviceProperties) -> Work | None:
+def add_along(node: Node, named: Named, device: DeviceProperties) -> LaunchList | None:
     """Elements added to along an axis; where that is the derivative of a pool, a kernel of the pools gathers them."""
     return pool.add_along(node, named) or along(node, named, device)
 
 
-Rule = Callable[[Node, Named, DeviceProperties], Work | None]
+Rule = Callable[[Node, Named, DeviceProperties], LaunchList | None]
 
 
 def reads_of(rule: Rule) -> Callable[[Node], Sequence[Node]]:

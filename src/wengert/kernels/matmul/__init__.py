@@ -11,7 +11,7 @@ def c_kernels() -> dict[Op, CKernel]:
     from wengert.kernels.matmul import c
 
     headers = {"product_rows": ("matmul.h",)}
-    return {MATMUL: CKernel(c.matmul, headers, c.operands, c.absorbs)}
+    return {MATMUL: CKernel(c.matmul, headers, c.operands, c.absorbs, c.packs)}
 
 
 def cuda_kernels() -> dict[Op, CudaKernel]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Node
-from wengert.kernels.c_ops import CCall, CFunction, Pointer
+from wengert.kernels.c_ops import CCall, CFunction, Packing, Pointer
 from wengert.kernels.matmul.product import BlasProduct, is_even, product, unbatched, untransposed
 from wengert.kernels.threads import thread_count
 from wengert.kernels.writer import suffix
@@ -34,25 +34,44 @@ def absorbs(node: Node) -> bool:
     return multiplies(node) and product(node).batch == 1
 
 
-def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> CCall | None:
+def matmul(node: Node, pointer: Pointer, epilogue: str = "", packed: str = "") -> CCall | None:
     """A matrix product, and a call of `epilogue` (it ends in `first, last`) on rows that a thread has just made."""
     if not multiplies(node):
         return None
     p = product(node)
-    if p.batch == 1 and min(p.m, p.n) >= TILED_FROM and 2 * p.m * p.n * p.k > WORTH_THREADS:
-        return _tiled(node, p, pointer, epilogue)
+    if _is_tiled(p):
+        return _tiled(node, p, pointer, epilogue, packed)
     text = _by_blas_with(node, p, pointer, epilogue) if epilogue else _by_blas(node, p, pointer)
     return CCall(text, function=CFunction("matmul", suffix(node.dtype)))
 
 
-def _tiled(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str) -> CCall:
+def _is_tiled(p: BlasProduct) -> bool:
+    return p.batch == 1 and min(p.m, p.n) >= TILED_FROM and 2 * p.m * p.n * p.k > WORTH_THREADS
+
+
+def packs(node: Node) -> Packing | None:
+    """The right matrix of a product in tiles, rearranged."""
+    if not multiplies(node) or not _is_tiled(p := product(node)):
+        return None
+    text = f"wg_product_pack_{suffix(node.dtype)}({{source}}, {{packed}}, {p.n}, {p.k}, {int(p.transposed_y)});"
+    return Packing(p.y, f"#pragma omp parallel\n    {text}", _packed_bytes(node, p))
+
+
+def _packed_bytes(node: Node, p: BlasProduct) -> int:
+    vector = 64 // node.dtype.itemsize  # columns are filled up to whole vectors, the widest there are
+    return int(-(-p.n // vector) * 64 * p.k)
+
+
+def _tiled(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str, packed: str) -> CCall:
     """A product in tiles of our own. Blocks of rows go to whichever thread is free."""
-    kind, packed, blocks = suffix(node.dtype), "(void *)(arena + scratch)", p.m // BLOCK_ROWS
-    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, first, last"
+    kind, blocks = suffix(node.dtype), p.m // BLOCK_ROWS
+    scratch = 0 if packed else _packed_bytes(node, p)
+    source, packed = "" if packed else pointer(p.y), packed or "(void *)(arena + scratch)"
+    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, first, last"
     lines = [
         "#pragma omp parallel",
         "{",
-        f"    wg_product_pack_{kind}({pointer(p.y)}, {packed}, {p.n}, {p.k}, {int(p.turned_y)});",
+        *([f"    wg_product_pack_{kind}({source}, {packed}, {p.n}, {p.k}, {int(p.transposed_y)});"] if source else []),
         "    #pragma omp for schedule(dynamic)",
         f"    for (long block = 0; block < {blocks}; block++) {{",
         f"        long first = wg_part(block, {blocks}, {p.m}), last = wg_part(block + 1, {blocks}, {p.m});",
@@ -61,12 +80,11 @@ def _tiled(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str) -> CCall
         "    }",
         "}",
     ]
-    vector = 64 // node.dtype.itemsize  # columns are filled up to whole vectors, the widest there are
-    return CCall("\n    ".join(lines), -(-p.n // vector) * 64 * p.k, CFunction("product_rows", kind))
+    return CCall("\n    ".join(lines), scratch, CFunction("product_rows", kind))
 
 
 def _by_blas(node: Node, p: BlasProduct, pointer: Pointer) -> str:
-    numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, {p.step_x}, {p.step_y}"
+    numbers = f"{p.batch}, {p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, {int(p.transposed_y)}, {p.step_x}, {p.step_y}"
     return f"wg_matmul_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
 
 
@@ -74,7 +92,7 @@ def _by_blas_with(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str) -
     threads = thread_count() if 2 * p.m * p.n * p.k > WORTH_THREADS else 1
     rows_each = -(-p.m // threads)
     part = -(-rows_each // 16) * 16
-    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.turned_x)}, {int(p.turned_y)}, first, last"
+    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, {int(p.transposed_y)}, first, last"
     rows = f"wg_matmul_rows_{suffix(node.dtype)}({pointer(p.x)}, {pointer(p.y)}, {pointer(node)}, {numbers});"
     whole = ""
     if p.n > p.m or not p.k:  # cut along the columns instead: the epilogue comes after all of it

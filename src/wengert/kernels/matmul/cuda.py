@@ -23,7 +23,7 @@ from wengert.core.dtypes import COMPLEX, bool_, float32, float64
 from wengert.core.graph import Node
 from wengert.kernels.ir.loops import Accumulate, DType, Let, Load, LoopKernel, Statement, Store, Value
 from wengert.kernels.ir.transforms import merge_loops, uses
-from wengert.kernels.launch import Asked, DeviceProperties, Named, Work
+from wengert.kernels.launch import Asked, DeviceProperties, LaunchList, Named
 from wengert.kernels.matmul.gemm_source import write
 from wengert.kernels.matmul.product import FLOATS, HALVES, Epilogue, Matrix, Product, Tile, is_even, product
 from wengert.kernels.writer import (
@@ -42,7 +42,7 @@ from wengert.ops.comparison import CHECKED_INDEX
 __all__ = ["Epilogue", "Matrix", "Product", "Tile", "candidates", "expected", "matmul", "write"]
 
 
-def matmul(product: Product, device: DeviceProperties) -> list[Work]:
+def matmul(product: Product, device: DeviceProperties) -> list[LaunchList]:
     """Ways to carry out a product, the one expected to be fastest first; none if there is nothing to compute."""
     if not (product.rows and product.columns and product.batches):
         return []
@@ -301,17 +301,17 @@ def operands(node: Node) -> Sequence[Node]:
     return p.x, p.y
 
 
-def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
+def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
     """The work of a product that our kernels can carry out."""
     return product_work(node, named, device, asked.epilogue, asked.tile) if multiplies(node) else None
 
 
 def product_work(
     node: Node, named: Named, device: DeviceProperties, epilogue: Epilogue | None = None, tile: Tile | None = None
-) -> Work:
+) -> LaunchList:
     """The work of a matrix product, whose sums an epilogue may take; by the best tile if none is given."""
     if not node.size:
-        return Work(())
+        return LaunchList(())
     whole = _whole(node, named, device, epilogue)
     return write(whole, tile or _tiles(whole, device)[0], device)
 
@@ -319,8 +319,8 @@ def product_work(
 def _whole(node: Node, named: Named, device: DeviceProperties, epilogue: Epilogue | None = None) -> Product:
     p = product(node)
     batch = (p.batch,) if p.batch > 1 else ()
-    left = Matrix(named(p.x), p.x.dtype, *((1, p.m) if p.turned_x else (p.k, 1)), (p.step_x,) if batch else ())
-    right = Matrix(named(p.y), p.y.dtype, *((1, p.k) if p.turned_y else (p.n, 1)), (p.step_y,) if batch else ())
+    left = Matrix(named(p.x), p.x.dtype, *((1, p.m) if p.transposed_x else (p.k, 1)), (p.step_x,) if batch else ())
+    right = Matrix(named(p.y), p.y.dtype, *((1, p.k) if p.transposed_y else (p.n, 1)), (p.step_y,) if batch else ())
     result = Matrix(named(node), node.dtype, p.n, 1, (p.m * p.n,) if batch else ())
     return Product(p.m, p.n, p.k, left, right, result, batch, epilogue, device.tf32).normal()
 

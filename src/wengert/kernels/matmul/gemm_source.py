@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wengert.core.dtypes import bfloat16, float32, float64
-from wengert.kernels.launch import DeviceProperties, Launch, TensorMap, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList, TensorMap
 from wengert.kernels.matmul.product import DType, Epilogue, Matrix, Operand, Product, Tile, device_type, sum_type
 
 _HEADERS = {"naive": "gemm_naive", "tiled": "gemm_naive"}
@@ -22,17 +22,17 @@ _SIZES = (
 _BATCH = "wg_batch batch = {inner, a_outer, a_inner, b_outer, b_inner, c_outer, c_inner};"
 
 
-def write(product: Product, tile: Tile, device: DeviceProperties) -> Work:
+def write(product: Product, tile: Tile, device: DeviceProperties) -> LaunchList:
     """The work of a product in normal form. Parts of the depth are summed into a temporary, then added up in order."""
     if tile.split == 1:
-        return Work((_multiply(product, tile, device),))
+        return LaunchList((_multiply(product, tile, device),))
     size = product.rows * product.columns
     dtype = float64 if product.dtype == float64 else float32
     steps = tuple(size * math.prod(product.batch[axis + 1 :]) for axis in range(len(product.batch)))
     parts = Matrix("partial_sums", dtype, product.columns, 1, steps)
     first = _multiply(replace(product, result=parts, epilogue=None), tile, device)
     space = tile.split * product.batches * size * dtype.itemsize
-    return Work((first, add_up(product, tile.split, parts)), {"partial_sums": space})
+    return LaunchList((first, add_up(product, tile.split, parts)), {"partial_sums": space})
 
 
 # --- results --------------------------------------------------------------------------------------------------------
@@ -149,15 +149,15 @@ def _flag(value: bool) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def wgmma(wide: int, dtype: DType, turned: tuple[bool, bool], held: bool = False, name: str = "wg_multiply") -> str:
+def wgmma(wide: int, dtype: DType, transposed: tuple[bool, bool], held: bool = False, name: str = "wg_multiply") -> str:
     """The function that issues one wgmma of 64 x `wide` sums; it names every register it adds to.
 
-    Operands are described tiles in shared memory, which may be turned; `held`: the left one is in registers.
+    Operands are described tiles in shared memory, which may be transposed; `held`: the left one is in registers.
     """
     count = wide // 2
     kind, k = ("tf32", 8) if dtype == float32 else ("bf16" if dtype == bfloat16 else "f16", 16)
     registers = ", ".join(f"%{i}" for i in range(count))
-    turns = "" if dtype == float32 else "".join(f", {int(turn)}" for turn in turned[held:])
+    turns = "" if dtype == float32 else "".join(f", {int(turn)}" for turn in transposed[held:])
     sums = ", ".join(f'"+f"(d[{i}])' for i in range(count))
     if held:
         declared = "const unsigned (&a)[4]"

@@ -257,8 +257,8 @@ class BlasProduct(NamedTuple):
     m: int
     n: int
     k: int
-    turned_x: bool
-    turned_y: bool
+    transposed_x: bool
+    transposed_y: bool
     step_x: int
     step_y: int
 
@@ -267,13 +267,13 @@ def product(node: Node) -> BlasProduct:
     """What a matmul node multiplies, with transposes and broadcasts absorbed."""
     (a, b), (m, n) = node.sources, node.shape[-2:]
     k, batch = a.shape[-1], math.prod(node.shape[:-2])
-    (x, turned_x), (y, turned_y) = untransposed(a), untransposed(b)
+    (x, transposed_x), (y, transposed_y) = untransposed(a), untransposed(b)
     x, y = unbatched(x), unbatched(y)
     step_x = 0 if x.size == m * k else m * k
     step_y = 0 if y.size == k * n else k * n
-    if batch > 1 and step_x and not step_y and not turned_x:  # one matrix for all batches: one taller product
+    if batch > 1 and step_x and not step_y and not transposed_x:  # one matrix for all batches: one taller product
         m, batch = m * batch, 1
-    return BlasProduct(x, y, batch, m, n, k, turned_x, turned_y, step_x, step_y)
+    return BlasProduct(x, y, batch, m, n, k, transposed_x, transposed_y, step_x, step_y)
 
 
 def untransposed(x: Node) -> tuple[Node, bool]:

@@ -15,7 +15,7 @@ import numpy as np
 from wengert.core.dtypes import COMPLEX, HALF, bool_, float16
 from wengert.core.graph import Node
 from wengert.kernels.gather_scatter.c import is_zero
-from wengert.kernels.launch import Argument, Asked, DeviceProperties, Launch, Named, Work
+from wengert.kernels.launch import Argument, Asked, DeviceProperties, Launch, LaunchList, Named
 from wengert.kernels.matmul.product import device_type
 from wengert.ops.channels_last import MAX_POOL_BACK_LAST, MAX_POOL_LAST, SUM_POOL_LAST
 from wengert.ops.movement import RESHAPE
@@ -112,7 +112,7 @@ def pooled_by(places: Node) -> Node | None:
     return places.sources[0] if chosen else None
 
 
-def add_along(node: Node, named: Named) -> Work | None:
+def add_along(node: Node, named: Named) -> LaunchList | None:
     """An add_along into zeros that is the derivative of a max_pool, as one that gathers; None for others."""
     target, values, places = node.sources
     pooled = pooled_by(places)
@@ -124,7 +124,7 @@ def add_along(node: Node, named: Named) -> Work | None:
     return max_pool_back(windows, node.dtype, places.dtype, named(values), named(places), named(node))
 
 
-def max_pool(w: PoolWindows, dtype: DType, place: DType, x: str, values: str | None, places: str | None) -> Work:
+def max_pool(w: PoolWindows, dtype: DType, place: DType, x: str, values: str | None, places: str | None) -> LaunchList:
     """The largest of each window and, in the dtype `place`, where in its plane it lies; None for what nobody reads."""
     kinds = {"values": device_type(dtype), "places": device_type(place)}
     given = {name: buffer for name, buffer in (("values", values), ("places", places)) if buffer}
@@ -135,7 +135,7 @@ def max_pool(w: PoolWindows, dtype: DType, place: DType, x: str, values: str | N
     return _work("max_pool", w, dtype, f"const {kinds['values']} *x, {parameters}", body, [x, *given.values()], threads)
 
 
-def max_pool_back(w: PoolWindows, dtype: DType, place: DType, g: str, places: str, to: str) -> Work:
+def max_pool_back(w: PoolWindows, dtype: DType, place: DType, g: str, places: str, to: str) -> LaunchList:
     """The cotangent of max_pool's input: every element gathers from the windows that chose it."""
     kind = device_type(dtype)
     parameters = f"const {kind} *g, const {device_type(place)} *places, {kind} *to"
@@ -145,7 +145,7 @@ def max_pool_back(w: PoolWindows, dtype: DType, place: DType, g: str, places: st
     return _work("max_pool_back", w, dtype, parameters, body, [g, places, to], threads)
 
 
-def sum_pool(w: PoolWindows, dtype: DType, x: str, to: str) -> Work:
+def sum_pool(w: PoolWindows, dtype: DType, x: str, to: str) -> LaunchList:
     """The sum of each window."""
     kind, threads = device_type(dtype), w.results // w.vector(dtype)
     parameters = f"const {kind} *x, {kind} *to"
@@ -168,14 +168,14 @@ def has_windows(node: Node) -> bool:
     return windows(node) is not None
 
 
-def sum_pool_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
+def sum_pool_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
     found = windows(node)
     if found is None:
         return None
     return sum_pool(found, node.dtype, named(node.sources[0]), named(node))
 
 
-def max_pool_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
+def max_pool_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
     found = windows(node)
     if found is None:
         return None
@@ -184,7 +184,7 @@ def max_pool_work(node: Node, named: Named, device: DeviceProperties, asked: Ask
     return max_pool(found, x.dtype, node.dtype[1], named(x), values, places)
 
 
-def max_pool_back_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> Work | None:
+def max_pool_back_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
     found = windows(node)
     if found is None:
         return None
@@ -208,9 +208,9 @@ def _lowest(dtype: DType) -> str:
 
 def _work(
     name: str, w: PoolWindows, dtype: DType, parameters: str, body: str, buffers: Sequence[str], threads: int
-) -> Work:
+) -> LaunchList:
     if not threads:
-        return Work(())
+        return LaunchList(())
     source = f"""{w.text(dtype, threads)}
 #include "pool.cuh"
 extern "C" __global__ void __launch_bounds__({_BLOCK}) {name}({parameters}, wg_index count)
@@ -221,4 +221,4 @@ extern "C" __global__ void __launch_bounds__({_BLOCK}) {name}({parameters}, wg_i
     why = f"{w.vector(dtype)} neighbours a thread, {threads} threads"
     count = np.int32(threads) if threads < 1 << 30 else np.int64(threads)
     arguments: tuple[Argument, ...] = (*buffers, count)
-    return Work((Launch(source, name, (-(-threads // _BLOCK), 1, 1), (_BLOCK, 1, 1), arguments, why=why),))
+    return LaunchList((Launch(source, name, (-(-threads // _BLOCK), 1, 1), (_BLOCK, 1, 1), arguments, why=why),))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.dtypes import uint8, uint16, uint32, uint64
-from wengert.kernels.launch import Argument, DeviceProperties, Launch, Number, Work
+from wengert.kernels.launch import Argument, DeviceProperties, Launch, LaunchList, Number
 from wengert.kernels.space import Access, Space, space
 from wengert.kernels.writer import ERROR, narrowed, scalar_type, stored_type, widened
 
@@ -51,13 +51,13 @@ def function(
 
 def over(
     f: PrebuiltFunction, where: Space, operands: Sequence[Argument], result: str, device: DeviceProperties
-) -> Work:
+) -> LaunchList:
     """A function over a space; its last access is the result's, the others those of the operands.
 
     An operand is the name of a buffer, which may turn out to be a number, or a number.
     """
     if not where.count:
-        return Work(())
+        return LaunchList(())
     vectors = f.width > 1 and where.in_vectors(f.width)
     width = f.width if vectors else 1
     units = -(-where.count // width)
@@ -69,7 +69,7 @@ def over(
     arguments += [result, where.packed(), *([ERROR] if f.checks else [])]
     entry = f"{f.name}_vectors" if vectors else f"{f.name}_singles"
     why = f"{where.count} elements over {len(where.extents)} axes, {width} an access"
-    return Work((Launch(text(f), entry, (grid, 1, 1), (threads, 1, 1), tuple(arguments), why=why),))
+    return LaunchList((Launch(text(f), entry, (grid, 1, 1), (threads, 1, 1), tuple(arguments), why=why),))
 
 
 @functools.cache
@@ -135,7 +135,7 @@ def _copy(size: int) -> PrebuiltFunction:
     return PrebuiltFunction(f"wg_copy{size}", (kind,), (size,), kind, 16 // size, "return x0;")
 
 
-def filled(size: int, result: str, device: DeviceProperties) -> Work | None:
+def filled(size: int, result: str, device: DeviceProperties) -> LaunchList | None:
     """So many bytes of zeros."""
     unit = next(n for n in (8, 4, 2, 1) if size % n == 0)
     where = space((size // unit,), [Access((0,)), Access((1,))])
@@ -146,37 +146,38 @@ TILED = 16  # elements from which an axis is worth a tile
 _MOST_BLOCKS = 65_535  # along the second and third axis of a grid
 
 
-def moved(where: Space, size: int, source: str, result: str, device: DeviceProperties) -> Work:
+def moved(where: Space, size: int, source: str, result: str, device: DeviceProperties) -> LaunchList:
     """Elements of so many bytes from one place to another."""
-    turned = _turned(where)
-    if turned is None or size == 16 or not where.count:
+    transposed = _transposed(where)
+    if transposed is None or size == 16 or not where.count:
         return over(_copy(size), where, [source], result, device)
     width = max(1, 4 // size)
-    even = all(n % width == 0 for n in turned.extents[-2:])
-    even = even and all(n % width == 0 for a in turned.accesses for n in (a.offset, *(s for s in a.steps if s != 1)))
+    even = all(n % width == 0 for n in transposed.extents[-2:])
+    strides = [n for a in transposed.accesses for n in (a.offset, *(s for s in a.steps if s != 1))]
+    even = even and all(n % width == 0 for n in strides)
     width = width if even else 1
-    others = turned.count // (turned.extents[-1] * turned.extents[-2])
-    across, down = (-(-n // (32 * width)) for n in turned.extents[:-3:-1])
+    others = transposed.count // (transposed.extents[-1] * transposed.extents[-2])
+    across, down = (-(-n // (32 * width)) for n in transposed.extents[:-3:-1])
     grid = (across, down, others)
     if max(grid[1:]) > _MOST_BLOCKS:
         return over(_copy(size), where, [source], result, device)
-    entry = "wg_turned_vectors" if width > 1 else "wg_turned"
+    entry = "wg_transposed_vectors" if width > 1 else "wg_transposed"
     why = f"read along one axis, written along another: tiles of {32 * width} x {32 * width}"
-    launch = Launch(_turning(size), entry, grid, (256, 1, 1), (source, result, turned.packed()), why=why)
-    return Work((launch,))
+    launch = Launch(_transpose_source(size), entry, grid, (256, 1, 1), (source, result, transposed.packed()), why=why)
+    return LaunchList((launch,))
 
 
 @functools.cache
-def _turning(size: int) -> str:
-    """The CUDA C++ that turns arrays through shared memory."""
+def _transpose_source(size: int) -> str:
+    """The CUDA C++ that transposes arrays through shared memory."""
     kind, width = stored_type(_UNITS[size]), max(1, 4 // size)
-    entries = {"wg_turned": 1, "wg_turned_vectors": width} if width > 1 else {"wg_turned": 1}
+    entries = {"wg_transposed": 1, "wg_transposed_vectors": width} if width > 1 else {"wg_transposed": 1}
     kernels = [
         f"""
 extern "C" __global__ void __launch_bounds__(256)
 {entry}(const {kind} *__restrict__ x, {kind} *__restrict__ y, const __grid_constant__ wg_space<2> space)
 {{
-    wg_turn<{vector}>(x + space.offset[0], y + space.offset[1], space);
+    wg_transpose<{vector}>(x + space.offset[0], y + space.offset[1], space);
 }}
 """
         for entry, vector in entries.items()
@@ -184,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(256)
     return '#include "prebuilt.cuh"\n' + "".join(kernels)
 
 
-def _turned(where: Space) -> Space | None:
+def _transposed(where: Space) -> Space | None:
     """The space with the axis along which the source lies as the last but one, if the result lies along the last."""
     source, result = where.accesses
     along = [k for k, step in enumerate(source.steps[:-1]) if step == 1 and where.extents[k] >= TILED]

@@ -15,7 +15,7 @@ from wengert.core.graph import Node
 from wengert.kernels.cuda.source import start, state_bytes, state_type
 from wengert.kernels.ir.index import Loop, strides, variable
 from wengert.kernels.ir.loops import Accumulate, DType
-from wengert.kernels.launch import DeviceProperties, Launch, Struct, Work
+from wengert.kernels.launch import DeviceProperties, Launch, LaunchList, Struct
 from wengert.kernels.space import LARGEST, Access, Space, space
 from wengert.kernels.writer import narrowed, stored_type, widened
 from wengert.ops.reduce import reduced_axes
@@ -24,7 +24,7 @@ THREADS = 256
 EACH = 8  # accesses that a thread has at least, before blocks share a row
 
 
-def total(node: Node, device: DeviceProperties) -> Work | None:
+def total(node: Node, device: DeviceProperties) -> LaunchList | None:
     """The work of a reduction; None where a kernel for its shape is needed."""
     (x,) = node.sources
     axes = reduced_axes(node)
@@ -32,7 +32,7 @@ def total(node: Node, device: DeviceProperties) -> Work | None:
     if not (outer.fits and inner.fits) or x.size >= LARGEST:
         return None
     if not outer.count:
-        return Work(())
+        return LaunchList(())
     shape = _shape(outer, inner, 16 // x.dtype.itemsize, device)
     source, name = text(node.op.name, x.dtype, node.dtype), entry(node.op.name, x.dtype)
     why = f"{outer.count} rows of {inner.count}: {shape.lanes} threads a row, {shape.splits} blocks share a row"
@@ -42,10 +42,10 @@ def total(node: Node, device: DeviceProperties) -> Work | None:
     grid = (shape.blocks, shape.splits, 1)
     first = Launch(source, f"{name}_{shape.entry}", grid, (THREADS, 1, 1), arguments, why=why)
     if shape.splits == 1:
-        return Work((first,))
+        return LaunchList((first,))
     state = state_bytes(_state(node.op.name, x.dtype, node.dtype))
     then = _of_parts(source, f"{name}_parts", outer.count, shape.splits)
-    return Work((first, then), {"parts": shape.splits * outer.count * state})
+    return LaunchList((first, then), {"parts": shape.splits * outer.count * state})
 
 
 def _along(x: Node, axes: list[int]) -> Space:

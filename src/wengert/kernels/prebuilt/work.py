@@ -13,7 +13,7 @@ from wengert.core.dtypes import COMPLEX, int64
 from wengert.core.graph import Node
 from wengert.kernels.gather_scatter import cuda as addressing_cuda
 from wengert.kernels.ir.index import strides
-from wengert.kernels.launch import Argument, DeviceProperties, Named, Work, in_turn
+from wengert.kernels.launch import Argument, DeviceProperties, LaunchList, Named, in_turn
 from wengert.kernels.matmul import cuda as matmul_cuda
 from wengert.kernels.matmul.product import Tile, product
 from wengert.kernels.prebuilt.elements import PrebuiltFunction, filled, function, moved, over
@@ -40,7 +40,7 @@ from wengert.ops.random import RANDOM_BITS
 from wengert.ops.running import CUMSUM
 
 
-def work(node: Node, device: DeviceProperties) -> Work | None:
+def work(node: Node, device: DeviceProperties) -> LaunchList | None:
     """The launches of an op, or None where there is no kernel that takes its sizes as arguments.
 
     Its sources count as arrays of their own, whatever they were made by: they are placeholders.
@@ -58,7 +58,7 @@ def work(node: Node, device: DeviceProperties) -> Work | None:
 # --- elements -------------------------------------------------------------------------------------------------------
 
 
-def _elementwise(node: Node, device: DeviceProperties) -> Work | None:
+def _elementwise(node: Node, device: DeviceProperties) -> LaunchList | None:
     dtypes = [source.dtype for source in node.sources]
     names: list[Argument] = [f"x{k}" for k in range(len(dtypes))]
     attrs, accesses = node.attrs, [broadcast(source.shape, node.shape) for source in node.sources]
@@ -74,7 +74,7 @@ def _elementwise(node: Node, device: DeviceProperties) -> Work | None:
     return over(function(node.op.name, given, node.dtype, expression, checks), where, names, "y", device)
 
 
-def _iota(node: Node, device: DeviceProperties) -> Work | None:
+def _iota(node: Node, device: DeviceProperties) -> LaunchList | None:
     where = space(node.shape, [whole(node.shape)])
     if not where.fits or node.dtype in COMPLEX:
         return None
@@ -86,7 +86,7 @@ def _iota(node: Node, device: DeviceProperties) -> Work | None:
 _PHILOX = "return wg_philox((uint32_t)x0, (uint32_t)(x0 >> 32), x1, x2, i);"
 
 
-def _random_bits(node: Node, device: DeviceProperties) -> Work | None:
+def _random_bits(node: Node, device: DeviceProperties) -> LaunchList | None:
     key, counter = node.sources
     one = broadcast((), node.shape)
     where = space(node.shape, [one, one, one, whole(node.shape)])
@@ -99,10 +99,10 @@ def _random_bits(node: Node, device: DeviceProperties) -> Work | None:
 # --- movement -------------------------------------------------------------------------------------------------------
 
 
-def _moving(source: Callable[[Node], Access]) -> Callable[[Node, DeviceProperties], Work | None]:
+def _moving(source: Callable[[Node], Access]) -> Callable[[Node, DeviceProperties], LaunchList | None]:
     """The rule of an op every element of which is one of its source's."""
 
-    def rule(node: Node, device: DeviceProperties) -> Work | None:
+    def rule(node: Node, device: DeviceProperties) -> LaunchList | None:
         where = space(node.shape, [source(node), whole(node.shape)])
         return moved(where, node.dtype.itemsize, "x0", "y", device) if where.fits else None
 
@@ -125,14 +125,14 @@ def _into(node: Node, source: Node, starts: tuple[int, ...], steps: tuple[int, .
     return space(source.shape, [whole(source.shape), sliced(node.shape, starts, steps)])
 
 
-def _place(node: Node, device: DeviceProperties) -> Work | None:
+def _place(node: Node, device: DeviceProperties) -> LaunchList | None:
     size = node.dtype.itemsize
     where = _into(node, node.sources[0], node.attrs["starts"], node.attrs["steps"])
     zeros = filled(node.size * size, "y", device)
     return in_turn([zeros, moved(where, size, "x0", "y", device)]) if where.fits and zeros is not None else None
 
 
-def _put_slice(node: Node, device: DeviceProperties) -> Work | None:
+def _put_slice(node: Node, device: DeviceProperties) -> LaunchList | None:
     x, values = node.sources
     size = node.dtype.itemsize
     where = _into(node, values, node.attrs["starts"], node.attrs["steps"])
@@ -142,16 +142,16 @@ def _put_slice(node: Node, device: DeviceProperties) -> Work | None:
     return in_turn([moved(all_of_it, size, "x0", "y", device), moved(where, size, "x1", "y", device)])
 
 
-def _concat(node: Node, device: DeviceProperties) -> Work | None:
-    axis, start, works = node.attrs["axis"], 0, []
+def _concat(node: Node, device: DeviceProperties) -> LaunchList | None:
+    axis, start, moves = node.attrs["axis"], 0, []
     for k, source in enumerate(node.sources):
         starts = tuple(start if i == axis else 0 for i in range(node.ndim))
         where = _into(node, source, starts, (1,) * node.ndim)
         if not where.fits:
             return None
-        works.append(moved(where, node.dtype.itemsize, f"x{k}", "y", device))
+        moves.append(moved(where, node.dtype.itemsize, f"x{k}", "y", device))
         start += source.shape[axis]
-    return in_turn(works)
+    return in_turn(moves)
 
 
 # --- products, and elements named by integers ------------------------------------------------------------------------
@@ -162,17 +162,17 @@ _SMALL = Tile("small", 32, 16, 128, warps=8)
 _MOST_ROWS = 32 * 65_535  # tiles along the second axis of a grid
 
 
-def _product(node: Node, device: DeviceProperties) -> Work | None:
+def _product(node: Node, device: DeviceProperties) -> LaunchList | None:
     """A small product by one tile for all; a large one is worth a library, or a tile for its sizes."""
     if not matmul_cuda.is_small(node) or product(node).m > _MOST_ROWS:
         return None
     return matmul_cuda.product_work(node, _named(node), device, tile=_SMALL)
 
 
-def _addressed(rule: Callable[..., Work | None]) -> Callable[[Node, DeviceProperties], Work | None]:
+def _addressed(rule: Callable[..., LaunchList | None]) -> Callable[[Node, DeviceProperties], LaunchList | None]:
     """A rule whose texts name their sizes, with these as arguments; counts are of 32 bits."""
 
-    def general(node: Node, device: DeviceProperties) -> Work | None:
+    def general(node: Node, device: DeviceProperties) -> LaunchList | None:
         fits = all(value.size < LARGEST for value in (node, *node.sources))
         return rule(node, _named(node), device, general=True) if fits else None
 
@@ -185,7 +185,7 @@ def _named(node: Node) -> Named:
 
 
 _copied = _moving(lambda node: Access(tuple(strides(node.shape))))
-_RULES: dict[Op, Callable[[Node, DeviceProperties], Work | None]] = {
+_RULES: dict[Op, Callable[[Node, DeviceProperties], LaunchList | None]] = {
     IOTA: _iota,
     RANDOM_BITS: _random_bits,
     PERMUTE: _moving(_permuted),

@@ -5,19 +5,19 @@ from __future__ import annotations
 from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
 from wengert.kernels.gather_scatter.c import splits
-from wengert.kernels.launch import DeviceProperties, Named, Work
+from wengert.kernels.launch import DeviceProperties, LaunchList, Named
 from wengert.kernels.sizes import Sizes
 from wengert.kernels.writer import narrowed, scalar_type, stored_type, widened
 
 
-def cumsum(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> Work | None:
+def cumsum(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> LaunchList | None:
     """The running sum along an axis: a thread for each line of it; `general`: by a text for all sizes."""
     if node.dtype in COMPLEX:
         return None
     outer, size, inner = splits(node, 1)
     kind, scalar = stored_type(node.dtype), scalar_type(node.dtype)
     if not node.size:
-        return Work(())
+        return LaunchList(())
     total = outer * inner
     sizes = Sizes(general, total=total, size=size, inner=inner)
     text = f"""extern "C" __global__ void wg_cumsum(const {kind} *x, {kind} *y{sizes.parameters})
@@ -34,4 +34,4 @@ def cumsum(node: Node, named: Named, device: DeviceProperties, general: bool = F
 }}
 """
     arguments = [named(node.sources[0]), named(node)]
-    return Work((sizes.launch(text, "wg_cumsum", total, device, arguments),))
+    return LaunchList((sizes.launch(text, "wg_cumsum", total, device, arguments),))

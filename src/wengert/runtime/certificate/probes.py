@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from wengert.autodiff.checkpoint import checkpoint
-from wengert.core.dtypes import bfloat16, bool_, complex64, float16, float32, float64, int8, int32, int64
+from wengert.core.dtypes import bfloat16, bool_, complex64, float16, float32, float64, int8, int32, int64, uint8
 from wengert.core.graph import Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
@@ -21,6 +21,7 @@ from wengert.ops.op import PACK, PICK
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 from wengert.runtime.certificate import cases as c
 from wengert.runtime.certificate.cases import Cases
+from wengert.runtime.certificate.loop_probes import LOOPS
 from wengert.tensor import Tensor
 
 Record = Callable[[Node], Any]
@@ -113,7 +114,7 @@ SIMPLIFY: dict[str, list[Cases]] = {
     ],
     "cast_of_cast": [
         c.elements(lambda x, a=a, b=b: cast(cast(x, a), b), 1, c.ANY)
-        for a, b in itertools.product((float32, float64, int32, int64), (*c.FLOATS, int32, bool_, complex64))
+        for a, b in itertools.product((float32, float64, int32, int64), (*c.FLOATS, int32, uint8, bool_, complex64))
     ],
 }
 """The rules of elementwise ops."""
@@ -342,6 +343,7 @@ def _heads(qkv: Node) -> Node:
 PASSES: dict[str, list[Cases]] = {
     "inline": [c.elements(_checkpointed, 2, (float32, float64))],
     "cse": [c.elements(_common, 2, c.FLOATS)],
+    **LOOPS,
     "batch_matmul": [c.drawn(_products, [(5, 7), (7, 3)], [(4, 16), (16, 4)])],
     "transpose_matmul": [
         c.drawn(lambda x, y: m.permute_dims(MATMUL(x, y), (1, 0)), [(5, 7), (7, 3)], [(16, 64), (64, 8)])

@@ -21,7 +21,7 @@ from wengert.ops.movement import RESHAPE, SLICE
 from wengert.runtime.config import config
 from wengert.runtime.program import Interpreter, build, raise_interpreted
 
-STEP_AFTER = 2  # a training step (a flush by `backward`) is compiled when it comes for the third time
+STEP_AFTER = 2  # a training step (a flush by `backward`), or one with a loop, is compiled when it comes the third time
 LOOK_AFTER = 30  # what is only looked at is small, as a rule, and comes in many forms
 BOUND = 128  # structures remembered; the one not used for longest goes first
 
@@ -56,7 +56,8 @@ def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
     structures.move_to_end(key)
     structure.seen += 1
     always = config.tier == "compile" or config.invariant  # the references round otherwise
-    if structure.seen <= (STEP_AFTER if is_step else LOOK_AFTER) and not always:
+    is_long = is_step or any(node.op.kind == "function" for node in order)  # a loop comes back inside itself
+    if structure.seen <= (STEP_AFTER if is_long else LOOK_AFTER) and not always:
         return False
     if structure.program is None:
         give_back()  # what interpreting it took

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wengert.backends.protocol import Runnable
-from wengert.compiler.distribute import Distribution, distribution
+from wengert.compiler.distribute import Distribution, distribution, parts_of
 from wengert.core.errors import ArgumentError
 from wengert.core.forking import new_rlock
 from wengert.core.graph import recording
@@ -26,7 +26,7 @@ from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import RecordingLog, change
 from wengert.runtime.debug.shown import Shown, ShownMethod
 from wengert.runtime.memory.budget import Promise
-from wengert.runtime.partitioned import build_partitioned, placements
+from wengert.runtime.partitioned import build_partitioned, check_microbatches, placements
 from wengert.runtime.pickling import ByFunction, ByObject
 from wengert.runtime.program import Interpreter, build
 from wengert.runtime.reads.log import ReadLog, ReadState
@@ -221,15 +221,17 @@ class Compiled(ByFunction, Shown):
         if spread is None:
             return build(graph, binding.pairs, self._tuning, promise)
         binding.takes_blocks = True
+        if self._microbatches:
+            check_microbatches(graph.inputs[: binding.count], self._microbatches)
         inputs = placements(graph, spread, binding.arrays(arguments.leaves), binding.count)
         made = functools.partial(build, pairs=binding.pairs, tuning=self._tuning, promise=promise)
         return build_partitioned(graph, spread, inputs, binding.pairs, made, binding.interface())
 
     def _spread(self) -> Distribution | None:
-        """How the function is spread over a mesh, if it is."""
-        parts = self._microbatches or config.parts
-        if self._mesh is None and parts is None:
+        """How the function is spread over a mesh, if it is; raises where that cannot be."""
+        if (self._mesh, self._microbatches, config.parts) == (None, None, None):
             return None
+        parts = parts_of(self._microbatches, config.parts)
         return distribution(self._mesh, parts, config.parts is not None, self._schedule)
 
     @property

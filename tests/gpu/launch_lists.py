@@ -1,6 +1,6 @@
-"""Works in small, one of every kernel text: of the op suite, of random graphs, and of the kernels written by hand.
+"""Small launch lists, one of every kernel text: of the op suite, of random graphs, and of the kernels written by hand.
 
-Needs no GPU but its properties. `every_work()` leaves out works all of whose kernels came before.
+Needs no GPU but its properties. `every_launch_list()` leaves out those all of whose kernels came before.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from tests.compiler.wide_graphs import wide_graph
 from tests.gpu.harness import Array, Item
 from tests.kernels.test_attention_cuda import CASES as ATTENTIONS
 from tests.kernels.test_attention_cuda import names_of, node_of
-from tests.kernels.test_convolution_cuda import DOUBLED, FORMS, ONE_IMAGE, nodes
-from tests.kernels.test_convolution_cuda import turned as channels_last
+from tests.kernels.test_convolution_cuda import DOUBLED, FORMS, ONE_IMAGE, channels_last, nodes
 from tests.kernels.test_convolution_rows import CASES as BY_ROWS
 from tests.kernels.test_convolution_rows import LARGER as LARGER_BY_ROWS
 from tests.kernels.test_gemm import product
@@ -37,7 +36,7 @@ from wengert.core.graph import Graph, now
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.convolution import cuda as convolution_cuda
-from wengert.kernels.launch import ERROR_FLAG, DeviceProperties, Work
+from wengert.kernels.launch import ERROR_FLAG, DeviceProperties, LaunchList
 from wengert.kernels.matmul import cuda
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.op import picks
@@ -60,7 +59,7 @@ class Planned(CudaProgram):
         pass
 
 
-def every_work(graphs: int = 300, every: int = 1) -> Iterator[Item]:
+def every_launch_list(graphs: int = 300, every: int = 1) -> Iterator[Item]:
     """A work of every kernel text by hand, of so many random graphs, and of one in `every` of the op suite."""
     device = opened("cuda:0").properties
     found = itertools.chain(
@@ -151,7 +150,7 @@ def of_turned_weights() -> Iterator[Item]:
 
 
 def of_program(program: CudaProgram) -> Iterator[Item]:
-    """The works of a program's steps, on random numbers."""
+    """The lists of a program's steps, on random numbers."""
     for step in program.steps:
         if not step.launches:
             continue
@@ -162,7 +161,9 @@ def of_program(program: CudaProgram) -> Iterator[Item]:
         if any(ERROR_FLAG in launch.arguments for launch in step.launches):
             given[ERROR_FLAG] = np.zeros(1, np.int32)
         empty = {name: node.size * node.dtype.itemsize for name, node in rest.items()}
-        yield Item(",".join(node.op.name for node in step.writes), Work(step.launches, step.workspace), given, empty)
+        yield Item(
+            ",".join(node.op.name for node in step.writes), LaunchList(step.launches, step.workspace), given, empty
+        )
 
 
 def numbers(shape: tuple[int, ...], dtype: Any) -> Array:
@@ -179,12 +180,12 @@ def numbers(shape: tuple[int, ...], dtype: Any) -> Array:
 def of_gemm(device: DeviceProperties) -> Iterator[Item]:
     """Matrix products: every tile of one layout, and every rung of the others."""
     for dtype, tf32 in ((float32, False), (float32, True), (bfloat16, False), (float16, False), (float64, False)):
-        for turned in itertools.product((False, True), repeat=2):
-            p = product((136, 72, 80), turned, dtype, tf32=tf32).normal()
+        for transposed in itertools.product((False, True), repeat=2):
+            p = product((136, 72, 80), transposed, dtype, tf32=tf32).normal()
             tiles = [tile for tile in cuda.candidates(p, device) if tile.split <= 2]
-            if any(turned):
+            if any(transposed):
                 tiles = list({(tile.rung, tile.split): tile for tile in tiles}.values())
-            a, b = ((80, 136) if turned[0] else (136, 80)), ((72, 80) if turned[1] else (80, 72))
+            a, b = ((80, 136) if transposed[0] else (136, 80)), ((72, 80) if transposed[1] else (80, 72))
             given = {"a": numbers(a, dtype), "b": numbers(b, dtype)}
             for tile in tiles:
                 yield Item(f"{p} {tile}", cuda.write(p, tile, device), given, {"c": 136 * 72 * dtype.itemsize})
@@ -200,7 +201,7 @@ def of_convolutions(device: DeviceProperties) -> Iterator[Item]:
             found = convolution_cuda.convolution(node, tf32=tf32)
             assert found is not None
             given = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
-            for work in convolution_cuda.works(found, "a", "b", "c", device)[:4]:
+            for work in convolution_cuda.candidates(found, "a", "b", "c", device)[:4]:
                 yield Item(f"{node.op.name} {form}", work, given, {"c": node.size * node.dtype.itemsize})
     for form, which, rung in (*BY_ROWS, *LARGER_BY_ROWS):
         node = channels_last(nodes(form, float32)[which])

@@ -1,0 +1,313 @@
+"""Loops and branches as C functions: what is around the straight-line C of their bodies.
+
+A scan whose body computes the same along an axis of many elements has the loop over those lanes outside: threads take
+blocks of lanes, as many as fit the first cache, and step each block from the first step to the last; the innermost loop
+goes over the lanes of a block, which the compiler vectorises. Where there are no lanes, every element of a carry is a
+variable, so it stays in a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wengert.autodiff.cond import COND, WHILE
+from wengert.autodiff.scan import SCAN
+from wengert.core.graph import Graph, Node
+from wengert.kernels.c import Function
+from wengert.kernels.c.source import WORTH_THREADS
+from wengert.kernels.loops.elements import (
+    SMALL,
+    Elements,
+    Straight,
+    array_of,
+    graphs_of,
+    needs_far,
+    places_of,
+    rounded,
+    steps_text,
+    why_not,
+)
+from wengert.kernels.loops.lanes import LaneAxes, lanes_of
+from wengert.kernels.threads import thread_count
+from wengert.kernels.writer import C, Page, narrowed, parameter, scalar_type, widened
+from wengert.ops.core import LITERAL
+
+FEW_LINES = 1000  # of a body without lanes, where it could have some
+BLOCK_BYTES = 16 << 10  # of the carries of a block of lanes: half of the first cache
+SUMMED_IN = 16  # blocks, where there are totals
+BLOCK = (64, 1024)  # lanes of a block, at least and at most
+
+
+class Written(NamedTuple):
+    """A loop or branch as a C function, and how it goes, in words."""
+
+    function: Function
+    how: str
+
+
+def write(node: Node, buffers: Sequence[str], results: Sequence[str | None]) -> Written | str:
+    """The function of a loop or branch, on buffers named for its sources and its results (None: nobody reads it); or
+    why there is none.
+    """
+    if node.op not in (SCAN, WHILE, COND):
+        return f"{node.op.name} is a function of the user's own"
+    reasons = [why_not(graph) for graph in graphs_of(node)]
+    reason = next(filter(None, reasons), None) or _large_sources(node)
+    lanes = _lanes(node)
+    if lanes is not None and (reason is not None or _size(node) > FEW_LINES):
+        reason = why_not(node.attrs["body"], lanes)
+        if reason is None:
+            return _LaneScan(node, lanes, buffers, results).written()
+    return reason if reason is not None else _Small(node, buffers, results).written()
+
+
+def _size(node: Node) -> int:
+    return sum(one.size for graph in graphs_of(node) for one in graph.nodes if not isinstance(one.dtype, tuple))
+
+
+def _large_sources(node: Node) -> str | None:
+    """Why what goes into a loop or branch cannot be variables."""
+    large = any(source.size > SMALL for graph in graphs_of(node) for source in graph.inputs)
+    return f"a value that goes in has more than {SMALL} elements" if large else None
+
+
+def _lanes(node: Node) -> LaneAxes | None:
+    if node.op is not SCAN:
+        return None
+    c, n = node.attrs["constants"], node.attrs["carries"]
+    body: Graph = node.attrs["body"]
+    lanes = lanes_of(body, [(c + k, k) for k in range(n)])
+    return lanes if lanes is not None and any(map(lanes.has, body.outputs)) else None
+
+
+class _Buffers:
+    """The buffers of a function: one parameter for each value, whatever it is called outside."""
+
+    def __init__(self, node: Node, sources: Sequence[str], results: Sequence[str | None]) -> None:
+        self.sources = list(sources)
+        self.results = list(results)
+        shapes = list(zip(node.shape, node.dtype))
+        self.names: dict[str, str] = {}
+        self.declared: dict[str, str] = {}
+        for name, source in zip(sources, node.sources):
+            if source.op is LITERAL:
+                continue
+            own = self.names.setdefault(name, f"b{len(self.names)}")
+            self.declared.setdefault(name, parameter(source.dtype, False, own, C))
+        for result, (_, dtype) in zip(results, shapes):
+            if result is not None:
+                own = self.names.setdefault(result, f"b{len(self.names)}")
+                self.declared[result] = parameter(dtype, True, own, C)
+
+    def source(self, number: int) -> str:
+        return self.names[self.sources[number]]
+
+    def result(self, number: int) -> str | None:
+        name = self.results[number]
+        return None if name is None else self.names[name]
+
+    def loaded(self, number: int, source: Node, straight: Straight) -> Elements:
+        """A value that comes in, as variables; a number is part of the text."""
+        if source.op is LITERAL:
+            return straight.node(source, ())
+        buffer = self.source(number)
+        names = [straight.let(source, widened(source.dtype, f"{buffer}[{j}]")) for j in range(source.size)]
+        return array_of(source.shape, names)
+
+    def function(self, page: Page, node: Node) -> Function:
+        headers = ("loops.h", *(("far.h",) if any(map(needs_far, graphs_of(node))) else ()))
+        body = "".join(f"{line}\n" for line in page.lines)
+        return Function((body,), tuple(self.declared.values()), tuple(self.declared), headers=headers, is_whole=True)
+
+
+class _Small:
+    """A loop or branch over small values."""
+
+    def __init__(self, node: Node, sources: Sequence[str], results: Sequence[str | None]) -> None:
+        self.node, self.page = node, Page()
+        self.buffers = _Buffers(node, sources, results)
+        self.straight = Straight(self.page)
+
+    def written(self) -> Written:
+        node, straight = self.node, self.straight
+        if node.op is not SCAN:
+            results = straight.node(node, [self._loaded(i) for i in range(len(node.sources))])
+            for k, value in enumerate(results):
+                self._store(k, value)
+            return Written(self.buffers.function(self.page, node), "every element a variable")
+        c, n = node.attrs["constants"], node.attrs["carries"]
+        outside = [self._loaded(i) for i in range(c + n)]
+        carry = straight.steps(node, outside[:c], outside[c:], self._step_load, self._step_store)
+        for k, value in enumerate(carry):
+            self._store(k, value)
+        return Written(self.buffers.function(self.page, node), "every element a variable")
+
+    def _loaded(self, number: int) -> Elements:
+        return self.buffers.loaded(number, self.node.sources[number], self.straight)
+
+    def _store(self, number: int, value: Elements) -> None:
+        buffer = self.buffers.result(number)
+        if buffer is not None:
+            for j, one in enumerate(value.ravel()):
+                self.page.line(f"{buffer}[{j}] = {narrowed(self.node.dtype[number], one)};")
+
+    def _step_load(self, k: int, at: str) -> str:
+        number = self.node.attrs["constants"] + self.node.attrs["carries"] + k
+        return widened(self.node.sources[number].dtype, f"{self.buffers.source(number)}[{at}]")
+
+    def _step_store(self, k: int, at: str, value: str) -> str:
+        number = self.node.attrs["carries"] + k
+        buffer = self.buffers.result(number)
+        return ";" if buffer is None else f"{buffer}[{at}] = {narrowed(self.node.dtype[number], value)};"
+
+
+class _LaneScan:
+    """A scan with the loop over lanes outside of the steps."""
+
+    def __init__(self, node: Node, lanes: LaneAxes, sources: Sequence[str], results: Sequence[str | None]) -> None:
+        self.node, self.lanes = node, lanes
+        self.body: Graph = node.attrs["body"]
+        self.c, self.n = node.attrs["constants"], node.attrs["carries"]
+        self.buffers = _Buffers(node, sources, results)
+        self.carried, self.xs = self.body.inputs[self.c : self.c + self.n], self.body.inputs[self.c + self.n :]
+        self.block = self._block()
+        self.blocks = -(-lanes.count // self.block)
+        self.page = Page()
+        self.inside = Page()  # the loop over the lanes of a block
+        self.straight = Straight(self.page, lanes, self.inside)
+
+    def _block(self) -> int:
+        """How many lanes are stepped together."""
+        bytes_of = [x.dtype.itemsize * x.size // self.lanes.count for x in self.carried if self.lanes.has(x)]
+        fits = BLOCK_BYTES // max(int(sum(bytes_of)), 1) // BLOCK[0] * BLOCK[0]
+        parts = SUMMED_IN if self.lanes.totals else 4 * thread_count()  # sums have one order for any number of threads
+        fair = -(-self.lanes.count // parts // BLOCK[0]) * BLOCK[0]
+        return max(min(fits, fair, BLOCK[1]), BLOCK[0])
+
+    def written(self) -> Written:
+        page, count = self.page, self.lanes.count
+        work = self.node.attrs["steps"] * _size(self.node)
+        for k in sorted(self.lanes.totals):
+            kind, size = scalar_type(self.carried[k].dtype), self.carried[k].size * self.blocks
+            page.line(f"static {kind} part{k}[{max(size, 1)}];  // one call at a time runs a program")
+        if work > WORTH_THREADS and count > self.block:
+            page.line("#pragma omp parallel for schedule(dynamic)")
+        page.open(f"for (long first = 0; first < {count}; first += {self.block})")
+        page.line(f"long end = first + {self.block} < {count} ? first + {self.block} : {count};")
+        fixed = [self._shared(i, node) for i, node in enumerate(self.body.inputs[: self.c])]
+        carry = [self._carry(self.c + k, node) for k, node in enumerate(self.carried)]
+        page.open(steps_text(self.node, "t"))
+        page.line("if (t % 64 == 63 && wg_stopped()) break;")
+        self._step(fixed, carry)
+        page.close()
+        for k, (node, names) in enumerate(zip(self.carried, carry)):
+            self._finish(k, node, names)
+        page.close()
+        for k in sorted(self.lanes.totals):
+            self._add_up(k)
+        how = f"{count} lanes in blocks of {self.block}"
+        return Written(self.buffers.function(page, self.node), how)
+
+    def _element(self, buffer: str, node: Node, place: int, at: str = "") -> str:
+        """An element of a value in memory, of lane `lane` where lanes differ."""
+        stride = self.lanes.stride(node)
+        parts = [part for part in (at, f"{stride} * lane" if stride else "", str(place)) if part]
+        return f"{buffer}[{' + '.join(parts)}]"
+
+    def _shared(self, number: int, node: Node) -> Elements | None:
+        """A constant that all lanes share, as variables; what differs is read where it is needed."""
+        if self.lanes.has(node):
+            return None
+        return self.buffers.loaded(number, self.node.sources[number], self.straight)
+
+    def _carry(self, number: int, node: Node) -> Elements:
+        """A carry: an array over the lanes of a block for each element, or variables."""
+        straight = self.straight
+        if not self.lanes.has(node):
+            return straight.variables([node], [self._shared(number, node)])[0]
+        buffer, names = self.buffers.sources[number], list[str]()
+        is_total = number - self.c in self.lanes.totals
+        for place in places_of(node, self.lanes):
+            names.append(straight.fresh("c"))
+            self.page.line(f"{scalar_type(node.dtype)} {names[-1]}[{self.block}];")
+            element = "0" if is_total else widened(node.dtype, self._element(self.buffers.names[buffer], node, place))
+            self.page.line(f"for (long lane = first; lane < end; lane++) {names[-1]}[lane - first] = {element};")
+        return array_of(self.lanes.shape(node), names)
+
+    def _step(self, fixed: Sequence[Elements | None], carry: Sequence[Elements]) -> None:
+        """One step of a block: what lanes share, then a loop over the lanes, then the carries that lanes share."""
+        page, inside, straight = self.page, self.inside, self.straight
+        inside.depth = page.depth + 1
+        inputs = [
+            self._lane_values(i, node) if value is None else value
+            for i, (node, value) in enumerate(zip(self.body.inputs, fixed))
+        ]
+        for node, names in zip(self.carried, carry):
+            if self.lanes.has(node):
+                found = [straight.let(node, f"{name}[lane - first]") for name in names.ravel()]
+                names = array_of(names.shape, found)
+            inputs.append(names)
+        for k, node in enumerate(self.xs):
+            inputs.append(self._lane_values(self.c + self.n + k, node, f"t * {node.size}"))
+        results = straight.graph(self.body, inputs)
+        self._store_steps(results[self.n :])
+        for node, names, value in zip(self.carried, carry, results):
+            if self.lanes.has(node):
+                for name, one in zip(names.ravel(), value.ravel()):
+                    inside.line(f"{name}[lane - first] = {rounded(node, one)};")
+        page.line("#pragma omp simd")
+        page.open("for (long lane = first; lane < end; lane++)")
+        page.lines += inside.lines
+        page.close()
+        shared = [k for k, node in enumerate(self.carried) if not self.lanes.has(node)]
+        straight.assign([self.carried[k] for k in shared], [carry[k] for k in shared], [results[k] for k in shared])
+
+    def _lane_values(self, number: int, node: Node, at: str = "") -> Elements:
+        """A value in memory as variables of a step."""
+        buffer = self.buffers.source(number)
+        found = []
+        for place in places_of(node, self.lanes):
+            found.append(self.straight.let(node, widened(node.dtype, self._element(buffer, node, place, at))))
+        return array_of(self.lanes.shape(node), found)
+
+    def _store_steps(self, values: Sequence[Elements]) -> None:
+        """Store what is stacked up: of each lane, or once."""
+        for k, (node, value) in enumerate(zip(self.body.outputs[self.n :], values)):
+            buffer = self.buffers.result(self.n + k)
+            if buffer is None:
+                continue
+            once = "" if self.lanes.has(node) else "if (first == 0) "
+            page = self.straight.page_of(node)
+            for place, one in zip(places_of(node, self.lanes), value.ravel()):
+                element = self._element(buffer, node, place, f"t * {node.size}")
+                page.line(f"{once}{element} = {narrowed(node.dtype, one)};")
+
+    def _finish(self, k: int, node: Node, names: Elements) -> None:
+        """Store a carry's last value."""
+        buffer = self.buffers.result(k)
+        if buffer is None:
+            return
+        for place, name in zip(places_of(node, self.lanes), names.ravel()):
+            element = self._element(buffer, node, place)
+            if k in self.lanes.totals:
+                part = f"part{k}[first / {self.block} * {node.size} + {place}]"
+                self.page.line(f"{part} = 0;")
+                self.page.line(f"for (long lane = first; lane < end; lane++) {part} += {name}[lane - first];")
+                continue
+            if self.lanes.has(node):
+                value = narrowed(node.dtype, f"{name}[lane - first]")
+                self.page.line(f"for (long lane = first; lane < end; lane++) {element} = {value};")
+            else:
+                self.page.line(f"if (first == 0) {element} = {narrowed(node.dtype, name)};")
+
+    def _add_up(self, k: int) -> None:
+        """A total, from what it was at first and the parts of all blocks, in order."""
+        buffer, node = self.buffers.result(k), self.carried[k]
+        if buffer is None:
+            return
+        start = self.buffers.loaded(self.c + k, self.node.sources[self.c + k], self.straight).ravel()
+        for place, first in enumerate(start):
+            self.page.line(f"{buffer}[{place}] = {first};")
+            part = f"part{k}[block * {node.size} + {place}]"
+            self.page.line(f"for (long block = 0; block < {self.blocks}; block++) {buffer}[{place}] += {part};")
