@@ -121,17 +121,35 @@ static long wg_plane_met(const wg_way *way, long depth, long tap)
 }
 #endif
 
-// to[i] = from[i * step], for columns from low to high, 0 for the others below n; rows of `to` are a pitch apart, those of the
-// source `source`. Columns of vectors go backwards: each is written as a
-// whole, and what is too much is overwritten by the first columns of the next row.
+// to[i] = from[i * step] where that is from low to high, else 0, for the vector of elements from i on
+INLINE VECTOR NAMED(wg_laid)(const REAL *from, long i, long low, long high, int step, NAMED(order) even)
+{
+    VECTOR parts[2];
+    UNROLLED for (int k = 0; k < step; k++) {
+        long start = i * step + k * WIDTH, first = wg_between(0, low - start, WIDTH);
+        if (start >= low && start + WIDTH <= high) parts[k] = *(const ANYWHERE *)(from + start);
+        else parts[k] = NAMED(load_part)(from + start, NAMED(mask_of)(first, wg_between(first, high - start, WIDTH)));
+    }
+    return step == 1 ? parts[0] : __builtin_shuffle(parts[0], parts[1], even);
+}
+
+// Rows of n elements; those of `to` are a pitch apart, those of the source `source`. Vectors are written as a whole: what is
+// too much is overwritten by the next row. Long rows are copied in the order of memory, which is prefetched then; short ones
+// a column of vectors after the other, from the last to the first, which all lie in the row alike.
 INLINE void NAMED(wg_lay_rows)(REAL *to, const REAL *from, long pitch, long source, long lines, long n, long low, long high,
                                int step)
 {
     NAMED(order) even;
     for (int i = 0; i < WIDTH; i++) even[i] = 2 * i;
+    if (n > 2 * WIDTH) {
+        for (long line = 0; line < lines; line++)
+            for (long i = 0; i < n; i += WIDTH)
+                *(ANYWHERE *)(to + line * pitch + i) = NAMED(wg_laid)(from + line * source, i, low, high, step, even);
+        return;
+    }
     for (long i = (n - 1) / WIDTH * WIDTH; i >= 0; i -= WIDTH) {
         NAMED(mask) parts[2];
-        for (int k = 0; k < step; k++) {
+        UNROLLED for (int k = 0; k < step; k++) {
             long start = i * step + k * WIDTH, first = wg_between(0, low - start, WIDTH);
             parts[k] = NAMED(mask_of)(first, wg_between(first, high - start, WIDTH));
         }
