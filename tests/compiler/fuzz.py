@@ -2,7 +2,7 @@
 
     python -m tests.compiler.fuzz [COUNT] [SEED]
 
-Every fourth hundred are reductions of long rows instead (long_rows.py).
+Every third hundred of four are loops (loop_graphs.py), every fourth reductions of long rows (long_rows.py).
 
 What differs is made small (outputs, passes, then the graph cut off from above and below) and printed as Python.
 """
@@ -17,6 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 from tests.compiler.long_rows import long_rows
+from tests.compiler.loop_graphs import loop_graph
 from tests.compiler.wide_graphs import Sample, differs, wide_graph
 from wengert.backends.cpu.program import build
 from wengert.compiler.cleanup import live
@@ -193,7 +194,7 @@ def main(count: int = 1000, seed: int = 0) -> int:
     """Fuzz with `count` graphs; the number of those that failed."""
     failures = 0
     for start in range(seed, seed + count, 100):
-        make = long_rows if start // 100 % 4 == 3 else wide_graph
+        make = {2: loop_graph, 3: long_rows}.get(start // 100 % 4, wide_graph)
         for failure in fuzz(range(start, min(start + 100, seed + count)), make):
             failures += 1
             print(minimised(failure), flush=True)

@@ -43,6 +43,8 @@ from wengert.kernels.c_ops import CCall, c_kernels
 from wengert.kernels.ir import index, transforms
 from wengert.kernels.ir import loops as ir_loops
 from wengert.kernels.ir.loops import Guard, IndexMap, Let
+from wengert.kernels.loops import elements
+from wengert.kernels.loops import lanes as loop_lanes
 from wengert.kernels.matmul import c as matmul_c
 from wengert.kernels.matmul import product as matmul_product
 from wengert.ops import elementwise as e
@@ -54,6 +56,7 @@ from wengert.ops.linalg import MATMUL
 from wengert.ops.random import from_zero, random_bits
 from wengert.ops.reduce import MAX
 from wengert.plan import fuse, groups, lower, memory, outputs
+from wengert.plan import loops as plan_loops
 from wengert.plan.c_codegen import CCodegen
 from wengert.plan.pipeline import planned
 from wengert.runtime.debug.checking import CheckedProgram
@@ -245,6 +248,13 @@ def reversed_broadcast(patch: Patch) -> None:
         patch.setattr(module, "broadcast_place", wrong)
 
 
+def one_by_one(self: Any, nodes: Any, variables: Any, values: Any) -> None:
+    """Variables are given their next values one after the other, which a later one then reads."""
+    for names, new in zip(variables, values):
+        for name, value in zip(names.ravel(), new.ravel()):
+            self.page.line(f"{name} = {value};")
+
+
 class OtherSteps(loops.Stacked):
     """What a step computes outside of its loop is that of another step."""
 
@@ -421,6 +431,36 @@ def two_carries(x: Any, y: Any, row: Any) -> Any:
     return wg.scan(step, (row, row * 2, row), x)[0][0]
 
 
+def called_loop(x: Any, y: Any, row: Any) -> Any:
+    """A loop whose body is called: carries that change places, one that is stacked as it is, steps that differ."""
+
+    def step(carry: Any, item: Any) -> Any:
+        a, b = carry
+        return (b, wg.tanh(a @ b.T / 9 + a.T * item)), (a, a + item)
+
+    return wg.tree.flatten(wg.scan(step, (x, y), row[:11]))[0]
+
+
+def small_loop(x: Any, y: Any, row: Any) -> Any:
+    """A loop over variables, with carries that change places."""
+
+    def step(carry: Any, item: Any) -> Any:
+        a, b, c = carry
+        return (b, a, wg.sin(c + a) + item), c
+
+    return wg.tree.flatten(wg.scan(step, (row[:3], row[3:6], row[6:9]), row[:11]))[0]
+
+
+def lanes(x: Any, y: Any, row: Any) -> Any:
+    """A loop over lanes, which are rows; an axis that is reduced is none."""
+    many = wg.concat([x] * 6, axis=0)
+
+    def step(c: Any, item: Any) -> Any:
+        return wg.tanh(c * item) + wg.sum(c, axis=1, keepdims=True) / 9, wg.sum(c, axis=1)
+
+    return wg.scan(step, many, row)
+
+
 def recurrent(x: Any, y: Any, row: Any) -> Any:
     """Products of what steps read, products that no carry depends on, and sums of products over steps."""
     wide = wg.concat([y] * 4, axis=1)
@@ -581,6 +621,21 @@ FAULTS = [
           self.group.axes)), softmax, "build"),
     Fault("lower: kept rows at one place", attribute(lower._Lowering, "_row_position", lambda self: index.ZERO),
           softmax, "check"),
+    # loops
+    Fault("loops: carries do not take turns", attribute(plan_loops._Carries, "after", lambda self: None),
+          called_loop, "check"),
+    Fault("loops: a carry is not where its result belongs", attribute(plan_loops._Carries, "finish", lambda self: None),
+          called_loop, "check"),
+    Fault("loops: what a body returns as it is is not copied", attribute(plan_loops, "_copy", lambda *a: ";"),
+          called_loop, "check"),
+    Fault("loops: carries are assigned one after the other", attribute(elements.Straight, "assign", one_by_one),
+          small_loop, "check"),
+    Fault("loops: the steps run the other way", attribute(elements, "steps_text", lambda node, t:
+          f"for (long {t} = {node.attrs['steps'] - 1}; {t} >= 0; {t}--)"), small_loop, "check"),
+    Fault("loops: a reduced axis is a lane", attribute(loop_lanes, "_join_reduced", lambda node, joined: None),
+          lanes, "check"),
+    Fault("loops: lanes lie side by side", attribute(loop_lanes.LaneAxes, "stride", lambda self, node:
+          int(self.has(node))), lanes, "check"),
     Fault("lower: literals are 1", around(lower, "literal", lambda made, value, dtype: ir_loops.literal(1, dtype)),
           pointwise, "check"),
     Fault("lower: positions start at 1", around(lower, "Position", lambda p, name, dtype, i: type(p)(

@@ -9,6 +9,7 @@ import pytest
 
 import wengert as wg
 from tests.compiler import fuzz
+from tests.compiler.loop_graphs import loop_graph
 from tests.compiler.wide_graphs import wide_graph
 from wengert.backends.cpu.program import build
 from wengert.backends.cpu.toolchain import compiler
@@ -28,6 +29,12 @@ BLOCKS = 10
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_compiled_equals_interpreted(block: int) -> None:
     failures = list(fuzz.fuzz(range(fuzz.UNIT * block, fuzz.UNIT * (block + 1))))
+    assert not failures, "\n\n".join(str(fuzz.minimised(failure)) for failure in failures)
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_compiled_loops_equal_interpreted_ones(block: int) -> None:
+    failures = list(fuzz.fuzz(range(fuzz.UNIT * block, fuzz.UNIT * (block + 1)), loop_graph))
     assert not failures, "\n\n".join(str(fuzz.minimised(failure)) for failure in failures)
 
 

@@ -103,6 +103,37 @@ def test_second_derivatives() -> None:
     check(wg.hessian(energy, 0), *[tensor(1) + shift for shift in (1.0, 1.0, 20.0)], tolerance=1e-8)
 
 
+@pytest.mark.parametrize("n", [1000, 5000])
+def test_gradients_of_what_lanes_share_are_totals(n: int) -> None:
+    def loss(rate: Any, matrix: Any, rows: Any) -> Any:
+        def step(h: Any, _: Any) -> Any:
+            return wg.tanh(h @ matrix + rate * h), None
+
+        h, _ = wg.scan(step, rows, length=5)
+        return (h * h).mean()
+
+    found = check(wg.grad(loss, (0, 1, 2)), tensor(3), tensor(3, 3), tensor(n, 3))
+    assert all("lanes" in form or "step" in form for form in found)
+    (form,) = check(
+        lambda x, w: wg.scan(
+            lambda c, _: ((c[0] * w, c[1] + (c[0] * w).sum(), c[2] - c[0].sum()), None),
+            (x, wg.tensor(1.5, dtype=wg.float64), wg.tensor(0.0, dtype=wg.float64)),
+            length=4,
+        ),
+        tensor(n),
+        tensor(n),
+    )
+    assert "calls its step" in form  # a difference is no total
+    (form,) = check(
+        lambda x, w: wg.scan(
+            lambda c, _: ((c[0] * w, c[1] + (c[0] * w).sum()), None), (x, wg.tensor(1.5, dtype=wg.float64)), length=4
+        ),
+        tensor(n),
+        tensor(n),
+    )
+    assert f"{n} lanes" in form
+
+
 def test_vmap_of_a_trajectory_has_lanes() -> None:
     args = [tensor(300) + shift for shift in (1.0, 1.0, 20.0)]
     (form,) = check(wg.vmap(trajectory), *args)

@@ -95,6 +95,8 @@ def kernel_name(step: Step) -> str:
         return "nothing"
     if step.code.call is not None:
         return step.code.call.name
+    if step.code.loop:
+        return step.code.text.partition("(")[0]
     return "a copy" if step.code.carried_out_by is None else str(step.code.carried_out_by)
 
 
@@ -176,14 +178,55 @@ def _computed(node: Node, sources: Sequence[Reference]) -> Reference:
         _, exact, errors = sources[0]
         return Reference(value, np.asarray(exact, float64), tuple(np.asarray(each, float64) for each in errors))
     try:
-        wide = node.op.numpy(*[source.wide for source in sources], **node.attrs)
-        shaken = [node.op.numpy(*[source.shaken[k] for source in sources], **node.attrs) for k in range(DRAWS)]
+        wide = node.op.numpy(*[source.wide for source in sources], **_with_bodies(node, None))
+        shaken = [
+            node.op.numpy(*[source.shaken[k] for source in sources], **_with_bodies(node, k)) for k in range(DRAWS)
+        ]
     except Exception:  # one that insists on its dtypes
         wide, shaken = value, [value] * DRAWS
     if not node.op.moves:
         inputs = [source.wide for source in sources]
         shaken = [_shaken(node, node.dtype, wide, each, inputs, draw) for draw, each in enumerate(shaken)]
     return Reference(value, wide, tuple(shaken))
+
+
+class _LikeOutput(NamedTuple):
+    """What the reference of a loop asks of an output of its body."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class _WideBody:
+    """The graph of a loop's body as its reference calls it: in float64, with the rounding errors of a draw if any."""
+
+    def __init__(self, graph: Graph, draw: int | None) -> None:
+        self.graph, self.draw = graph, draw
+        wide = [(node.shape, float64 if node.dtype in FLOATING else node.dtype) for node in graph.outputs]
+        self.outputs = [_LikeOutput(*one) for one in wide]
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        values: dict[Node, Any] = dict(zip(self.graph.inputs, arrays))
+        for node in self.graph.nodes:
+            inputs = [values.get(source, source.buffer) for source in node.sources]
+            value = node.op.numpy(*inputs, **_with_bodies(node, self.draw))
+            if self.draw is not None and not node.op.moves:
+                value = _shaken(node, node.dtype, value, value, inputs, self.draw)
+            values[node] = value
+        return [values.get(node, node.buffer) for node in self.graph.outputs]
+
+
+def _with_bodies(node: Node, draw: int | None) -> dict[str, Any]:
+    """The attributes of a node, the graphs among them in float64."""
+    if node.op.kind != "function":
+        return node.attrs
+
+    def wide(value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple(map(wide, value))
+        return _WideBody(value, draw) if isinstance(value, Graph) else value
+
+    return {name: wide(value) for name, value in node.attrs.items()}
 
 
 def _shaken(node: Node, dtype: Any, wide: Any, shaken: Any, sources: Sequence[Any], draw: int) -> Any:

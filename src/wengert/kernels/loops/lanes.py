@@ -12,13 +12,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from wengert.core.dtypes import float32, float64
 from wengert.core.graph import Graph, Node
+from wengert.ops import elementwise as e
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import BROADCAST, CONCAT, FLIP, PERMUTE, PLACE, RESHAPE, SLICE
 from wengert.ops.random import RANDOM_BITS
-from wengert.ops.reduce import reduced_axes
+from wengert.ops.reduce import SUM, reduced_axes
 
 Axis = tuple[Node, int]
+_SCALING = (e.multiply, e.safe_multiply)
+"""By whose second operand a sum may be scaled, if all lanes share it."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class LaneAxes:
     """How many lanes there are, and by value its axes along which they lie: side by side, in one order for all."""
 
     count: int = 1
-    axes: Mapping[Node, tuple[int, ...]] = field(default_factory=dict)
+    axes: Mapping[Node, tuple[int, ...]] = field(default_factory=dict)  # none for a part of a total
+    totals: frozenset[int] = frozenset()  # the carries that are totals over lanes, by number
 
     def has(self, node: Node) -> bool:
         """Whether a value differs from lane to lane."""
@@ -39,7 +44,8 @@ class LaneAxes:
 
     def stride(self, node: Node) -> int:
         """How far apart two neighbouring lanes of a value are; 0 for a value that all share."""
-        return math.prod(node.shape[self.axes[node][-1] + 1 :]) if node in self.axes else 0
+        axes = self.axes.get(node, ())
+        return math.prod(node.shape[axes[-1] + 1 :]) if axes else 0
 
 
 NO_LANES = LaneAxes()
@@ -47,10 +53,18 @@ NO_LANES = LaneAxes()
 
 def lanes_of(graph: Graph, carries: Sequence[tuple[int, int]]) -> LaneAxes | None:
     """The lanes of a body, as many as there are; None where there are none. `carries`: inputs and outputs by number."""
-    joined = _AxisSets()
+    joined, totals = _AxisSets(), _totals(graph, carries)
+    parts = {node for found in totals.values() for node in found}
     for node in graph.nodes:
-        _join(node, joined)
+        if node not in parts:
+            _join(node, joined)
+        elif node.op is SUM:
+            joined.cut(
+                (node.sources[0], axis) for axis in range(node.sources[0].ndim) if axis not in reduced_axes(node)
+            )
     for i, k in carries:
+        if k in totals:
+            continue
         for axis in range(graph.inputs[i].ndim):
             joined.join((graph.inputs[i], axis), (graph.outputs[k], axis))
     nodes = [*graph.inputs, *graph.captured(), *graph.nodes]
@@ -63,9 +77,56 @@ def lanes_of(graph: Graph, carries: Sequence[tuple[int, int]]) -> LaneAxes | Non
     found.sort(key=lambda members: members[0][0].shape[members[0][1]], reverse=True)
     for chosen in (found, *([one] for one in found)):
         lanes = _together(chosen, graph)
-        if lanes is not None:
+        if lanes is not None and (lanes := _with_totals(lanes, totals)) is not None:
             return lanes
     return None
+
+
+def _totals(graph: Graph, carries: Sequence[tuple[int, int]]) -> dict[int, list[Node]]:
+    """The carries to which a step adds sums and nothing else, by number: with the nodes from the sums to the carry."""
+    uses: dict[Node, int] = {}
+    for read in (graph.outputs, *(node.sources for node in graph.nodes)):
+        for node in read:
+            uses[node] = uses.get(node, 0) + 1
+    found = {}
+    for i, k in carries:
+        given, made = graph.inputs[i], graph.outputs[k]
+        if made.op is not e.add or given not in made.sources or made.dtype not in (float32, float64):
+            continue
+        added = made.sources[made.sources[0] is given]
+        nodes = _sums_to(added)
+        if nodes is not None and all(uses[node] == 1 for node in (given, made, *nodes)):
+            found[k] = [given, made, *nodes]
+    return found
+
+
+def _sums_to(node: Node) -> list[Node] | None:
+    """The nodes between a value and the sums that it is added up from; None if it is made from anything else."""
+    found, agenda = list[Node](), [node]
+    while agenda:
+        node = agenda.pop()
+        found.append(node)
+        if node.op in (e.add, e.subtract, e.negative) or node.op.kind == "movement":
+            agenda += node.sources
+        elif node.op in _SCALING:
+            agenda.append(node.sources[0])
+        elif node.op is not SUM:
+            return None
+    return found
+
+
+def _with_totals(lanes: LaneAxes, totals: Mapping[int, Sequence[Node]]) -> LaneAxes | None:
+    """Lanes with these totals over them; None if one is of something else."""
+    axes, own = dict(lanes.axes), set[int]()
+    for k, nodes in totals.items():
+        summed = {lanes.has(node.sources[0]) for node in nodes if node.op is SUM}
+        scaled = any(lanes.has(node.sources[1]) for node in nodes if node.op in _SCALING)
+        if len(summed) != 1 or scaled:
+            return None
+        if summed.pop():
+            own.add(k)
+            axes |= dict.fromkeys(nodes, ())
+    return LaneAxes(lanes.count, axes, frozenset(own))
 
 
 def _is_lane(members: Sequence[Axis], graph: Graph) -> bool:

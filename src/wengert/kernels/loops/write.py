@@ -35,6 +35,7 @@ from wengert.ops.core import LITERAL
 
 FEW_LINES = 1000  # of a body without lanes, where it could have some
 BLOCK_BYTES = 16 << 10  # of the carries of a block of lanes: half of the first cache
+SUMMED_IN = 16  # blocks, where there are totals
 BLOCK = (64, 1024)  # lanes of a block, at least and at most
 
 
@@ -171,6 +172,7 @@ class _LaneScan:
         self.buffers = _Buffers(node, sources, results)
         self.carried, self.xs = self.body.inputs[self.c : self.c + self.n], self.body.inputs[self.c + self.n :]
         self.block = self._block()
+        self.blocks = -(-lanes.count // self.block)
         self.page = Page()
         self.inside = Page()  # the loop over the lanes of a block
         self.straight = Straight(self.page, lanes, self.inside)
@@ -179,12 +181,16 @@ class _LaneScan:
         """How many lanes are stepped together."""
         bytes_of = [x.dtype.itemsize * x.size // self.lanes.count for x in self.carried if self.lanes.has(x)]
         fits = BLOCK_BYTES // max(int(sum(bytes_of)), 1) // BLOCK[0] * BLOCK[0]
-        fair = -(-self.lanes.count // (4 * thread_count()) // BLOCK[0]) * BLOCK[0]
+        parts = SUMMED_IN if self.lanes.totals else 4 * thread_count()  # sums have one order for any number of threads
+        fair = -(-self.lanes.count // parts // BLOCK[0]) * BLOCK[0]
         return max(min(fits, fair, BLOCK[1]), BLOCK[0])
 
     def written(self) -> Written:
         page, count = self.page, self.lanes.count
         work = self.node.attrs["steps"] * _size(self.node)
+        for k in sorted(self.lanes.totals):
+            kind, size = scalar_type(self.carried[k].dtype), self.carried[k].size * self.blocks
+            page.line(f"static {kind} part{k}[{max(size, 1)}];  // one call at a time runs a program")
         if work > WORTH_THREADS and count > self.block:
             page.line("#pragma omp parallel for schedule(dynamic)")
         page.open(f"for (long first = 0; first < {count}; first += {self.block})")
@@ -198,6 +204,8 @@ class _LaneScan:
         for k, (node, names) in enumerate(zip(self.carried, carry)):
             self._finish(k, node, names)
         page.close()
+        for k in sorted(self.lanes.totals):
+            self._add_up(k)
         how = f"{count} lanes in blocks of {self.block}"
         return Written(self.buffers.function(page, self.node), how)
 
@@ -218,11 +226,12 @@ class _LaneScan:
         straight = self.straight
         if not self.lanes.has(node):
             return straight.variables([node], [self._shared(number, node)])[0]
-        buffer, names = self.buffers.source(number), list[str]()
+        buffer, names = self.buffers.sources[number], list[str]()
+        is_total = number - self.c in self.lanes.totals
         for place in places_of(node, self.lanes):
             names.append(straight.fresh("c"))
             self.page.line(f"{scalar_type(node.dtype)} {names[-1]}[{self.block}];")
-            element = widened(node.dtype, self._element(buffer, node, place))
+            element = "0" if is_total else widened(node.dtype, self._element(self.buffers.names[buffer], node, place))
             self.page.line(f"for (long lane = first; lane < end; lane++) {names[-1]}[lane - first] = {element};")
         return array_of(self.lanes.shape(node), names)
 
@@ -281,8 +290,24 @@ class _LaneScan:
             return
         for place, name in zip(places_of(node, self.lanes), names.ravel()):
             element = self._element(buffer, node, place)
+            if k in self.lanes.totals:
+                part = f"part{k}[first / {self.block} * {node.size} + {place}]"
+                self.page.line(f"{part} = 0;")
+                self.page.line(f"for (long lane = first; lane < end; lane++) {part} += {name}[lane - first];")
+                continue
             if self.lanes.has(node):
                 value = narrowed(node.dtype, f"{name}[lane - first]")
                 self.page.line(f"for (long lane = first; lane < end; lane++) {element} = {value};")
             else:
                 self.page.line(f"if (first == 0) {element} = {narrowed(node.dtype, name)};")
+
+    def _add_up(self, k: int) -> None:
+        """A total, from what it was at first and the parts of all blocks, in order."""
+        buffer, node = self.buffers.result(k), self.carried[k]
+        if buffer is None:
+            return
+        start = self.buffers.loaded(self.c + k, self.node.sources[self.c + k], self.straight).ravel()
+        for place, first in enumerate(start):
+            self.page.line(f"{buffer}[{place}] = {first};")
+            part = f"part{k}[block * {node.size} + {place}]"
+            self.page.line(f"for (long block = 0; block < {self.blocks}; block++) {buffer}[{place}] += {part};")
