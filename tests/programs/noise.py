@@ -15,7 +15,7 @@ import numpy as np
 import wengert as wg
 from tests.compiler.random_graphs import Untame
 from tests.compiler.wide_graphs import WideBuilder
-from wengert.core.dtypes import COMPLEX, INEXACT, INTEGER, bool_, cast_array, float64, real_of
+from wengert.core.dtypes import COMPLEX, HALF, INEXACT, INTEGER, bool_, cast_array, float64, real_of
 from wengert.core.graph import Node
 from wengert.ops.core import CAST
 
@@ -86,6 +86,7 @@ class NoisyBuilder(WideBuilder):
             return np.asarray(arrays[0]).astype(wide_dtype(node.dtype))
         if node.op is CAST:
             return cast_array(np.asarray(arrays[0]), node.dtype)
+        arrays = [a.astype(wide_dtype(a.dtype)) if getattr(a, "dtype", None) in HALF else a for a in arrays]
         result = node.op.numpy(*arrays, **node.attrs)
         return result if isinstance(result, tuple) else np.asarray(result)
 

@@ -340,3 +340,15 @@ def test_an_interpreted_program_promises_nothing(monkeypatch: pytest.MonkeyPatch
 )
 def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
     assert bytes_of(text, "a test") == size
+
+
+def test_memory_of_references_that_stays_in_the_heap_is_counted() -> None:
+    """A product in half precision, by NumPy in float32: the heap keeps arrays smaller than the largest."""
+    half, MB = wg.bfloat16, 1 << 20
+    a, b, c = (wg.zeros(shape).to(half) for shape in ((1024, 256), (256, 1024), (1024, 1024)))
+    step = wg.compile(lambda a, b, c: (a @ b) @ c)
+    first = [2 * MB, 1 * MB, 1 * MB, 4 * MB]  # the result, and both operands and the result in float32
+    second = [2 * MB, 4 * MB, 4 * MB, 4 * MB]
+    mapped = max(sum(size for size in each if size == 4 * MB) for each in (first, second))
+    kept = max(sum(size for size in each if size < 4 * MB) for each in (first, second))
+    assert step.memory(a, b, c).parts["references"] == mapped + kept > max(sum(first), sum(second))

@@ -20,6 +20,7 @@ from wengert.plan.plan import Plan, Step
 from wengert.runtime.debug.explain import Moment, Timeline, bytes_text, memory_text, size_of, timeline
 
 MAPPED = 1 << 17  # bytes: from here on an array on the host has pages of its own
+HEAP_AT_MOST = 32 << 20  # bytes: an array that is larger is always mapped, by glibc's allocator
 POOL_UNIT = 512  # bytes: what the driver's stream-ordered pool rounds an array up to
 ARENA_UNIT = 2 << 20  # bytes: what the driver maps into the arena at once
 CODE_UNIT = 2 << 20  # bytes: what the driver takes at once for the code of kernels
@@ -135,22 +136,33 @@ def _on_host(plan: Plan) -> dict[str, int]:
     """The arena, and what NumPy's references work in. Of several results of an op all are kept until the call ends."""
     hosted = [step.host_op for step in plan.steps if step.host_op is not None and step.host_op.op is not PICK]
     kept = sum(size_of(node) for node in hosted if isinstance(node.dtype, tuple))
-    once = max((_while_computed(node) for node in hosted), default=0)
-    return {"intermediates": _in_pages(_written(plan)), "references": kept + once}
+    return {"intermediates": _in_pages(_written(plan)), "references": kept + _at_once(map(_arrays_of, hosted))}
 
 
-def _while_computed(node: Node) -> int:
-    """The bytes that a reference takes while it computes an op: its result, and what it makes on the way.
+def _at_once(computed: Iterable[Sequence[int]]) -> int:
+    """The bytes that ops take which are computed one after another, from the sizes of each one's arrays.
+
+    The allocator (glibc's) maps arrays of the largest size, up to `HEAP_AT_MOST`, and gives them back. Smaller ones it
+    takes from the heap after the first call, where their memory stays for the next op's.
+    """
+    sizes = [*computed]
+    largest = max((size for each in sizes for size in each if size <= HEAP_AT_MOST), default=0)
+    mapped = max((sum(size for size in each if size >= largest) for each in sizes), default=0)
+    return mapped + max((sum(size for size in each if size < largest) for each in sizes), default=0)
+
+
+def _arrays_of(node: Node) -> list[int]:
+    """The sizes of the arrays that a reference makes to compute an op: its result, and what it makes on the way.
 
     Half precision is computed in float32. A body is computed op by op, and its values live until a trip ends.
     """
     bodies = [value for value in node.attrs.values() if isinstance(value, Graph)]
-    trip = sum(size_of(n) for body in bodies for n in (*body.nodes, *body.outputs) if n.op.kind != "movement")
+    trip = [size_of(n) for body in bodies for n in (*body.nodes, *body.outputs) if n.op.kind != "movement"]
     if isinstance(node.dtype, tuple):
         return trip
     is_half = not node.op.moves and any(source.dtype in HALF for source in node.sources)
-    wide = sum(4 * n.size for n in (*node.sources, node) if n.dtype in HALF) if is_half else 0
-    return size_of(node) + wide + trip
+    wide = [4 * n.size for n in (*node.sources, node) if n.dtype in HALF] if is_half else []
+    return [size_of(node), *wide, *trip]
 
 
 def _written(plan: Plan) -> int:

@@ -6,6 +6,7 @@ what the user's classes give their objects. What the function made itself is gon
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Iterator
 from types import (
@@ -106,8 +107,9 @@ def _of_class(log: ReadLog, kind: type) -> list[Any]:
     """What the user's classes hold that their objects have too, watched; functions among it are followed."""
     found = []
     for parent in kind.__mro__ if kind.__flags__ & HEAP_TYPE else ():
+        own = "_" if issubclass(type(kind), enum.EnumMeta) else "__"  # how the names begin that Python keeps for itself
         for name, item in [] if is_library_class(parent) else list(vars(parent).items()):
-            if not (name.startswith("__") or name == "_abc_impl" or isinstance(item, _BEHAVIOUR)):
+            if not (name.startswith(own) or name == "_abc_impl" or isinstance(item, _BEHAVIOUR)):
                 log.guards.watch_key(vars(parent), name, f"{parent.__name__}.{name}", id(parent))
                 found.append(log.mark(item, f"{parent.__name__}.{name}"))
     return found

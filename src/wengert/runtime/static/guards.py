@@ -8,10 +8,10 @@ alive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from functools import partial
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter, call, is_, itemgetter
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import ref
@@ -97,7 +97,7 @@ class Guards:
         self.places = 0
         self._watches: list[_Watch] = []
         self._known = [True]  # empty when something that is watched has gone: None would pass for it
-        self._named: dict[str, Any] = {"known": self._known}  # what the conditions name
+        self._named: dict[str, Any] = {"known": self._known, "is_": is_, "call": call}  # what the conditions name
         self._conditions = ["known"]
         self._stands: Callable[[], bool]  # whether all conditions hold
         self._mappings: dict[int, tuple[Mapping[str, Any], dict[Any, tuple[str, Any]]]] = {}
@@ -132,7 +132,13 @@ class Guards:
         """Watch all items of containers, which belong to `owner`."""
         if self._is_new((what, id(owner)), owner):
             watch = _Watch(partial(chain, *containers), [label], self._known.clear)
-            self._conditions.append(f"[*map(id, {self._name(watch.read)}())] == ids_{len(self._watches)}")
+            sizes = [f"len({self._name(one)})" for one in containers if isinstance(one, Sized)]
+            text = f"{self._name(watch.read)}()"
+            if len(sizes) == len(containers) and not any(type(held) is _Held for held in watch.held):
+                same = f"{' + '.join(sizes)} == {len(watch.held)} and all(map(is_, {text}, all_{len(self._watches)}))"
+            else:
+                same = f"[*map(id, {text})] == ids_{len(self._watches)}"
+            self._conditions.append(same)
             self._add(watch, owner, len(watch.held))
 
     def watch_place(self, owner: Any, place: str, label: str) -> None:
@@ -206,15 +212,15 @@ class Guards:
             if len(present) < _SEVERAL:
                 self._compare_each([f"{name}[{self._name(key)}]" for key in present], watch)
             else:
-                self._compare_all(f"{self._name(itemgetter(*present))}({name})", itemgetter(*present), mapping)
+                self._compare_all(f"{self._name(itemgetter(*present))}({name})", watch.read, watch)
         if self._classes:
             things = [thing for thing, _, _ in self._classes]
             read = partial(_classes_of, things)
-            watch = self._found(read, [(label, _hold(kind, self._known.clear)) for _, label, kind in self._classes])
+            watch = self._found(read, [(label, kind) for _, label, kind in self._classes])
             if len(things) < _SEVERAL:
-                self._compare_each([f"{self._name(thing)}().__class__" for thing in things], watch)
+                self._compare_each([f"type({self._name(thing)}())" for thing in things], watch)
             else:
-                self._compare_all(f"{self._name(read)}()", read)
+                self._compare_all(f"map(type, map(call, {self._name(things)}))", read, watch)
         self._watch_attributes("cell_contents", self._cells.values())
         for attribute, what in _OF_FUNCTIONS.items():
             held = [(f, f"{what} of {f.__name__}", getattr(f, attribute)) for f in self._functions]
@@ -235,11 +241,14 @@ class Guards:
             number = len(self._watches) - 1
             self._conditions.append(f"{place} is held_{number}_{i}{'()' if type(held) is _Held else ''}")
 
-    def _compare_all(self, text: str, read: Callable[..., Iterable[Any]], *arguments: Any) -> None:
+    def _compare_all(self, text: str, read: Callable[[], Iterable[Any]], watch: _Watch) -> None:
         """Compare many places at once, by identity: those of objects that are gone are not known any more."""
+        if not any(type(held) is _Held for held in watch.held):
+            self._conditions.append(f"all(map(is_, {text}, all_{len(self._watches) - 1}))")
+            return
         name = self._name(None)
         self._conditions.append(f"[*map(id, {text})] == {name}")
-        self._learning.append((name, partial(read, *arguments)))
+        self._learning.append((name, read))
 
     def _watch_attributes(self, attribute: str, found: Iterable[tuple[Any, str, Any]]) -> None:
         """Watch an attribute of some things, which are labelled."""
@@ -250,7 +259,7 @@ class Guards:
             if len(found) < _SEVERAL:
                 self._compare_each([f"{self._name(thing)}.{attribute}" for thing, _, _ in found], watch)
             else:
-                self._compare_all(f"{self._name(read)}()", read)
+                self._compare_all(f"{self._name(read)}()", read, watch)
 
     def _name(self, thing: Any) -> str:
         name = f"_{len(self._named)}"
@@ -264,6 +273,7 @@ class Guards:
         for number, watch in enumerate(self._watches):
             if type(watch) is _Watch:
                 self._named[f"ids_{number}"] = [*map(id, watch.read())]
+                self._named[f"all_{number}"] = watch.held
                 self._named.update((f"held_{number}_{i}", held) for i, held in enumerate(watch.held))
 
     def changed(self) -> str | None:
@@ -300,7 +310,7 @@ class _ValueWatch(_Watch):
 
 
 def _classes_of(things: Sequence[Callable[[], Any]]) -> Iterable[type]:
-    return [thing().__class__ for thing in things]
+    return [type(thing()) for thing in things]
 
 
 def _itself(value: Any) -> Any:
