@@ -130,8 +130,7 @@ def test_while_loop_forward_mode_and_vmap():
     assert (out.item(), tangent.item()) == (16.0, 32.0)
     found = wg.vmap(lambda x: wg.while_loop(lambda x: x < 100, lambda x: x * 2, x))(wg.tensor([3, 50, 200]))
     assert found.tolist() == [192, 100, 200]
-    with pytest.raises(wg.errors.GradientError, match=r"wg\.scan"):
-        wg.grad(power)(2.0)
+    assert wg.grad(power)(2.0).item() == 32.0
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,36 @@ def test_while_loop_forward_mode_and_vmap():
     [
         (lambda: wg.scan(lambda c, x: c, wg.tensor(0.0), XS), wg.errors.ArgumentError, "returns \\(carry, y\\)"),
         (lambda: wg.scan(lambda c, x: ((c, c), x), wg.tensor(0.0), XS), wg.errors.ArgumentError, "comes out as"),
-        (lambda: wg.scan(lambda c, x: (c + x, x), wg.tensor(0.0), XS), wg.errors.GradientError, "carry that comes out"),
+        (
+            lambda: wg.scan(lambda c, x: (c + x, x), wg.tensor(0.0), XS),
+            wg.errors.ShapeError,
+            r"the carry goes into a step as float32\[\] and comes out as float64\[3\]\. Give it one shape",
+        ),
+        (
+            lambda: wg.scan(lambda c, x: ((c[0], c[1] + x.sum()), x), (H, wg.tensor(0)), XS),
+            wg.errors.DTypeError,
+            r"carry 1 goes into a step as int64\[\] and comes out as float64\[\]\. Begin with float64, or cast",
+        ),
+        (
+            lambda: wg.while_loop(lambda h: h.sum() < 9, lambda h: wg.concat([h, h]), H),
+            wg.errors.ShapeError,
+            r"while_loop: the carry goes into a step as float64\[3\] and comes out as float64\[6\]",
+        ),
+        (
+            lambda: wg.while_loop(lambda h: h[0][0] > 0, lambda h: (h[0], h[0]), (H,)),
+            wg.errors.ArgumentError,
+            "1 values go into",
+        ),
+        (
+            lambda: wg.while_loop(lambda x: x < 100, lambda x: x + 1, wg.tensor(0), max_steps=7).item(),
+            wg.errors.ComputationError,
+            r"still holds after 7 steps \(max_steps=7\)(?s:.)*at test_control\.py",
+        ),
+        (
+            lambda: wg.while_loop(lambda x: x < 1, lambda x: x, H[0], max_steps=-1),
+            wg.errors.ArgumentError,
+            "max_steps is",
+        ),
         (lambda: wg.scan(lambda c, x: (c, x), wg.tensor(0.0), (XS, W)), wg.errors.ShapeError, "several: "),
         (lambda: wg.scan(lambda c, x: (c, x), wg.tensor(0.0)), wg.errors.ShapeError, "pass xs or length"),
         (lambda: wg.scan(lambda c, x: (c if x[0] > 0 else -c, x), H, XS), wg.errors.AbstractValueError, "scan"),

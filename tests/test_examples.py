@@ -74,3 +74,16 @@ def test_ranks_of_one_learn_to_count():
     losses = losses_in(text)
     assert losses[0] > 2.5 and losses[-1] < 1.2
     assert re.search(r"1 rank, alone: the model's digest is [0-9a-f]{12}", text)
+
+
+def test_a_selective_state_space_is_the_same_by_steps_and_by_pairs():
+    first, tree = (losses_in(output_of("mamba", "--steps", 1, "--length", 6, *how))[0] for how in ((), ("--tree",)))
+    assert first > 1.9 and abs(first - tree) < 1e-3
+
+
+@pytest.mark.slow
+def test_a_selective_state_space_remembers_what_is_marked():
+    text = output_of("mamba")
+    losses = losses_in(text)
+    assert losses[0] > 1.9 and losses[-1] < 0.5
+    assert re.search(r"ms a step; chance is 12\.5%", text)

@@ -31,6 +31,7 @@ from wengert.api.functions import __all__ as _functions
 from wengert.api.interop import from_dlpack
 from wengert.api.random import manual_seed
 from wengert.api.spelling_hints import module_attribute as _module_attribute
+from wengert.autodiff.associative import associative_scan
 from wengert.autodiff.check import check_grads
 from wengert.autodiff.checkpoint import checkpoint
 from wengert.autodiff.cond import cond, while_loop
@@ -114,6 +115,7 @@ __all__ = [
     "uint32",
     "uint64",
     "value_and_grad",
+    "associative_scan",
     "checkpoint",
     "compile",
     "cond",

@@ -265,9 +265,7 @@ def test_random_numbers_stay_with_their_steps() -> None:
 
     x = wg.tensor(np.random.default_rng(0).normal(size=(T, H)))
     for a, b in zip(wg.tree.flatten(wg.compile(noisy)(x))[0], wg.tree.flatten(noisy(x))[0]):
-        np.testing.assert_allclose(
-            a.numpy(), b.numpy(), rtol=1e-6, atol=1e-7
-        )  # float32 noise: C rounds otherwise than NumPy
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-7)
 
 
 # --- verification ---------------------------------------------------------------------------------------------------

@@ -136,6 +136,8 @@ RULES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], Any, str]] = {
     "narrower and back stays": (lambda x: cast(cast(x, wg.bfloat16), F32), [(12,)], None, "cast cast"),
     "bool, float, bool": (lambda x: cast(cast(x, F32), B), [(12,)], [B], ""),
     "int32, float64, int32": (lambda x: cast(cast(x, F64), I32), [(12,)], [I32], ""),
+    "int8, bfloat16, uint16 stays": (lambda x: cast(cast(x, wg.bfloat16), wg.uint16), [(12,)], [wg.int8], "cast cast"),
+    "int32, float64, int64": (lambda x: cast(cast(x, F64), wg.int64), [(12,)], [I32], "cast"),
     "int32, float32 stays": (lambda x: cast(cast(x, F32), I32), [(12,)], [I32], "cast cast"),
     "int32, int8, int32 stays": (lambda x: cast(cast(x, wg.int8), I32), [(12,)], [I32], "cast cast"),
     "int32, uint32, int32 stays": (lambda x: cast(cast(x, wg.uint32), I32), [(12,)], [I32], "cast cast"),

@@ -122,7 +122,7 @@ def test_what_killed_ranks_had_in_shared_memory_is_removed() -> None:
 def test_a_rank_that_fails_before_its_first_line_counts(tmp_path: Path) -> None:
     """And the others hear its own words."""
     script = _script(tmp_path, "if rank == 1: import no_such_module\ntime.sleep(100)\n")
-    with launched(tmp_path, "-n", 2, *OWN, script) as run:
+    with launched(tmp_path, "-n", 2, *OWN, *ALL_MAY_RAISE, script) as run:
         assert run.status() == 1
         assert run.left() == []
     text = run.text()
@@ -148,7 +148,7 @@ def test_signals_are_passed_on(tmp_path: Path, number: int, status: int) -> None
         "print('ready')\n"
         "while True: time.sleep(0.05)\n",
     )
-    with launched(tmp_path, "-n", 2, *OWN, script) as run:
+    with launched(tmp_path, "-n", 2, *OWN, *ALL_MAY_RAISE, script) as run:
         run.says("ready", 2)
         run.process.send_signal(signal.SIGUSR1)
         run.says(f"told {int(signal.SIGUSR1)}", 2)
@@ -235,6 +235,8 @@ def test_lines_have_a_coloured_number_on_a_terminal(tmp_path: Path) -> None:
         ((2, "a:x", False, __file__, []), "such as a:8,b:8, not 'a:x'"),
         ((2, None, False, __file__, [], -1.0), "--grace is a number of seconds, such as 1.2, not -1.0"),
         ((2, None, False, "train.py", []), "there is no file train.py; a module is started with -m train"),
+        ((2, None, False, "/no/train.py", []), r"there is no file /no/train\.py(?!;)"),
+        ((2, None, True, "no.such", []), "there is no module no, here or among what is installed"),
     ],
 )
 def test_mistakes_are_told(arguments: tuple[object, ...], message: str) -> None:
@@ -245,6 +247,8 @@ def test_mistakes_are_told(arguments: tuple[object, ...], message: str) -> None:
 def test_mistakes_are_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["launch", "-n", "2", "no_such.py"]) == 1
     assert capsys.readouterr().err.startswith("wengert: launch: there is no file no_such.py")
+    assert cli.main(["launch", "-n", "2", "--restarts", "-1", *OWN, __file__]) == 1
+    assert capsys.readouterr().err == "wengert: launch: --restarts is a number from 0 on, not -1\n"
     assert cli.main(["launch", "--hosts", "a:2", *OWN, __file__]) == 1
     assert "--hosts needs mpiexec" in capsys.readouterr().err
 

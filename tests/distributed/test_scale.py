@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +22,11 @@ from wengert.compiler.memory import storage
 from wengert.core.communication import current
 from wengert.core.errors import ArgumentError
 from wengert.core.mesh import Mesh
-from wengert.distributed.scale.machines import CLUSTERS, Links, cluster, collective_seconds, nodes_of
+from wengert.distributed.scale import rank_program
+from wengert.distributed.scale.beside import beside
+from wengert.distributed.scale.machines import CLUSTERS, Links, cluster, collective_seconds, nodes_of, this_machine
 from wengert.distributed.scale.model import Prediction, RankTime, predict
-from wengert.distributed.scale.pretend import pretended
+from wengert.distributed.scale.pretend import pretended, share_of
 from wengert.distributed.scale.rank_program import (
     RankProgram,
     RunPlan,
@@ -32,6 +37,7 @@ from wengert.distributed.scale.rank_program import (
     seconds_of,
     started_early,
 )
+from wengert.kernels import threads
 from wengert.plan.describe import described
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="compiled programs need a C compiler")
@@ -216,6 +222,36 @@ def test_steps_are_timed_here_or_counted() -> None:
     (there,) = programs(2, H200)
     times = seconds_of(there.plans[0], H200)
     assert 0 < sum(times) < 1e-3
+
+
+def test_ranks_of_this_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank with one core has one thread and is timed while others compute; with less than one it takes turns."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(4))
+    threads.thread_count.cache_clear()
+    asked = [this_machine(ranks, Links(1e9, 1e-6)).cores for ranks in (1, 2, 4, 8)]
+    assert asked == [4.0, 2.0, 1.0, 0.5]
+    found = []
+    for cores in asked:
+        with share_of(cores):
+            found.append(threads.thread_count())
+    threads.thread_count.cache_clear()
+    assert found == [4, 2, 1, 1] and threads.chosen_threads() is None
+    others: list[int] = []
+    monkeypatch.setattr(rank_program, "beside", lambda count, work: others.append(count) or nullcontext())
+    monkeypatch.setattr(rank_program, "step_seconds", lambda program, call, repeats: [1.0] * len(program.steps))
+    (one,) = programs(2)
+    times = [sum(seconds_of(one.plans[0], replace(CPU, cores=cores))) for cores in asked]
+    assert others == [0, 0, 3, 3] and times == [times[0]] * 3 + [2 * times[0]]
+
+
+def test_who_computes_meanwhile_is_gone_behind_it() -> None:
+    pids = []
+    with pytest.raises(ValueError, match="stop"), beside(2, lambda: time.sleep(0.01)):
+        pids = [int(each) for each in Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()]
+        assert len(pids) >= 2
+        raise ValueError("stop")
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def test_a_pipeline_waits_as_its_schedule_says() -> None:

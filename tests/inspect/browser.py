@@ -38,11 +38,11 @@ class Browser:
         return await websocket_connect(address, max_message_size=1 << 28)
 
     def _port(self, path: Path) -> str:
-        for _ in range(300):
+        for _ in range(1200):
             if path.exists() and path.read_text().strip():
                 return path.read_text().split()[0]
             time.sleep(0.05)
-        raise TimeoutError("chromium did not start in 15 seconds")
+        raise TimeoutError("chromium did not start in 60 seconds")
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         """The answer to a command; errors that the page reports meanwhile are kept."""
@@ -86,6 +86,13 @@ class Browser:
         if "exceptionDetails" in found:
             raise AssertionError(found["exceptionDetails"]["exception"].get("description"))
         return found["result"].get("value")
+
+    def until(self, expression: str, seconds: float = 60.0) -> None:
+        """Wait until a JavaScript expression is true: what a page does next may take it a moment."""
+        end = time.monotonic() + seconds
+        while not self.value(expression):
+            assert time.monotonic() < end, f"not so after {seconds:g} seconds: {expression}"
+            time.sleep(0.02)
 
     def click(self, selector: str) -> None:
         """Click in the middle of an element, with the mouse."""

@@ -132,8 +132,9 @@ def test_the_rank_s_graph_is_drawn_and_its_table_leads_to_the_nodes(tmp_path):
         browser.open(path)
         browser.click('[data-view="rank"]')
         assert "rank 0 of 4, Mesh(data=4)" in browser.text("#rank-title")
-        assert browser.count_of("#ranked .box.collective") == browser.count_of("#collectives tr[data-id]") > 0
-        browser.click("#collectives tr[data-id]")
+        assert browser.count_of("#collectives tr[data-id]") == 2
+        browser.click("#collectives tr[data-id]")  # boxes are there where they are looked at
+        browser.until('document.querySelectorAll("#ranked .box.collective").length > 0')
         told = browser.text("#details")
         assert "0, 1, 2, 3" in told and "test_ranks.py" in told
         assert browser.errors == []

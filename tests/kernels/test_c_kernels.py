@@ -140,6 +140,15 @@ _CONVOLUTIONS = [
     (11, 65, 70, 1, (12, 11), (3, 3), (1, 1), 0, (1, 1)),
     (3, 16, 17, 1, (10, 68), (3, 3), (1, 1), 2, (1, 1)),
     (1, 16, 20, 1, (33, 34), (3, 3), (1, 1), 1, (1, 1)),
+    (2, 21, 27, 3, (9, 11), (3, 2), (1, 2), ((1, 0), (2, 1)), (2, 1)),
+    (3, 5, 9, 1, (4, 5, 6), (1, 1, 1), (1, 1, 1), 0, (1, 1, 1)),  # axes without a kernel are merged
+    (2, 6, 8, 1, (5, 4, 6), (3, 1, 1), (1, 1, 1), ((2, 1), (0, 0), (0, 0)), (2, 1, 1)),
+    (2, 6, 8, 1, (9, 7), (3, 1), (2, 1), ((1, 0), (0, 0)), (1, 1)),
+    (2, 34, 38, 2, (24, 23), (3, 3), (1, 1), ((1, 0), (2, 1)), (1, 1)),
+    (2, 16, 17, 1, (5, 12, 11), (3, 3, 3), (1, 1, 1), ((1, 0), (1, 1), (0, 2)), (1, 1, 1)),
+    (2, 16, 16, 1, (4, 16, 16), (1, 3, 3), (1, 1, 1), ((1, 0), (1, 1), (1, 1)), (2, 1, 1)),
+    (2, 17, 16, 1, (33, 34), (3, 3), (1, 1), ((2, 3), (3, 0)), (2, 3)),
+    (1, 32, 32, 2, (6, 22, 21), (2, 3, 3), (1, 1, 1), 2, (1, 2, 2)),
     (2, 3, 5, 1, (3, 3), (2, 2), (5, 4), 0, (1, 1)),  # most of the input is never read
 ]
 
@@ -164,7 +173,8 @@ def _convolutions(dtype: Any, wanted: list[Any]) -> Cases:
 def test_convolutions(dtype: Any) -> None:
     cases = _convolutions(dtype, _CONVOLUTIONS)
     program = cases.check({"convolve", "convolve_input", "convolve_weight"}, scale=4)
-    assert program.source.count("wg_winograd_f") == 2 * 5 and program.source.count("wg_winograd_weight_gradient_f") == 2
+    assert program.source.count("wg_winograd_f") == 2 * 8 and program.source.count("wg_winograd_apart_f") == 2 * 2
+    assert program.source.count("wg_winograd_weight_gradient_f") == 2
 
 
 # of groups of few channels, which are made without a matrix product
@@ -174,7 +184,7 @@ _IN_PLANES = [
         for stride, padding, dilation in itertools.product(((1, 2), (3, 1)), (0, ((2, 0), (1, 3))), ((1, 1), (2, 3)))
     ),
     (3, 3, 3, 3, (7, 7), (3, 3), (1, 1), 1, (1, 1)),
-    (2, 4, 12, 2, (9, 14), (3, 3), (2, 2), 1, (1, 1)),  # several channels to a group, of either side
+    (2, 4, 10, 2, (9, 14), (3, 3), (2, 2), 1, (1, 1)),  # several channels to a group, of either side
     (2, 12, 4, 4, (9, 14), (3, 3), (2, 2), 1, (1, 1)),
     (1, 2, 2, 2, (20, 33), (7, 7), (1, 1), 3, (1, 1)),
     (1, 2, 2, 2, (150, 120), (3, 3), (1, 1), 1, (1, 1)),  # bands of lines

@@ -445,5 +445,6 @@ WITHOUT_COUNTERPART = {
     "ParameterList": "tests/nn/test_module.py",
     "Sequential": "tests/nn/test_module.py",
     "RotaryEmbedding": "tests/nn/test_layers.py",
+    "PackedSequence": "tests/nn/test_sequences.py",
 }
 """Public classes that this table does not compare with torch, and where they are tested."""

@@ -73,8 +73,9 @@ def test_narrower_dtypes(case: Case) -> None:
 # Primitives no case can reach, and why.
 OF_FUNCTIONS = "takes functions, not arrays: tests/test_control.py and tests/test_transforms.py"
 UNREACHED = dict.fromkeys(
-    ("checkpoint", "cond", "custom_jvp", "custom_vjp", "pack", "scan", "while_loop"), OF_FUNCTIONS
+    ("checkpoint", "cond", "custom_jvp", "custom_vjp", "pack", "scan", "while_gradient", "while_loop"), OF_FUNCTIONS
 )
+UNREACHED["stopped"] = "raises after a loop that goes on for too long; tests/autodiff/test_while_gradient.py"
 UNREACHED["to_device"] = "nothing moves where there is one device; tests/backends/test_cuda_program.py"
 UNREACHED["recompute_barrier"] = "recorded for what is computed twice on purpose; tests/compiler/test_remat.py"
 UNREACHED["cuda_kernel"] = "a kernel of the user's own; tests/backends/test_cuda_program.py"

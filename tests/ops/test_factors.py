@@ -31,7 +31,10 @@ COMPILER = "recorded by the compiler, after programs are cut"
 FUNCTIONS = "runs functions: what is inside them is cut, not the op"
 VALUES = "a value from nowhere: where it comes from, it is placed"
 WITHOUT: dict[str, str] = {
-    **dict.fromkeys(("checkpoint", "cond", "custom_jvp", "custom_vjp", "scan", "while_loop"), FUNCTIONS),
+    **dict.fromkeys(
+        ("checkpoint", "cond", "custom_jvp", "custom_vjp", "scan", "while_gradient", "while_loop"), FUNCTIONS
+    ),
+    "stopped": "it is what it is given",
     **dict.fromkeys(("data", "placeholder"), VALUES),
     "literal": "one number",
     "rank": "one number",

@@ -214,23 +214,23 @@ def test_an_iterator_from_outside_is_an_error_that_names_the_line():
     assert next(hidden) == 1
 
 
-def test_what_no_guard_can_see_is_an_error_that_names_the_line(switch_interval):
-    fast = wg.compile(lambda x: wg.exp(x) * sys.getswitchinterval())
-    for i in (1, 2):
-        sys.setswitchinterval(i)
+def test_what_no_guard_can_see_is_an_error_that_names_the_line(longest_number):
+    fast = wg.compile(lambda x: wg.exp(x) * sys.get_int_max_str_digits())
+    for i in (1001, 1002):
+        sys.set_int_max_str_digits(i)
         np.testing.assert_allclose(fast(ONE).item(), np.e * i, rtol=1e-6)
-    sys.setswitchinterval(3)
+    sys.set_int_max_str_digits(1003)
     for _ in range(2):
-        with pytest.raises(RecordingError, match=r"three different graphs(.|\n)*3.0(.|\n)*getswitchinterval"):
+        with pytest.raises(RecordingError, match=r"three different graphs(.|\n)*1003(.|\n)*get_int_max_str_digits"):
             fast(ONE)
 
 
 @pytest.fixture
-def switch_interval():
+def longest_number():
     """A setting of Python's that Wengert knows nothing of, given back afterwards."""
-    before = sys.getswitchinterval()
+    before = sys.get_int_max_str_digits()
     yield
-    sys.setswitchinterval(before)
+    sys.set_int_max_str_digits(before)
 
 
 def test_the_shape_of_an_argument_inside_a_transform_is_not_from_outside():
@@ -282,13 +282,21 @@ def test_a_function_that_a_library_calls_is_followed_all_the_same():
     assert fast(ONE).item() == sorted([3.0, 1.0], key=order)[0]
 
 
-def test_a_difference_that_settles_is_adopted(switch_interval):
-    fast = wg.compile(lambda x: x * sys.getswitchinterval())
-    sys.setswitchinterval(1.0)
+@pytest.mark.parametrize("kept", [[1.0], {"a": 1.0}], ids=["list", "dict"])
+def test_what_a_container_that_is_given_back_holds_is_watched(kept):
+    fast = wg.compile(lambda x: (x * 2, kept))
+    assert [fast(ONE)[1] for _ in range(2)] == [kept] * 2
+    kept.update(b=2.0) if type(kept) is dict else kept.append(2.0)
+    assert fast(ONE)[1] == kept and len(kept) == 2
+
+
+def test_a_difference_that_settles_is_adopted(longest_number):
+    fast = wg.compile(lambda x: x * sys.get_int_max_str_digits())
+    sys.set_int_max_str_digits(1001)
     results = [fast(ONE).item()]
-    sys.setswitchinterval(5.0)
+    sys.set_int_max_str_digits(1005)
     results += [fast(ONE).item() for _ in range(5)]
-    assert results == [1.0, 5.0, 5.0, 5.0, 5.0, 5.0]
+    assert results == [1001.0] + [1005.0] * 5
     assert "gave another graph" in fast.why()[-1]
 
 

@@ -14,8 +14,8 @@ from wengert.autodiff.forward import forward
 from wengert.autodiff.reverse import or_zero, reverse
 from wengert.core import tree
 from wengert.core.dtypes import INEXACT
-from wengert.core.errors import GradientError
-from wengert.core.graph import Graph, Node, now, recorded_as, recording, tracing
+from wengert.core.errors import ArgumentError, DTypeError, GradientError, ShapeError, WengertError
+from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording, tracing
 from wengert.ops.core import as_node, placeholder
 from wengert.ops.movement import broadcast_to
 from wengert.tensor import Tensor
@@ -156,6 +156,34 @@ def batched_body(
             results.append(node if whole is None else whole)
             flags.append(whole is not None)
     return Graph(inputs, results, since), flags
+
+
+def require_carry(name: str, slots: int, before: Sequence[Node], after: Sequence[Node]) -> None:
+    """Raise unless a step of a loop gives its carry back as it was; what it assigns comes first, in `slots`."""
+    if len(before) != len(after):
+        raise ArgumentError(
+            f"{name}: {len(before) - slots} values go into a step and {len(after) - slots} come out of it"
+        )
+    for i, (a, b) in enumerate(zip(before, after)):
+        if a.shape == b.shape and a.dtype == b.dtype:
+            continue
+        what = (
+            "a tensor that a step assigns"
+            if i < slots
+            else f"carry {i - slots}"
+            if len(after) - slots > 1
+            else "the carry"
+        )
+        if a.shape != b.shape:
+            error: type[WengertError] = ShapeError
+            hint = "Give it one shape from the start, e.g. with wg.broadcast_to or wg.zeros"
+        else:
+            error = DTypeError
+            hint = f"Begin with {b.dtype}, or cast in the step: .to(wg.{a.dtype})"
+        raise error(
+            f"{name}: {what} goes into a step as {describe_type(a)} and comes out as {describe_type(b)}. {hint}",
+            b.location,
+        )
 
 
 def require_same(name: str, what: str, expected: Sequence[Node], found: Sequence[Node]) -> None:

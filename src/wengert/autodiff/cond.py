@@ -1,22 +1,25 @@
 """`cond` and `while_loop`: a choice and a loop that stay in the graph.
 
-`cond` records both branches and computes one; `while_loop` runs until its condition fails, so that only forward mode
-goes through it (how many steps to walk back is not known while recording: `scan` is for that).
+`cond` records both branches and computes one; `while_loop` runs until its condition fails. How many steps that takes is
+not known while recording; its cotangents are those of `while_gradient`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from wengert.autodiff import body as bodies
 from wengert.autodiff.reverse import or_zero
 from wengert.core import tree
-from wengert.core.dtypes import bool_
-from wengert.core.errors import ArgumentError, GradientError, ShapeError
+from wengert.core.dtypes import bool_, int64
+from wengert.core.errors import ArgumentError, ComputationError, ShapeError
 from wengert.core.graph import Graph, Node, now, recorded_as, recording
-from wengert.ops.core import as_node, cast
-from wengert.ops.elementwise import where
+from wengert.core.sizes import bytes_of
+from wengert.ops.core import as_node, cast, literal
+from wengert.ops.elementwise import less, logical_and, where
 from wengert.ops.movement import reshape
 from wengert.ops.op import PACK, Op, count_lanes, each_batched, picks
 from wengert.ops.reduce import any as any_of
@@ -115,52 +118,135 @@ COND = Op(
     kind="function",
 )
 
+CHECKPOINTS = 64
+"""Carries of a `while_loop` that a backward pass keeps: with these, 200,000 steps are computed 4 times each."""
+
 # --- while_loop -----------------------------------------------------------------------------------------------------
 
 
-def while_loop(condition: Callable[[Any], Any], function: Callable[[Any], Any], init: Any) -> Any:
+def while_loop(
+    condition: Callable[[Any], Any],
+    function: Callable[[Any], Any],
+    init: Any,
+    max_steps: int | None = None,
+    memory: Any = None,
+) -> Any:
     """Apply `function` to the carry as long as `condition(carry)` holds; the carry that ends it.
 
-    Both are recorded once. Forward mode differentiates it; for reverse mode use `scan` with a fixed number of steps.
+    Both are recorded once. A loop that still goes on after `max_steps` steps raises when its result is looked at.
+
+    Every mode differentiates it. How many steps there are is known at the end only, so a backward pass keeps some of
+    the carries, evenly spaced, and computes the others again: at most 64 of them, or as many as fit into `memory`, a
+    number of bytes such as "10 MB".
 
     >>> import wengert as wg
     >>> wg.while_loop(lambda x: x < 100, lambda x: x * 2, wg.tensor(3)).item()
     192
+    >>> wg.grad(lambda x: wg.while_loop(lambda y: y < 50.0, lambda y: y * y, x))(3.0).item()
+    108.0
     """
     start = bodies.as_tensors(init)
+    if max_steps is not None:
+        return _bounded(condition, function, start, max_steps, memory)
     step, slots = bodies.record_step("while_loop", function, (start,))
     test = bodies.record("while_loop", condition, (start,), slots)
     if len(test.graph.outputs) != 1 or test.graph.outputs[0].shape != ():
         raise ShapeError("while_loop: the condition must give one boolean")
     stepped = bodies.with_slots(step, slots)
     initial = [*[slot.node for slot in slots], *[leaf.node for leaf in tree.flatten(start)[0]]]
-    bodies.require_same("while_loop", "the carry that comes out of a step", initial, stepped.outputs)
+    bodies.require_carry("while_loop", len(slots), initial, stepped.outputs)
     (test_body, step_body), constants = _close_together([test.graph, stepped])
-    results = _record_while(test_body, step_body, constants, initial)
+    results = record_while(test_body, step_body, constants, initial, checkpoints_for(initial, memory))
     for slot, node in zip(slots, results):
         slot._put(node)
     return tree.unflatten(step.structure, map(Tensor, results[len(slots) :]))
 
 
-def _record_while(test: Graph, step: Graph, constants: Sequence[Node], initial: Sequence[Node]) -> list[Node]:
-    return list(picks(WHILE(*constants, *initial, test=test, step=step, constants=len(constants))))
+def checkpoints_for(initial: Sequence[Node], memory: Any) -> int:
+    """How many carries a backward pass keeps."""
+    if memory is None:
+        return CHECKPOINTS
+    carry = sum(node.size * node.dtype.itemsize for node in initial)
+    return min(max(bytes_of(memory, "while_loop") // max(carry, 1), 4), 1024) // 2 * 2
 
 
-def _while_infer(*sources: Node, test: Graph, step: Graph, constants: int) -> Any:
+def _bounded(condition: Any, function: Any, start: Any, max_steps: int, memory: Any) -> Any:
+    """The loop with a counter, and a check that the condition has ended it."""
+    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 0:
+        raise ArgumentError(f"while_loop: max_steps is a number of steps, not {max_steps!r}")
+
+    def goes_on(state: Any) -> Any:
+        going = cast(as_node(condition(state[1])), bool_)
+        if going.shape != ():
+            raise ShapeError("while_loop: the condition must give one boolean")
+        return logical_and(going, less(state[0].node, max_steps))
+
+    def counted(state: Any) -> Any:
+        return Tensor(state[0].node + 1), function(state[1])
+
+    count = Tensor(literal(0, int64))
+    _, end = while_loop(goes_on, counted, (count, start), memory=memory)
+    leaves, structure = tree.flatten(end)
+    going = cast(as_node(condition(end)), bool_)
+    results = picks(STOPPED(going, *[leaf.node for leaf in leaves], steps=max_steps))
+    return tree.unflatten(structure, map(Tensor, results))
+
+
+def _stopped(going: Any, *arrays: Any, steps: int) -> Any:
+    if np.any(going):
+        raise ComputationError(
+            f"while_loop: the condition still holds after {steps} steps (max_steps={steps}); allow more, or look at "
+            "why it does not end"
+        )
+    return arrays
+
+
+STOPPED: Op = Op(
+    "stopped",
+    infer=lambda going, *xs, steps: (tuple(x.shape for x in xs), tuple(x.dtype for x in xs)),
+    numpy=_stopped,
+    vjp=lambda g, y: [None, *g],
+    jvp=lambda tangents, y, going, *xs: list(tangents[1:]),
+    batch=lambda y, sources, batched: STOPPED(sources[0], *each_batched(sources, batched)[1:], **y.attrs),
+    can_fail=True,
+    moves=True,
+)
+
+
+def record_while(
+    test: Graph, step: Graph, constants: Sequence[Node], initial: Sequence[Node], checkpoints: int
+) -> list[Node]:
+    """The carry that ends a loop."""
+    node = WHILE(*constants, *initial, test=test, step=step, constants=len(constants), checkpoints=checkpoints)
+    return list(picks(node))
+
+
+def _while_infer(*sources: Node, test: Graph, step: Graph, constants: int, checkpoints: int) -> Any:
     carry = sources[constants:]
     return tuple(n.shape for n in carry), tuple(n.dtype for n in carry)
 
 
-def _while_numpy(*arrays: Any, test: Graph, step: Graph, constants: int) -> Any:
+def _while_numpy(*arrays: Any, test: Graph, step: Graph, constants: int, checkpoints: int) -> Any:
     fixed, carry = arrays[:constants], list(arrays[constants:])
     while test(*fixed, *carry)[0]:
         carry = step(*fixed, *carry)
     return tuple(carry)
 
 
-def _while_jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list[Node | None]:
-    n = y.attrs["constants"]
-    moving = bodies.tangent_body(y.attrs["step"])
+class WhileLoop(NamedTuple):
+    """What a loop runs, and on what."""
+
+    test: Graph
+    step: Graph
+    constants: Sequence[Node]
+    initial: Sequence[Node]
+
+
+def tangent_loop(
+    test: Graph, step: Graph, n: int, sources: Sequence[Node], tangents: Sequence[Node | None]
+) -> WhileLoop:
+    """A loop that carries tangents along: of n constants and the carry, after the values. All that can have one has."""
+    moving = bodies.tangent_body(step)
     floating = [i for i, s in enumerate(sources) if bodies.has_tangents(s)]
     given = {i: or_zero(tangents[i], sources[i]) for i in floating}
     fixed = [*sources[:n], *[given[i] for i in floating if i < n]]
@@ -172,29 +258,34 @@ def _while_jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list
         own, moved = inputs[: len(sources)], inputs[len(sources) :]
         return [*own[:n], *moved[:extra_fixed], *own[n:], *moved[extra_fixed:]]
 
-    step = Graph(arranged(moving.inputs), moving.outputs, bodies.beginning(moving))
+    stepped = Graph(arranged(moving.inputs), moving.outputs, bodies.beginning(moving))
     since = now()
     with recorded_as(recording.location, True):
         inputs = [bodies.placeholder_like(node) for node in (*fixed, *carry)]
-        tested = y.attrs["test"].inline(*inputs[:n], *inputs[n + extra_fixed : len(inputs) - extra_carry])
-    results = _record_while(Graph(inputs, tested, since), step, fixed, carry)
+        tested = test.inline(*inputs[:n], *inputs[n + extra_fixed : len(inputs) - extra_carry])
+    return WhileLoop(Graph(inputs, tested, since), stepped, fixed, carry)
+
+
+def _while_jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list[Node | None]:
+    n = y.attrs["constants"]
+    loop = tangent_loop(y.attrs["test"], y.attrs["step"], n, sources, tangents)
+    results = record_while(*loop, y.attrs["checkpoints"])
     moved = iter(results[len(sources) - n :])
     return [next(moved) if bodies.has_tangents(s) else None for s in sources[n:]]
 
 
 def _while_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
-    raise GradientError(
-        "while_loop: reverse mode cannot walk back through a loop of unknown length. Use wg.scan with a fixed number "
-        "of steps (and wg.where to stop changing the carry), or forward mode (wg.jvp)",
-        y.location,
-    )
+    from wengert.autodiff.while_gradient import record_gradient
+
+    n = y.attrs["constants"]
+    seeds = [or_zero(c, s) for c, s in zip(g, y.sources[n:]) if bodies.has_tangents(s)]
+    loop = WhileLoop(y.attrs["test"], y.attrs["step"], y.sources[:n], y.sources[n:])
+    found = iter(record_gradient(loop, seeds, y.attrs["checkpoints"]))
+    return [next(found) if bodies.has_tangents(s) else None for s in y.sources]
 
 
-def _while_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    n, test, step = y.attrs["constants"], y.attrs["test"], y.attrs["step"]
-    lanes = count_lanes(sources, batched)
-    flags = [*batched[:n], *[True] * (len(sources) - n)]
-    values = [*sources[:n], *each_batched(sources[n:], batched[n:], lanes)]
+def batched_loop(test: Graph, step: Graph, n: int, lanes: int, flags: Sequence[bool]) -> tuple[Graph, Graph]:
+    """A loop over lanes that goes on while one of them does, and leaves those alone that have ended."""
     every = [True] * len(step.outputs)
     stepped, _ = bodies.batched_body(step, lanes, flags, every)
     tested, _ = bodies.batched_body(test, lanes, flags, [True])
@@ -208,8 +299,16 @@ def _while_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> N
         inputs = [bodies.placeholder_like(node) for node in stepped.inputs]
         alive = tested.inline(*inputs)[0]
         moved = [where(_aligned(alive, a), a, b) for a, b in zip(stepped.inline(*inputs), inputs[n:])]
-    inner = Graph(inputs, moved, since)
-    return WHILE(*values, test=outer, step=inner, constants=n)
+    return outer, Graph(inputs, moved, since)
+
+
+def _while_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
+    n = y.attrs["constants"]
+    lanes = count_lanes(sources, batched)
+    flags = [*batched[:n], *[True] * (len(sources) - n)]
+    values = [*sources[:n], *each_batched(sources[n:], batched[n:], lanes)]
+    test, step = batched_loop(y.attrs["test"], y.attrs["step"], n, lanes, flags)
+    return WHILE(*values, **{**y.attrs, "test": test, "step": step})
 
 
 WHILE = Op(

@@ -54,7 +54,7 @@ def scan(
     carries, n = len(tree.flatten(start)[0]), len(slots)
     body, constants = bodies.close(bodies.with_slots(step, slots))
     initial = [*[slot.node for slot in slots], *[leaf.node for leaf in tree.flatten(start)[0]]]
-    bodies.require_same("scan", "the carry that comes out of a step", initial, body.outputs[: n + carries])
+    bodies.require_carry("scan", n, initial, body.outputs[: n + carries])
     nested = segments.lengths(steps, sum(node.size * node.dtype.itemsize for node in initial), memory)
     sources = constants, initial, [x.node for x in tree.flatten(items)[0]]
     if len(nested) > 1 and recording.grad and any(node.tracked for nodes in sources for node in nodes):

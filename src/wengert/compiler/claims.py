@@ -75,7 +75,7 @@ _SIMPLIFY = {
     "where_where": _exact("the outer condition decides the inner one"),
     "not_not": _exact("not not x is x"),
     "logic_known": _exact("x or True is True"),
-    "cast_of_cast": _exact("a wider dtype holds every value"),
+    "cast_of_cast": _exact("a wider dtype holds every value; a float on the way to an integer stays where that wraps"),
     "reshape_again": _exact("no element moves"),
     "permute_again": _exact("two permutations are one"),
     "broadcast_again": _exact("two broadcasts are one"),

@@ -24,6 +24,7 @@ import numpy as np
 from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.autodiff.cond import COND
 from wengert.autodiff.scan import SCAN
+from wengert.autodiff.while_gradient import WHILE_GRADIENT
 from wengert.compiler.rewrite import made_by, over, rewrite, spend, with_attrs, with_sources
 from wengert.core.canonical import frozen_attributes
 from wengert.core.devices import HOST_TARGET, Target
@@ -35,7 +36,7 @@ from wengert.ops.op import PICK
 
 
 def inline(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph without checkpoints.
+    """The graph without checkpoints, and with the loops that walk a `while_loop` back.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -47,7 +48,7 @@ def inline(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     results: dict[Node, list[Node]] = {}
 
     def rule(node: Node) -> Node | None:
-        if node.op is not PICK or not made_by(node.sources[0], CHECKPOINT):
+        if node.op is not PICK or not any(made_by(node.sources[0], op) for op in _INLINED):
             return None
         whole = node.sources[0]
         if whole not in results:
@@ -57,8 +58,11 @@ def inline(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     return rewrite(graph, rule)
 
 
+_INLINED = (CHECKPOINT, WHILE_GRADIENT)
+
+
 def _results(whole: Node) -> list[Node]:
-    """What a checkpoint's body gives, recorded over what the checkpoint reads."""
+    """What a body gives, recorded over what its op reads."""
     found: list[Node] = whole.attrs["body"].inline(*whole.sources)
     return found
 

@@ -232,7 +232,7 @@ def loop_inputs(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> x, w = (wg.Tensor(placeholder(shape, wg.float32)) for shape in ((9, 4, 64), (64, 64)))
     >>> last, _ = wg.scan(lambda h, x: (wg.tanh(h + x @ w), None), wg.zeros((4, 64)), x)
     >>> [node.op.name for node in loop_inputs(Graph([x.node, w.node], [last.node])).nodes if node.sources]
-    ['matmul', 'broadcast_to', 'scan', 'pick']
+    ['broadcast_to', 'matmul', 'scan', 'pick']
     """
     return replaced(graph, SCAN, _before_scan)
 

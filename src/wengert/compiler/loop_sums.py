@@ -51,7 +51,8 @@ def loop_sums(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
     >>> x, y = (wg.Tensor(placeholder((9, 4, 64), wg.float32)) for _ in range(2))
-    >>> total, _ = wg.scan(lambda c, xy: (c + xy[0].T @ xy[1], None), wg.zeros((64, 64)), (x, y))
+    >>> with wg.no_grad():
+    ...     total, _ = wg.scan(lambda c, xy: (c + xy[0].T @ xy[1], None), wg.zeros((64, 64)), (x, y))
     >>> [node.op.name for node in loop_sums(Graph([x.node, y.node], [total.node])).nodes if node.sources]
     ['reshape', 'permute_dims', 'reshape', 'matmul']
     """

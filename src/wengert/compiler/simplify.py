@@ -265,8 +265,10 @@ def cast_of_cast(node: Node) -> Node | None:
     start = x.sources[0]
     if not widens(start.dtype, x.dtype) or (start.dtype in COMPLEX and node.dtype not in COMPLEX):
         return None
-    to_integer = start.dtype in INEXACT and node.dtype not in INEXACT and node.dtype is not bool_
-    return None if to_integer else cast(start, node.dtype)  # out of range, how wide the float was would matter
+    if x.dtype in INEXACT and node.dtype not in INEXACT and node.dtype is not bool_:
+        # Out of range, how wide the float was matters; and a float goes to the nearest integer, where an integer wraps.
+        return cast(start, node.dtype) if widens(start.dtype, node.dtype) else None
+    return cast(start, node.dtype)
 
 
 # --- broadcasting ---------------------------------------------------------------------------------------------------

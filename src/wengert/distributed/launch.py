@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -75,9 +76,20 @@ def job(
         raise ArgumentError(f"launch: {count} ranks{f' on {slots} slots of --hosts' if slots else ''} are not possible")
     if not 0 <= grace < float("inf"):
         raise ArgumentError(f"launch: --grace is a number of seconds, such as {RAISING}, not {grace}")
-    if not is_module and not Path(script).is_file():
-        raise ArgumentError(f"launch: there is no file {script}; a module is started with -m {script.split('.py')[0]}")
+    _check_script(script, is_module)
     return Job(count, (*(["-m"] if is_module else []), script, *arguments), hosts or "", grace=grace)
+
+
+def _check_script(script: str, is_module: bool) -> None:
+    """Raise where a script is not there: once, and not on every rank."""
+    if is_module:
+        package = script.split(".")[0]
+        if PathFinder.find_spec(package, [os.getcwd(), *sys.path]) is None:
+            raise ArgumentError(f"launch: there is no module {package}, here or among what is installed")
+    elif not Path(script).is_file():
+        name = script.removesuffix(".py")
+        hint = f"; a module is started with -m {name}" if name.replace(".", "_").isidentifier() else ""
+        raise ArgumentError(f"launch: there is no file {script}{hint}")
 
 
 def _parsed(hosts: str) -> list[tuple[str, int]]:
@@ -102,6 +114,8 @@ def launch(asked: Job, restarts: int = 0, chosen: str | None = None) -> int:
         found = None  # without mpi4py nobody would answer that mpiexec
     if found is None and asked.hosts:
         raise ArgumentError("launch: --hosts needs mpiexec, which knows how to reach them: pip install 'wengert[mpi]'")
+    if restarts < 0:
+        raise ArgumentError(f"launch: --restarts is a number from 0 on, not {restarts}")
     for attempt in range(restarts + 1):
         if attempt:
             print(f"wengert: starting again, {attempt} of {restarts}", file=sys.stderr, flush=True)

@@ -24,7 +24,7 @@ from wengert.core.mesh import Group, Mesh
 from wengert.distributed import control
 from wengert.distributed.checkpoint import abandon_checkpoint
 from wengert.distributed.environment import Launched, launched
-from wengert.kernels.threads import chosen_threads, use_threads
+from wengert.kernels.threads import chosen_threads, thread_count, use_threads
 
 
 class World:
@@ -164,7 +164,7 @@ def _connected(place: Launched) -> World:
     engine.patience.has_core = share >= 1
     current.overlaps = share >= SPARE
     if chosen_threads() is None:
-        _set_threads(max(1, int(share)))
+        set_threads(max(1, int(share)))
     local = here.index(place.rank) if place.local_rank is None else place.local_rank
     return World(place.rank, place.size, local, engine)
 
@@ -178,11 +178,12 @@ def _share(mine: Sequence[int], all_ranks: Sequence[Sequence[int]]) -> float:
     return round(sum(1 / sum(core in cores for cores in all_ranks) for core in mine), 9)
 
 
-def _set_threads(count: int) -> None:
+def set_threads(count: int | None) -> None:
+    """Have kernels and NumPy's products run on so many threads; None: on as many as there are cores."""
     use_threads(count)
     found = blas()
     if found is not None:
-        found.set_threads(count)
+        found.set_threads(thread_count())
 
 
 def _filled(sizes: dict[str, int], ranks: int) -> dict[str, int]:

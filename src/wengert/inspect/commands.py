@@ -62,7 +62,7 @@ def scale(
     factor, found, name = 1.0, dict[int, model.Prediction](), ""
     for count in sorted({1, *ranks}):
         on = cluster or machines.this_machine(count, links)  # type: ignore[arg-type]
-        with pretend.pretended(count, on.overlaps):
+        with pretend.pretended(count, on.overlaps), pretend.share_of(on.cores):
             name, function, inputs = _example(target, expressions)
             programs = rank_program.rank_programs(function, tuple(inputs), count, on)
             times = {id(plan): rank_program.seconds_of(plan, on) for one in programs for plan in one.plans}

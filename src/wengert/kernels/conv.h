@@ -119,27 +119,36 @@ static void NAMED(wg_pack_apart)(REAL *to, const REAL *row, long channels, long 
             }
 }
 
-// weight[m][channel][tap] as packed[m / TALL][tap rows][channel][tap column][m % TALL]
-static void NAMED(wg_pack_weight)(const REAL *weight, REAL *packed, long rows, long channels, long row_step,
-                                  long channel_step, const long *kernel, const wg_pass *pass)
+// What the threads of one product share: y (batch, groups * rows, *out) from x (batch, groups * channels, *source).
+typedef struct {
+    const REAL *x, *weight;
+    REAL *y, *scratch;
+    long groups, batch, rows, channels, row_step, channel_step, x_step, y_step, together;
+    const long *kernel, *source, *out;
+} NAMED(wg_product);
+
+// weight[m][channel][tap] as packed[m / TALL][tap rows][channel][tap column][m % TALL], for every group
+static void NAMED(wg_pack_weight)(const NAMED(wg_product) *p, REAL *packed, long each, const wg_pass *pass)
 {
-    long depth = channels * pass->taps[0] * pass->taps[1] * pass->taps[2];
-#pragma omp for schedule(static)
-    for (long block = 0; block < wg_up(rows, WG_TALL); block += WG_TALL) {
-        REAL *to = packed + block * depth;
-        long some = rows - block < WG_TALL ? rows - block : WG_TALL;
-        for (long a = 0; a < pass->taps[0]; a++)
-            for (long b = 0; b < pass->taps[1]; b++)
-                for (long c = 0; c < channels; c++)
-                    for (long e = 0; e < pass->taps[2]; e++, to += WG_TALL) {
-                        long tap = (pass->tap[0][a] * kernel[1] + pass->tap[1][b]) * kernel[2] + pass->tap[2][e];
-                        const REAL *from = weight + block * row_step + c * channel_step + tap;
-                        if (some == WG_TALL)
-                            UNROLLED for (long m = 0; m < WG_TALL; m++) to[m] = from[m * row_step];
-                        else
-                            for (long m = 0; m < WG_TALL; m++) to[m] = m < some ? from[m * row_step] : 0;
-                    }
-    }
+    long depth = p->channels * pass->taps[0] * pass->taps[1] * pass->taps[2], group_step = p->rows * p->channels * wg_volume(p->kernel);
+#pragma omp for collapse(2) schedule(static)
+    for (long group = 0; group < p->groups; group++)
+        for (long block = 0; block < wg_up(p->rows, WG_TALL); block += WG_TALL) {
+            REAL *to = packed + group * each + block * depth;
+            const REAL *weight = p->weight + group * group_step + block * p->row_step;
+            long some = p->rows - block < WG_TALL ? p->rows - block : WG_TALL;
+            for (long a = 0; a < pass->taps[0]; a++)
+                for (long b = 0; b < pass->taps[1]; b++)
+                    for (long c = 0; c < p->channels; c++)
+                        for (long e = 0; e < pass->taps[2]; e++, to += WG_TALL) {
+                            long tap = (pass->tap[0][a] * p->kernel[1] + pass->tap[1][b]) * p->kernel[2] + pass->tap[2][e];
+                            const REAL *from = weight + c * p->channel_step + tap;
+                            if (some == WG_TALL)
+                                UNROLLED for (long m = 0; m < WG_TALL; m++) to[m] = from[m * p->row_step];
+                            else
+                                for (long m = 0; m < WG_TALL; m++) to[m] = m < some ? from[m * p->row_step] : 0;
+                        }
+        }
 }
 
 INLINE void NAMED(wg_copy)(REAL *to, const REAL *from, long length)
@@ -149,14 +158,6 @@ INLINE void NAMED(wg_copy)(REAL *to, const REAL *from, long length)
     NAMED(mask) rest = NAMED(mask_of)(0, length - j);
     if (j < length) NAMED(store_part)(to + j, rest, NAMED(load_part)(from + j, rest));
 }
-
-// What the threads of one product share: y (batch, rows, *out) from x (batch, channels, *source), both within a group.
-typedef struct {
-    const REAL *x, *weight;
-    REAL *y, *scratch;
-    long batch, rows, channels, row_step, channel_step, x_step, y_step, together;
-    const long *kernel, *source, *out;
-} NAMED(wg_product);
 
 // Pack one row of taps of a panel.
 INLINE void NAMED(wg_pack_line)(const NAMED(wg_product) *p, const wg_pass *pass, REAL *to, const wg_segment *segments,
@@ -269,31 +270,36 @@ static void NAMED(wg_image_product)(const NAMED(wg_product) *p, const wg_pass *p
 {
     long all = pass->taps[0] * pass->taps[1], row_depth = p->channels * pass->taps[2], tall = wg_up(p->rows, WG_TALL);
     long slots = all * row_depth <= WG_WHOLE ? all : wg_between(1, WG_DEEP / row_depth, all);
-    long panel_size = wg_up(slots * row_depth * PANEL, WIDTH);
-    REAL *packed = p->scratch, *panels = p->scratch + wg_up(tall * all * row_depth, WIDTH);
+    long panel_size = wg_up(slots * row_depth * PANEL, WIDTH), each = wg_up(tall * all * row_depth, WIDTH);
+    REAL *packed = p->scratch, *panels = p->scratch + p->groups * each;
     long bunches = (p->batch + p->together - 1) / p->together, lines = pass->grid[0] * pass->grid[1];
     long columns = pass->grid[2], per_line = (p->together * columns + PANEL - 1) / PANEL;
-    long band = slots < all ? 1 : wg_between(1, bunches * per_line * lines / 64, 16), bands = (lines + band - 1) / band;
+    long band = slots < all ? 1 : wg_between(1, p->groups * bunches * per_line * lines / 64, 16), bands = (lines + band - 1) / band;
 #pragma omp parallel num_threads(wg_threads)  // as many as the scratch memory is for
     {
-        NAMED(wg_pack_weight)(p->weight, packed, p->rows, p->channels, p->row_step, p->channel_step, p->kernel, pass);
+        NAMED(wg_pack_weight)(p, packed, each, pass);
         REAL *panel = panels + omp_get_thread_num() * (panel_size + tall * PANEL), *sums = panel + panel_size;
         wg_segment segments[PANEL];
         long held[all + 1];
-#pragma omp for collapse(3) schedule(dynamic, 1)
-        for (long bunch = 0; bunch < bunches; bunch++)
-            for (long number = 0; number < per_line; number++)
-                for (long i = 0; i < bands; i++) {
-                    long image = bunch * p->together, rest = p->batch - image;
-                    long left = (rest < p->together ? rest : p->together) * columns - number * PANEL;
-                    if (left <= 0) continue;
-                    long positions = left < PANEL ? left : PANEL;
-                    long count = NAMED(wg_segments)(segments, image, columns, number * PANEL, positions);
-                    for (long slot = 0; slot < slots; slot++) held[slot] = -1;
-                    for (long line = i * band; line < (i + 1) * band && line < lines; line++)
-                        NAMED(wg_line)
-                        (p, pass, packed, panel, sums, line, held, slots, segments, count, (positions + WIDTH - 1) / WIDTH);
-                }
+        NAMED(wg_product) own = *p;
+#pragma omp for collapse(4) schedule(dynamic, 1)
+        for (long group = 0; group < p->groups; group++)
+            for (long bunch = 0; bunch < bunches; bunch++)
+                for (long number = 0; number < per_line; number++)
+                    for (long i = 0; i < bands; i++) {
+                        long image = bunch * p->together, rest = p->batch - image;
+                        long left = (rest < p->together ? rest : p->together) * columns - number * PANEL;
+                        if (left <= 0) continue;
+                        long positions = left < PANEL ? left : PANEL;
+                        long count = NAMED(wg_segments)(segments, image, columns, number * PANEL, positions);
+                        own.x = p->x + group * p->channels * wg_volume(p->source);
+                        own.y = p->y + group * p->rows * wg_volume(p->out);
+                        for (long slot = 0; slot < slots; slot++) held[slot] = -1;
+                        for (long line = i * band; line < (i + 1) * band && line < lines; line++)
+                            NAMED(wg_line)
+                            (&own, pass, packed + group * each, panel, sums, line, held, slots, segments, count,
+                             (positions + WIDTH - 1) / WIDTH);
+                    }
     }
 }
 
@@ -307,12 +313,10 @@ static void NAMED(wg_convolve)(const REAL *x, const REAL *weight, REAL *y, REAL 
         for (long t = 0; t < s->kernel[axis]; t++) *tap++ = t, *at++ = t * s->dilation[axis] - s->low[axis];
     }
     long taps = wg_volume(s->kernel), plane = wg_volume(s->size), out_plane = wg_volume(s->count);
-    for (long g = 0; g < s->groups; g++)
-        NAMED(wg_image_product)
-        (&(NAMED(wg_product)){x + g * s->ins * plane, weight + g * s->outs * s->ins * taps, y + g * s->outs * out_plane,
-                              scratch, s->batch, s->outs, s->ins, s->ins * taps, taps, s->groups * s->ins * plane,
-                              s->groups * s->outs * out_plane, s->together, s->kernel, s->size, s->count},
-         &pass);
+    NAMED(wg_image_product)
+    (&(NAMED(wg_product)){x, weight, y, scratch, s->groups, s->batch, s->outs, s->ins, s->ins * taps, taps,
+                          s->groups * s->ins * plane, s->groups * s->outs * out_plane, s->together, s->kernel, s->size, s->count},
+     &pass);
 }
 
 // x = the transpose of the convolution applied to y: one pass for each phase of the strides
@@ -334,12 +338,10 @@ static void NAMED(wg_convolve_input)(const REAL *y, const REAL *weight, REAL *x,
                 if (reach % stride == 0) *tap++ = t, *at++ = reach / stride, pass.taps[axis]++;
             }
         }
-        for (long g = 0; g < s->groups; g++)
-            NAMED(wg_image_product)
-            (&(NAMED(wg_product)){y + g * s->outs * out_plane, weight + g * s->outs * s->ins * taps,
-                                  x + g * s->ins * plane, scratch, s->batch, s->ins, s->outs, taps, s->ins * taps,
-                                  s->groups * s->outs * out_plane, s->groups * s->ins * plane, s->together, s->kernel,
-                                  s->count, s->size},
-             &pass);
+        NAMED(wg_image_product)
+        (&(NAMED(wg_product)){y, weight, x, scratch, s->groups, s->batch, s->ins, s->outs, taps, s->ins * taps,
+                              s->groups * s->outs * out_plane, s->groups * s->ins * plane, s->together, s->kernel, s->count,
+                              s->size},
+         &pass);
     }
 }

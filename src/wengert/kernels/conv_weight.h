@@ -1,4 +1,4 @@
-// Convolution by the weight: a sum over images and positions. Included once for each WG_T.
+// Convolution by the weight: a sum over images and positions. Included once for each WG_T, after matmul.h.
 //
 // The cotangent is transposed to (position, channel out) a piece of the batch at a time and the image gets its padding;
 // both stay in the second-level cache. A tile is 12 pairs of tap and channel in x 2 vectors of channels out: 24 sums in
@@ -53,18 +53,23 @@ static void NAMED(wg_pad)(const wg_convolution *s, const NAMED(wg_piece) *piece,
         }
 }
 
-// to[position][channel] = from[channel][position], 2 vectors of channels wide; blocks of a vector's positions go through
-// a small buffer, because the channels of a large image would push each other out of the nearest cache
+// to[position][channel] = from[channel][position], 2 vectors of channels wide: squares of a vector's positions and channels
+// are transposed in registers
 static void NAMED(wg_turn)(const REAL *from, REAL *to, long channels, long plane, long positions)
 {
-    REAL block[2 * WIDTH][WIDTH] __attribute__((aligned(WG_VECTOR)));
-    memset(block, 0, sizeof block);
     for (long start = 0; start < positions; start += WIDTH) {
         long some = positions - start < WIDTH ? positions - start : WIDTH;
         NAMED(mask) part = NAMED(mask_of)(0, some);
-        for (long c = 0; c < channels; c++) *(VECTOR *)block[c] = NAMED(load_part)(from + c * plane + start, part);
-        for (long j = 0; j < some; j++)
-            for (long c = 0; c < 2 * WIDTH; c++) to[(start + j) * 2 * WIDTH + c] = block[c][j];
+        for (long half = 0; half < 2; half++) {
+            VECTOR x[WIDTH];
+            UNROLLED for (long c = 0; c < WIDTH; c++) {
+                long channel = half * WIDTH + c;
+                x[c] = channel < channels ? NAMED(load_part)(from + channel * plane + start, part) : (VECTOR){0};
+            }
+            NAMED(wg_transpose)(x);
+            UNROLLED for (long j = 0; j < WIDTH; j++)
+                if (j < some) *(VECTOR *)(to + (start + j) * 2 * WIDTH + half * WIDTH) = x[j];
+        }
     }
 }
 

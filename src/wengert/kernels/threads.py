@@ -18,7 +18,10 @@ def chosen_threads() -> int | None:
     return int(chosen) if chosen.isdigit() and int(chosen) > 0 else None
 
 
-def use_threads(count: int) -> None:
-    """Write kernels for so many threads from here on, in this process and those that it starts."""
-    os.environ["OMP_NUM_THREADS"] = str(count)
+def use_threads(count: int | None) -> None:
+    """Write kernels for so many threads from here on, in this process and those that it starts; None: for all cores."""
+    if count is None:
+        os.environ.pop("OMP_NUM_THREADS", None)
+    else:
+        os.environ["OMP_NUM_THREADS"] = str(count)
     thread_count.cache_clear()

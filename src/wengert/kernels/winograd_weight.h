@@ -52,6 +52,7 @@ static void NAMED(wg_winograd_turned_input)(const REAL *x, REAL *to, long elemen
 {
     VECTOR found[WIDTH][16];
     NAMED(wg_window) w = NAMED(wg_window_of)(t, s);
+    x += t->image * s->channels * s->size[0] * s->size[1];
     for (long c = 0; c < WIDTH; c++)
         if (first + c < s->channels)
             NAMED(wg_winograd_input)(x + w.start + (first + c) * s->size[0] * s->size[1], &w, s->size[1], found[c]);

@@ -78,6 +78,15 @@ from wengert.nn.pooling import (
     MaxPool2d,
 )
 from wengert.nn.recurrent import GRU, LSTM, RNN
+from wengert.nn.sequences import (
+    PackedSequence,
+    pack_padded_sequence,
+    pack_sequence,
+    pad_packed_sequence,
+    pad_sequence,
+    unpack_sequence,
+    unpad_sequence,
+)
 from wengert.nn.shape import (
     CircularPad1d,
     CircularPad2d,
@@ -106,7 +115,15 @@ from wengert.nn.transformer import (
     TransformerEncoderLayer,
 )
 
-__all__ = sorted(name for name, value in globals().items() if isinstance(value, type)) + ["init"]
+__all__ = sorted(name for name, value in globals().items() if isinstance(value, type)) + [
+    "init",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -15,6 +15,7 @@ from wengert.nn import init
 from wengert.nn.cells import Step, affine, check_nonlinearity, gru_step, lstm_step, rnn_step
 from wengert.nn.linear import new_parameter
 from wengert.nn.module import Module
+from wengert.nn.sequences import PackedSequence
 
 
 class _Recurrent(Module):
@@ -98,16 +99,17 @@ class _Recurrent(Module):
         count = self.num_layers * (2 if self.bidirectional else 1)
         return wg.zeros((count, batch, self.proj_size or self.hidden_size), dtype=dtype, device=device)
 
-    def forward(self, input: wg.Tensor, hx: Any = None) -> tuple[wg.Tensor, Any]:
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """The last layer's outputs at every step and the final state of every layer and direction.
 
-        The input is (steps, batch, features), with `batch_first` (batch, steps, features), or (steps, features).
+        The input is (steps, batch, features), with `batch_first` (batch, steps, features), or (steps, features); or a
+        PackedSequence, and so are the outputs then.
         """
-        if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
-            raise wg.errors.ShapeError(
-                f"{type(self).__name__}: the input is (steps, batch, {self.input_size}), with batch_first "
-                f"(batch, steps, {self.input_size}), or (steps, {self.input_size}); its shape is {input.shape}"
-            )
+        if isinstance(input, PackedSequence):
+            self._check_input(input.padded)
+            output, state = self._run(input.padded, hx, input.mask())
+            return PackedSequence(output, input.lengths), state
+        self._check_input(input)
         if input.ndim == 2:
             output, state = self._run(wg.expand_dims(input, 1), wg.tree.map(lambda h: wg.expand_dims(h, 1), hx))
             return wg.squeeze(output, 1), wg.tree.map(lambda h: wg.squeeze(h, 1), state)
@@ -116,7 +118,14 @@ class _Recurrent(Module):
         output, state = self._run(wg.swapaxes(input, 0, 1), hx)
         return wg.swapaxes(output, 0, 1), state
 
-    def _run(self, x: wg.Tensor, hx: Any) -> tuple[wg.Tensor, Any]:
+    def _check_input(self, input: wg.Tensor) -> None:
+        if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
+            raise wg.errors.ShapeError(
+                f"{type(self).__name__}: the input is (steps, batch, {self.input_size}), with batch_first "
+                f"(batch, steps, {self.input_size}), or (steps, {self.input_size}); its shape is {input.shape}"
+            )
+
+    def _run(self, x: wg.Tensor, hx: Any, mask: wg.Tensor | None = None) -> tuple[wg.Tensor, Any]:
         dtype = wg.result_type(x, self.weight_ih_l0)
         zeros = self._zeros(x.shape[1], dtype, x.device)
         hx = zeros if hx is None else hx
@@ -128,24 +137,30 @@ class _Recurrent(Module):
             outputs = []
             for direction in range(2 if self.bidirectional else 1):
                 start = self._unpack(hx, len(states))
-                state, y = self._scan(x, start, layer, direction)
+                state, y = self._scan(x, start, mask, layer, direction)
                 states.append(state)
                 outputs.append(y)
             x = outputs[0] if len(outputs) == 1 else wg.concat(outputs, axis=-1)
         return x, self._pack(states)
 
-    def _scan(self, x: wg.Tensor, start: Any, layer: int, direction: int) -> tuple[Any, wg.Tensor]:
+    def _scan(
+        self, x: wg.Tensor, start: Any, mask: wg.Tensor | None, layer: int, direction: int
+    ) -> tuple[Any, wg.Tensor]:
         by_input = affine(
             x, self._parameter("weight_ih", layer, direction).T, self._parameter("bias_ih", layer, direction)
         )
         step = self._step(layer, direction)
         start = wg.tree.map(lambda part: part.to(by_input.dtype), start)  # under autocast that is lower
 
-        def body(state: Any, x_now: wg.Tensor) -> tuple[Any, wg.Tensor]:
+        def body(state: Any, now: Any) -> tuple[Any, wg.Tensor]:
+            x_now, inside = now
             after = step(state, x_now)
-            return after, (after[0] if isinstance(after, tuple) else after)
+            y = after[0] if isinstance(after, tuple) else after
+            if inside is None:
+                return after, y
+            return wg.tree.map(lambda a, b: wg.where(inside, a, b), after, state), wg.where(inside, y, 0.0)
 
-        return wg.scan(body, start, by_input, reverse=direction == 1)
+        return wg.scan(body, start, (by_input, mask), reverse=direction == 1)
 
     def _recurrent(self, layer: int, direction: int) -> tuple[wg.Tensor, wg.Tensor | None]:
         return self._parameter("weight_hh", layer, direction).T, self._parameter("bias_hh", layer, direction)
@@ -158,7 +173,8 @@ class _Recurrent(Module):
 
     def count_flops(self, inputs: tuple[wg.Tensor, ...], output: Any) -> int:
         """The matrix products, for each step and sample."""
-        rows = inputs[0].size // self.input_size
+        given: Any = inputs[0]
+        rows = (given.padded if isinstance(given, PackedSequence) else given).size // self.input_size
         return sum(2 * rows * parameter.size for parameter in self.parameters() if parameter.ndim == 2)
 
     def extra_repr(self) -> str:
@@ -254,7 +270,14 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Gated recurrent units."""
+    """Gated recurrent units.
+
+    >>> import wengert as wg
+    >>> packed = wg.nn.pack_sequence([wg.ones((3, 4)), wg.ones((1, 4))])
+    >>> outputs, last = wg.nn.GRU(4, 8)(packed)
+    >>> outputs.lengths.tolist(), last.shape
+    ([3, 1], (1, 2, 8))
+    """
 
     gates = 3
 

@@ -20,7 +20,7 @@ from wengert.core.dtypes import INTEGER, bool_
 from wengert.core.errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError
 from wengert.core.graph import Node, Shape, recording
 from wengert.ops.addressing import GATHER, SCATTER, check_range, put_slice, values_for
-from wengert.ops.core import as_node, data
+from wengert.ops.core import as_node, data, from_outside
 from wengert.ops.elementwise import where
 from wengert.ops.movement import FLIP, RESHAPE, SLICE, broadcast_to, moveaxis, reshape, stack, take_slice
 from wengert.ops.recorders import broadcast_shapes
@@ -305,7 +305,10 @@ def _array(array: Any) -> Any:
         return array if array.ndim else Truth(bool(array))
     if array.dtype.kind not in "iu":
         raise DTypeError(f"x[key]: an array of {array.dtype} is no index; {_INDICES}")
-    return data(np.array(array)) if array.ndim else int(array)
+    if not array.ndim:
+        return int(array)
+    read = from_outside(array)
+    return data(np.array(array)) if read is None else read
 
 
 def _integers(node: Node) -> Node:

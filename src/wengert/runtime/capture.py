@@ -133,6 +133,8 @@ class _Attempt:
             args, kwargs = tree.unflatten(self.given.key[0], self._stand_ins())
             with nullcontext() if self.log is None else self._watching(function, self.log):
                 result = function(*args, **kwargs)
+                if self.log is not None:
+                    self.log.returned(result)
             self._collect(result, trace)
         self.captured.stages = trace.stages
         if self.log is not None:

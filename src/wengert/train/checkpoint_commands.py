@@ -14,6 +14,7 @@ from wengert.api.manifest import Manifest, StoredTensor
 from wengert.api.safetensors_format import DTYPES
 from wengert.api.sharded_files import ShardReader, is_checkpoint, read_manifest, whole
 from wengert.core.errors import ArgumentError
+from wengert.runtime.debug.explain import bytes_text
 from wengert.train.checkpoint import located, part_of
 
 
@@ -31,7 +32,7 @@ def merge(options: Namespace) -> int:
     structure = manifest.structure if options.part is None else part_of(manifest.structure, options.part)
     with ShardReader(folder, manifest) as reader:
         wg.save(options.file, rebuilt(structure, WholeTensors(reader), folder))
-    print(f"{options.file}: {os.path.getsize(options.file) / 1e6:,.1f} MB from the files of {_ranks(manifest.ranks)}")
+    print(f"{options.file}: {bytes_text(os.path.getsize(options.file))} from the files of {_ranks(manifest.ranks)}")
     return 0
 
 
@@ -69,7 +70,7 @@ def _described(folder: Path, manifest: Manifest) -> Iterator[str]:
     yield f"step         {'none' if manifest.step is None else manifest.step}"
     yield f"saved by     {_ranks(manifest.ranks)}, Wengert {manifest.wengert}"
     yield f"mesh         {'; '.join(meshes) or 'none: every rank held all'}"
-    yield f"tensors      {len(manifest.tensors)}, {total / 1e6:,.1f} MB"
+    yield f"tensors      {len(manifest.tensors)}, {bytes_text(total)}"
     width = max((len(name) for name in manifest.tensors), default=0)
     for name, stored in manifest.tensors.items():
         yield f"  {name:<{width}}  {_type(stored):<24}  {_cut(stored)}".rstrip()

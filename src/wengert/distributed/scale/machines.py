@@ -46,6 +46,7 @@ class Cluster:
     float32: float = 0.0  # FLOP/s of a rank
     tf32: float = 0.0
     half: float = 0.0
+    cores: float = 0.0  # of this machine that a rank has, whose kernels are timed; 0 for all
 
 
 _NVLINK4 = Links(370 * GB, 12e-6, reducing=480 * GB)
@@ -99,7 +100,8 @@ def cluster(name: str) -> Cluster:
 def this_machine(ranks: int, links: Links) -> Cluster:
     """This machine, whose collectives took this long."""
     cores = len(os.sched_getaffinity(0))
-    return Cluster(HERE, max(ranks, 1), links, links, cores >= 2 * ranks, ("measured, here and now",))
+    source = "measured, here and now" + (", by as many processes at once as there are cores" if ranks > 1 else "")
+    return Cluster(HERE, max(ranks, 1), links, links, cores >= 2 * ranks, (source,), cores=cores / ranks)
 
 
 def nodes_of(members: tuple[int, ...], per_node: int) -> tuple[int, int]:

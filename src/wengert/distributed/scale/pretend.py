@@ -15,7 +15,8 @@ import numpy as np
 from wengert.core.communication import Array, Communicator, current
 from wengert.core.mesh import Group
 from wengert.distributed import world as worlds
-from wengert.distributed.world import World
+from wengert.distributed.world import World, set_threads
+from wengert.kernels.threads import chosen_threads
 
 
 class MadeUp:
@@ -90,6 +91,19 @@ class PretendedWorld(World):
     def _find(self, group: Group) -> Communicator:
         self._check()
         return MadeUp(group.size)
+
+
+@contextmanager
+def share_of(cores: float) -> Iterator[None]:
+    """Inside, kernels are for the threads of a rank that has so many cores, unless the environment says how many."""
+    if not cores or chosen_threads() is not None:
+        yield
+        return
+    try:
+        set_threads(max(1, int(cores)))
+        yield
+    finally:
+        set_threads(None)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ memory. Steps are timed on this machine, or by what another one does at its peak
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
 from wengert.core.mesh import Mesh
+from wengert.distributed.scale.beside import beside
 from wengert.distributed.scale.machines import Cluster
 from wengert.plan.plan import Plan, Start, Step, Wait
 from wengert.runtime.config import config
@@ -161,7 +163,7 @@ class _Planner:
 def seconds_of(plan: Plan, cluster: Cluster) -> list[float]:
     """The time of each step: by what the machine does at its peak, or timed here where that is not known."""
     if not cluster.float32:
-        return timed(plan)
+        return timed(plan, cluster.cores)
     known = machine(cluster.gpu) if cluster.gpu else None
     bandwidth = known.properties.bandwidth if known is not None else float("inf")
     works = [sum(map(flops, group.roots)) / _peak(group.roots[0], cluster) for group in plan.groups_of_steps]
@@ -179,13 +181,20 @@ def _peak(node: Node, cluster: Cluster) -> float:
     return cluster.tf32 if config.tf32 else cluster.float32
 
 
-def timed(plan: Plan) -> list[float]:
-    """The least seconds of each step on this machine, over made-up values; collectives count nothing."""
+def timed(plan: Plan, cores: float = 0.0) -> list[float]:
+    """The least seconds of each step on this machine, over made-up values; collectives count nothing.
+
+    Of a rank that has so many cores of it (0 for all). The others have theirs, and memory is shared: where a rank has
+    one core, the program runs on the other cores at the same time. With less than one, ranks take turns.
+    """
     program: Any = program_of(plan)
     rng = np.random.default_rng(0)
     arrays = [_made_up(node, rng) for node in plan.graph.inputs]
-    found = step_seconds(program, lambda: program(arrays), REPEATS)
-    return [0.0 if flight_of(step) is not None else seconds for step, seconds in zip(plan.steps, found)]
+    others = len(os.sched_getaffinity(0)) - 1 if 0 < cores <= 1 else 0
+    with beside(others, lambda: program(arrays)):
+        found = step_seconds(program, lambda: program(arrays), REPEATS)
+    turns = 1 / cores if 0 < cores < 1 else 1.0
+    return [0.0 if flight_of(step) is not None else turns * own for step, own in zip(plan.steps, found)]
 
 
 def _made_up(node: Node, rng: np.random.Generator) -> np.ndarray[Any, Any]:

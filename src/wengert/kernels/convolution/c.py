@@ -22,7 +22,7 @@ _POSITIONS = (
     2048  # of a piece, by the weight: their cotangent, 32 channels wide, is a quarter of the second-level cache
 )
 _TILES = 16  # at least as many are worked on side by side, by the weight
-_FEW = 4  # channels of a group below which planes are added up directly
+_FEW = 6  # channels made in a group, below which most of a tile would be empty: planes are added up directly
 _BAND = 8192  # elements of the panel of such a group: two thirds of the nearest cache, with what is made from it
 _MANY_TILES = 256  # tiles of 2 x 2 outputs from which they are transformed
 _WORTH, _WORTH_BY_WEIGHT = (
@@ -34,10 +34,11 @@ _CHUNK, _CHUNK_ELEMENTS = 64, 400_000  # as in winograd.h
 _TILES_FIRST = ("matmul.h", "winograd.h")
 HEADERS = {
     "winograd": _TILES_FIRST,
+    "winograd_apart": _TILES_FIRST,
     "winograd_weight_gradient": (*_TILES_FIRST, "winograd_weight.h"),
     "convolve": ("conv.h",),
     "convolve_input": ("conv.h",),
-    "convolve_weight": ("conv_weight.h",),
+    "convolve_weight": ("matmul.h", "conv_weight.h"),
     "convolve_direct": ("conv_direct.h",),
     "convolve_input_direct": ("conv_direct.h",),
     "convolve_weight_direct": ("conv_direct.h", "conv_direct_weight.h"),
@@ -55,25 +56,46 @@ class _Shape:
         self.groups: int = a["groups"]
         self.batch, self.ins, self.outs = x[0], weight[1], weight[0] // self.groups
         ones, zeros = (1,) * (3 - axes), (0,) * (3 - axes)
-        self.size, self.kernel, self.count = (*ones, *x[2:]), (*ones, *weight[2:]), (*ones, *y[2:])
-        self.stride, self.dilation = (*ones, *a["stride"]), (*ones, *a["dilation"])
-        self.low = (*zeros, *(low for low, _ in a["padding"]))
+        self.size: tuple[int, ...] = (*ones, *x[2:])
+        self.kernel: tuple[int, ...] = (*ones, *weight[2:])
+        self.count: tuple[int, ...] = (*ones, *y[2:])
+        self.stride: tuple[int, ...] = (*ones, *a["stride"])
+        self.dilation: tuple[int, ...] = (*ones, *a["dilation"])
+        self.low: tuple[int, ...] = (*zeros, *(low for low, _ in a["padding"]))
         self.together, self.images, self.lines, self.parts, self.columns = 1, 1, 1, 1, 1
 
-    @property
-    def direct(self) -> bool:
+    def merge(self) -> None:
+        """Make the last two axes one while the inner one has no kernel: rows are then as long as they can be."""
+
+        def merged(values: tuple[int, ...], by: int, fill: int) -> tuple[int, ...]:
+            return fill, values[0], values[1] * by
+
+        for _ in range(2):
+            n = self.size[2]
+            if (self.kernel[2], self.stride[1:], self.low[2], self.count[2]) != (1, (1, 1), 0, n):
+                return
+            self.size, self.count = merged(self.size, n, 1), merged(self.count, n, 1)
+            self.low, self.dilation = merged(self.low, n, 0), merged(self.dilation, n, 1)
+            self.kernel, self.stride = merged(self.kernel, 1, 1), merged(self.stride, 1, 1)
+
+    def direct(self, op: Op) -> bool:
         """Whether the groups are too small for a matrix product."""
-        return self.groups > 1 and min(self.ins, self.outs) < _FEW
+        return self.groups > 1 and (self.ins if op is CONVOLVE_INPUT else self.outs) < _FEW
 
     def in_tiles(self, op: Op) -> bool:
-        """Whether it is an image's 3 x 3 kernel, with channels and tiles of 2 x 2 elements enough to transform them."""
-        plain = (self.kernel, self.stride, self.dilation, self.groups) == ((1, 3, 3), (1,) * 3, (1,) * 3, 1)
+        """Whether it has a 3 x 3 kernel, with channels and tiles of 2 x 2 elements enough to transform them."""
+        plain = (self.kernel[1:], self.stride) == ((3, 3), (1, 1, 1)) and 1 in (self.kernel[0], self.dilation[0])
+        apart = all(low % d == 0 and 0 <= low <= 2 * d for low, d in zip(self.low[1:], self.dilation[1:]))
+        flat = self.size[0] == 1 and self.low[0] == 0 and self.dilation[1:] == (1, 1) and self.groups == 1
+        if not (plain and apart) or (op is CONVOLVE_WEIGHT and not flat):
+            return False
         made = self.size if op is CONVOLVE_INPUT else self.count
-        tiles = self.batch * -(-made[1] // 2) * -(-made[2] // 2)
-        fits = self.size[0] == 1 and self.low[0] == 0 and all(0 <= low <= 2 for low in self.low[1:])
+        parts = math.prod(self.dilation[1:])
+        half = [-(-n // (2 * d)) for n, d in zip(made[1:], self.dilation[1:])]
+        tiles = self.batch * made[0] * parts * math.prod(half)
         many, waste = _WORTH_BY_WEIGHT if op is CONVOLVE_WEIGHT else _WORTH
         worth = min(self.ins, self.outs) >= many and tiles >= _MANY_TILES
-        return plain and fits and worth and 4 * tiles <= waste * self.batch * math.prod(made)
+        return worth and 4 * tiles <= waste * self.batch * math.prod(made)
 
     def text(self) -> str:
         """The struct."""
@@ -117,11 +139,11 @@ def _images_together(columns: int, batch: int) -> int:
     return min(choices, key=effort)
 
 
-def _product_scratch(rows: int, channels: int, kernel: tuple[int, ...]) -> int:
-    """The packed weight, and for each thread a panel and the sums of it."""
+def _product_scratch(rows: int, channels: int, kernel: tuple[int, ...], groups: int) -> int:
+    """The packed weights, and for each thread a panel and the sums of it."""
     depth, tall = channels * math.prod(kernel), _up(rows, _TALL)
     panel = min(depth, max(_WHOLE, channels * kernel[2], _DEEP)) * _PANEL
-    return tall * depth + thread_count() * (panel + tall * _PANEL + 2 * _VECTOR) + 2 * _VECTOR
+    return groups * _up(tall * depth, _VECTOR) + thread_count() * (panel + tall * _PANEL + 2 * _VECTOR) + 2 * _VECTOR
 
 
 def _cut(shape: _Shape) -> None:
@@ -158,13 +180,11 @@ def _bands(op: Op, shape: _Shape) -> int:
     shape.columns = min(grid[2], max(_BAND // (2 * planes), shift[2]))
     pitch = shape.columns + shift[2]
     shape.lines = min(grid[1], max(_BAND // (planes * pitch) - shift[1], shift[1], 1))
-    panel: int = planes * _up((shape.lines + shift[1]) * pitch, _VECTOR) + _VECTOR
-    sums: int = _up(shape.lines * pitch, _VECTOR) + _VECTOR
-    if op is CONVOLVE_WEIGHT:
-        taps: int = math.prod(shape.kernel)
-        return panel + 2 * sums + taps * _VECTOR
-    kinds: int = shape.stride[2] if by_input else 1  # made from one panel
-    return panel + kinds * sums
+    panel = planes * _up((shape.lines + shift[1]) * pitch, _VECTOR) + _VECTOR
+    sums = _up(shape.lines * pitch, _VECTOR) + _VECTOR
+    kinds = shape.stride[2] if by_input else 1  # of results that are made from one panel
+    each: int = panel + (2 * sums + math.prod(shape.kernel) * _VECTOR if op is CONVOLVE_WEIGHT else kinds * sums)
+    return each
 
 
 def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
@@ -185,32 +205,42 @@ def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
     if not (math.prod(x) and math.prod(weight) and math.prod(y)):
         return CCall(f"memset({pointer(node)}, 0, {node.size * node.dtype.itemsize}L);")
     arguments = f"{pointer(first)}, {pointer(second)}, {pointer(node)}"
-    if shape.direct:
+    if shape.direct(op):
         each = _bands(op, shape)
         arguments = f"{arguments}, (void *)(arena + scratch), {each}, {shape.text()}"
         return called(f"{op.name}_direct", suffix(node.dtype), arguments, thread_count() * each * node.dtype.itemsize)
     if not fixed and shape.in_tiles(op):
-        return _winograd(node, shape, arguments)
+        return _winograd(node, op, shape, arguments)
     scratch = _plan(op, shape)
     arguments = f"{arguments}, (void *)(arena + scratch), {shape.text()}"
     return called(op.name, suffix(node.dtype), arguments, scratch * node.dtype.itemsize)
 
 
-def _winograd(node: Node, shape: _Shape, arguments: str) -> CCall:
+def _winograd(node: Node, op: Op, shape: _Shape, arguments: str) -> CCall:
     """The call of a convolution in tiles; by the input it is one with the kernel turned round."""
     taps = math.prod(shape.kernel)
-    by_input, by_weight = node.op is CONVOLVE_INPUT, node.op is CONVOLVE_WEIGHT
+    by_input, by_weight = op is CONVOLVE_INPUT, op is CONVOLVE_WEIGHT
     rows, channels = (shape.ins, shape.outs) if by_input else (shape.outs, shape.ins)
     row_step, channel_step = (taps, shape.ins * taps) if by_input else (shape.ins * taps, taps)
     size, count = (shape.count, shape.size) if by_input else (shape.size, shape.count)
-    low = [2 - n if by_input else n for n in shape.low[1:]]
-    numbers = f"{shape.batch}, {channels}, {rows}, {row_step}, {channel_step}"
-    sizes = ", ".join(map(braces, (size[1:], count[1:], low)))
-    struct = f"&(wg_image_shape){{{numbers}, {sizes}, {int(by_input)}}}"
+    by = shape.dilation[1:]
+    ahead = (shape.low[0], *(low // d for low, d in zip(shape.low[1:], by)))
+    low = [k - 1 - n if by_input else n for k, n in zip(shape.kernel, ahead)]
+    part, parts = [[-(-n // d) for n, d in zip(sizes[1:], by)] for sizes in (size, count)]
+    batch = shape.batch * math.prod(by)
+    numbers = f"{batch}, {channels}, {rows}, {row_step}, {channel_step}"
+    sizes = ", ".join(map(braces, (part, parts, low[1:])))
+    volume = f"{shape.groups}, {shape.kernel[0]}, {braces((size[0], count[0]))}, {low[0]}"
+    struct = f"&(wg_image_shape){{{numbers}, {sizes}, {int(by_input)}, {volume}}}"
     name = "winograd_weight_gradient" if by_weight else "winograd"
-    scratch = _tile_sums(rows, channels) if by_weight else _tile_panels(rows, channels)
-    arguments = f"{arguments}, (void *)(arena + scratch), {struct}"
-    return called(name, suffix(node.dtype), arguments, scratch * node.dtype.itemsize)
+    scratch = _tile_sums(rows, channels) if by_weight else _tile_panels(rows, channels * shape.kernel[0])
+    arguments = f"{arguments}, (void *)(arena + scratch)"
+    if by != (1, 1):
+        name = "winograd_apart"
+        scratch += _up(batch * shape.groups * channels * size[0] * math.prod(part), _VECTOR)
+        scratch += _up(batch * shape.groups * rows * count[0] * math.prod(parts), _VECTOR)
+        arguments += "".join(f", (long[]){braces(numbers)}" for numbers in (size[1:], count[1:], by))
+    return called(name, suffix(node.dtype), f"{arguments}, {struct}", scratch * node.dtype.itemsize)
 
 
 def _tile_panels(rows: int, channels: int) -> int:
@@ -229,8 +259,9 @@ def _plan(op: Op, shape: _Shape) -> int:
     if op is CONVOLVE_WEIGHT:
         _cut(shape)
         return _weight_scratch(shape)
+    shape.merge()
     if op is CONVOLVE:
         shape.together = _images_together(shape.count[2], shape.batch)
-        return _product_scratch(shape.outs, shape.ins, shape.kernel)
+        return _product_scratch(shape.outs, shape.ins, shape.kernel, shape.groups)
     shape.together = _images_together(-(-shape.size[2] // shape.stride[2]), shape.batch)
-    return _product_scratch(shape.ins, shape.outs, shape.kernel)
+    return _product_scratch(shape.ins, shape.outs, shape.kernel, shape.groups)

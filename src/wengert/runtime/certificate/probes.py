@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from wengert.autodiff.checkpoint import checkpoint
-from wengert.core.dtypes import bfloat16, bool_, complex64, float16, float32, float64, int8, int32, int64
+from wengert.core.dtypes import bfloat16, bool_, complex64, float16, float32, float64, int8, int32, int64, uint8
 from wengert.core.graph import Node, Shape
 from wengert.ops import elementwise as e
 from wengert.ops import movement as m
@@ -114,7 +114,7 @@ SIMPLIFY: dict[str, list[Cases]] = {
     ],
     "cast_of_cast": [
         c.elements(lambda x, a=a, b=b: cast(cast(x, a), b), 1, c.ANY)
-        for a, b in itertools.product((float32, float64, int32, int64), (*c.FLOATS, int32, bool_, complex64))
+        for a, b in itertools.product((float32, float64, int32, int64), (*c.FLOATS, int32, uint8, bool_, complex64))
     ],
 }
 """The rules of elementwise ops."""

@@ -1,7 +1,6 @@
 """What objects from outside hold, as far as a recording depends on it, and what kinds of things there are.
 
-`watch` has the guards look at a container's items, `watch_all` at everything that can be reached from an object, up to
-a bound.
+`watch` has the guards look at a container's items. `reachable` goes on from there.
 """
 
 from __future__ import annotations
@@ -9,13 +8,14 @@ from __future__ import annotations
 import collections
 import contextvars
 import copy
+import decimal
 import dis
 import functools
 import sys
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import (
-    BuiltinFunctionType,
     CodeType,
     FunctionType,
     GetSetDescriptorType,
@@ -30,7 +30,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from wengert.core.code import LIBRARIES
+from wengert.core.code import LIBRARIES, is_library
 from wengert.core.dtypes import ALL
 from wengert.core.errors import RecordingError
 from wengert.core.graph import Node
@@ -47,7 +47,7 @@ LARGE = 65_536  # elements of an array that is compared by value at every call
 GROWING = (list, set, dict, bytearray, collections.deque, np.ndarray, collections.Counter, array)
 _MAPPINGS = (dict, collections.ChainMap, collections.UserDict, MappingProxyType)
 _BYTES = (bytearray, memoryview, array)
-_LEAVES = (Tensor, ModuleType, np.dtype, np.generic, CodeType, BuiltinFunctionType)
+HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 
 
 # --- kinds of things ------------------------------------------------------------------------------------------------
@@ -98,6 +98,24 @@ def is_place(found: Any) -> bool:
     return isinstance(found, (MemberDescriptorType, GetSetDescriptorType))
 
 
+def is_from_c(value: Any, name: str, found: Any, namespace: Any) -> bool:
+    """Whether an attribute is read by code that is not followed: a property of a library's, a field of a structure.
+
+    `found` is what the class has under the name, and `namespace` what the object itself has.
+    """
+    if is_place(found):
+        return True
+    if is_data_descriptor(found):
+        getter = found.fget if isinstance(found, property) else getattr(type(found), "__get__", None)
+        if isinstance(getter, FunctionType):
+            return not is_wengert(getter) and is_library(getter.__code__)
+        return is_library_class(type(found))
+    if found is not MISSING or (namespace is not MISSING and name in namespace):
+        return False
+    getter = getattr(type(value), "__getattr__", None)
+    return not isinstance(getter, FunctionType) or (is_library(getter.__code__) and not is_wengert(getter))
+
+
 def has_library_items(kind: type) -> bool:
     """Whether `value[key]` and `key in value` of a class run no code of the user's."""
     for name in ("__missing__", "__getitem__"):
@@ -144,6 +162,24 @@ def functions_kept(value: Any) -> Iterator[Any]:
             todo += namespace_of(one).values()
 
 
+def in_class(log: ReadLog, owner: type, name: str, classes: Sequence[type] | None = None) -> Any:
+    """What a class has under a name, watched, and that no class before has it; MISSING where none has."""
+    for parent in classes or owner.__mro__:
+        found = vars(parent).get(name, MISSING)
+        if parent.__flags__ & HEAP_TYPE and (found is not MISSING or not is_library_class(parent)):
+            log.guards.watch_key(vars(parent), name, f"{parent.__name__}.{name}", id(parent))
+        if found is not MISSING:
+            if type(found) is not FunctionType:
+                for function in functions_of(found):
+                    log.install(function)
+                if not issubclass(type(found), (property, staticmethod, classmethod, type)):
+                    log.mark(found, f"{parent.__name__}.{name}")
+            if owner.__flags__ & HEAP_TYPE and not is_library_class(owner):
+                log.guards.watch_place(owner, ".__mro__", f"the bases of {owner.__name__}")
+            return found
+    return MISSING
+
+
 def looks_up_plainly(kind: type) -> bool:
     """Whether attributes are looked up as Python does, and not by a function of the user's."""
     found = kind.__getattribute__
@@ -170,6 +206,12 @@ def global_names(code: CodeType) -> tuple[str, ...]:
     return _names_of(code)
 
 
+def builtin(log: ReadLog, function: Any, name: str) -> Any:
+    """What a function finds under a name that is no global, watched."""
+    log.guards.watch_key(function.__builtins__, name, f"the builtin {name}")
+    return function.__builtins__.get(name, MISSING)
+
+
 def copied(value: Any) -> Any:
     """A copy of a value that nobody else changes; the value itself where there is none."""
     try:
@@ -191,20 +233,24 @@ def watch(log: ReadLog, value: Any) -> None:
     label, guards = log.label(value), log.guards
     if is_of(value, set, frozenset):
         guards.watch_value(value, lambda: frozenset(value), label)
-        for item in value:
+        for item in frozenset(value):
             log.mark(item, f"an element of {label}")
+    elif is_of(value, dict):
+        kind = library_parent(type(value))
+        keys, items = kind.keys(value), kind.values(value)  # past what a class of the user's makes of them
+        guards.watch_items(value, label, keys, items)
+        _mark_items(log, label, keys, items)
     elif is_of(value, *_MAPPINGS) and has_library_items(type(value)):
-        guards.watch_items(value, label, *((value, value.values()) if type(value) is dict else (_Pairs(value),)))
-        for key, item in list(value.items()):
-            log.mark(key, f"a key of {label}")
-            log.mark(item, f"{label}[{key!r}]" if type(key) in (str, int) else f"an item of {label}")
+        guards.watch_items(value, label, _Pairs(value))
+        _mark_items(log, label, [*value], [*value.values()])
     elif is_of(value, *_BYTES):
         guards.watch_value(value, lambda: bytes(value), label)
     elif is_of(value, np.ndarray):
         watch_array(log, value, label)
-    elif is_of(value, list, collections.deque, collections.UserList) and _iterates_plainly(type(value)):
-        guards.watch_items(value, label, value)
-        for i, item in enumerate(value):
+    elif is_of(value, list, collections.deque) or (is_of(value, collections.UserList) and iterates_plainly(value)):
+        items = _Elements(value)
+        guards.watch_items(value, label, items)
+        for i, item in enumerate(items):
             log.mark(item, f"{label}[{i}]")
     elif is_of(value, type({}.keys()), type({}.values()), type({}.items())):
         guards.watch_items(value, label, value)
@@ -214,11 +260,33 @@ def watch(log: ReadLog, value: Any) -> None:
         guards.watch_value(value, functools.partial(value.get, None), label)
 
 
-def _iterates_plainly(kind: type) -> bool:
-    for parent in kind.__mro__:
+def _mark_items(log: ReadLog, label: str, keys: Iterable[Any], items: Iterable[Any]) -> None:
+    for key, item in zip([*keys], [*items]):
+        log.mark(key, f"a key of {label}")
+        log.mark(item, f"{label}[{key!r}]" if type(key) in (str, int) else f"an item of {label}")
+
+
+def iterates_plainly(value: Any) -> bool:
+    """Whether going through a container runs no code of the user's."""
+    for parent in type(value).__mro__:
         if "__iter__" in vars(parent):
             return is_library_class(parent)
     return False
+
+
+def library_parent(kind: type) -> Any:
+    """The class of Python's, or of a library, that a class is made from."""
+    return next(parent for parent in kind.__mro__ if is_library_class(parent))
+
+
+class _Elements:
+    """The elements of a list or the like as it keeps them, whatever a class of the user's makes of iteration."""
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.kind = value, library_parent(type(value))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.kind.__iter__(self.value))
 
 
 class _Pairs:
@@ -250,6 +318,22 @@ def watch_array(log: ReadLog, value: np.ndarray[Any, Any], label: str) -> None:
             "Make it a tensor, give it as an argument, or freeze it with wg.static",
         )
     log.guards.watch_value(value, value.tobytes, label)
+
+
+def watch_decimals(log: ReadLog) -> None:
+    """Watch the context of decimal numbers, of which their arithmetic depends."""
+    context = attrgetter("prec", "rounding", "Emin", "Emax", "clamp")
+    log.guards.watch_value(decimal, lambda: context(decimal.getcontext()), "the context of decimal numbers")
+
+
+def part_of_array(log: ReadLog, array: Any, key: Any, part: Any, label: str) -> Any:
+    """What an array from outside has under a key: a view, from outside too, or a copy, which is compared by value."""
+    if not is_view_of_one(log, part):
+        log.deep(key)
+        if part.size > LARGE or part.dtype.hasobject:
+            watch_array(log, array, label)
+        log.guards.watch_value(part, lambda: array[key].tobytes(), label)
+    return part
 
 
 def array_input(log: ReadLog, array: Any) -> Node | None:
@@ -287,49 +371,20 @@ def require_few(log: ReadLog) -> None:
         )
 
 
-def watch_all(log: ReadLog, value: Any) -> list[Any]:
-    """Watch everything that can be reached from a value; gives the objects whose contents are watched."""
-    seen: dict[int, Any] = {}
-    todo = [value]
-    while todo:
-        one = todo.pop()
-        kind = type(one)
-        if kind in ATOMS or id(one) in seen or is_of(one, *_LEAVES) or id(one) in log._frozen:
-            continue
-        seen[id(one)] = one
-        if is_of(one, FunctionType, MethodType, functools.partial, type):
-            log.install(one)
-            continue
-        if log.is_outside(one):
-            if is_iterator(one):
-                log.iterated(one)
-            log.used(one)
-        elif kind not in (list, tuple, dict, set, frozenset, collections.deque):
-            continue
-        todo += _parts(log, one)
-        if len(seen) > MOST:
-            log.refuse(f"more than {MOST} objects can be reached from {log.label(value)}", "Freeze it with wg.static")
-    return list(seen.values())
-
-
-def _parts(log: ReadLog, value: Any) -> list[Any]:
-    """What an object holds; of one from outside, noted and watched."""
-    label = log.label(value)
+def elements(value: Any) -> list[Any] | None:
+    """The items of a container as it keeps them; None for what is no container."""
+    if is_of(value, dict):
+        return [*library_parent(type(value)).values(value)]
     if is_of(value, *_MAPPINGS):
-        return [*value.values()]
+        return [*value.values()] if has_library_items(type(value)) else []
     if is_of(value, list, tuple, set, frozenset, collections.deque):
-        return list(value)
-    if len(modules_in(value)) > 1 or is_wengert(type(value)):
-        return []
-    found = []
-    namespace = namespace_of(value, MISSING)
-    if namespace is not MISSING:
-        log.guards.watch_items(namespace, label, namespace, namespace.values())
-        found += [log.mark(item, f"{label}.{name}") for name, item in namespace.items()]
-    for parent in type(value).__mro__:
-        for name, place in vars(parent).items():
-            if isinstance(place, MemberDescriptorType) and not is_library_class(parent) and hasattr(value, name):
-                item = getattr(value, name)
-                log.guards.watch_place(value, f".{name}", f"{label}.{name}")
-                found.append(log.mark(item, f"{label}.{name}"))
-    return found
+        return [*_Elements(value)]
+    return None
+
+
+def watch_result(log: ReadLog, value: Any) -> None:
+    """Watch the containers from outside that a function gives back: their items are taken when it is recorded."""
+    if is_of(value, list, tuple, dict):
+        log.used(value)
+        for item in elements(value) or ():
+            watch_result(log, item)

@@ -8,28 +8,23 @@ that, or does more than give a result (`impure`), raises on the user's line.
 from __future__ import annotations
 
 import builtins
-import collections
-import contextvars
 import functools
 import operator
 import sys
-import warnings
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from wengert.core.code import PACKAGE, is_library
-from wengert.runtime.reads import contents
-from wengert.runtime.reads.contents import ATOMS, GROWING, is_iterator, is_library_class, is_of, is_wengert, watch_all
-from wengert.runtime.reads.impure import MUTATORS, SPECIAL, is_impure, module_of, name_of, shows
+from wengert.runtime.reads import contents, lookup
+from wengert.runtime.reads.contents import ATOMS, HEAP_TYPE, is_iterator, is_library_class, is_of, is_wengert
+from wengert.runtime.reads.impure import OF_FILES
+from wengert.runtime.reads.libraries import call_library, refuse_impure
 from wengert.runtime.reads.log import INSTEAD, ReadLog, current
 from wengert.runtime.reads.twin import is_twin, use
 from wengert.tensor import Tensor
-
-_HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
-_NOTED_ONCE: set[tuple[str, str]] = set()
 
 # --- reads and stores -----------------------------------------------------------------------------------------------
 
@@ -41,7 +36,20 @@ def _attribute(value: Any, name: str) -> Any:
 
 def _item(value: Any, key: Any) -> Any:
     log = current.log
-    return value[key] if log is None or issubclass(type(value), Tensor) else log.item(value, key)
+    if log is None:
+        return value[key]
+    if issubclass(type(value), Tensor):
+        if type(key) not in ATOMS:
+            _index_of_tensor(log, key)
+        return value[key]
+    return log.item(value, key)
+
+
+def _index_of_tensor(log: ReadLog, key: Any) -> None:
+    """Watch what an index holds: lists, and masks, whose shapes depend on that. Arrays of integers are inputs."""
+    for part in key if type(key) is tuple else (key,):
+        if isinstance(part, list) or (isinstance(part, np.ndarray) and part.dtype.kind == "b"):
+            log.deep(part)
 
 
 def _used(value: Any) -> Any:
@@ -50,7 +58,7 @@ def _used(value: Any) -> Any:
         log is not None
         and not issubclass(type(value), Tensor)
         and type(value) not in ATOMS
-        and not isinstance(value, np.ndarray)
+        and not is_of(value, np.ndarray)
     ):
         log.used(value)
     return value
@@ -59,7 +67,7 @@ def _used(value: Any) -> Any:
 def _binary(name: str, left: Any, right: Any) -> Any:
     """An operator with two operands; arrays beside a tensor are inputs, others count by what they hold."""
     log = current.log
-    if log is not None and not isinstance(left, Tensor) and not isinstance(right, Tensor):
+    if log is not None and not is_of(left, Tensor) and not is_of(right, Tensor):
         log.operands(left, right)
     return _OPERATORS[name](left, right)
 
@@ -89,7 +97,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def _shown(value: Any) -> Any:
     log = current.log
-    if log is not None and log.is_outside(value):
+    if log is not None and type(value) not in ATOMS:
         log.deep(value)
     return value
 
@@ -101,15 +109,63 @@ def _iterated(value: Any) -> Any:
     return value
 
 
+def _unpacked(value: Any) -> Any:
+    """What is gone through, with its items watched, which are unpacked."""
+    log = current.log
+    if log is None or issubclass(type(value), Tensor):
+        return value
+    log.iterated(value)
+    return _with_items_watched(log, value)
+
+
+def _with_items_watched(log: ReadLog, value: Any) -> Any:
+    for item in value:
+        if type(item) not in ATOMS:
+            log.deep(item)
+        yield item
+
+
 def _contains(element: Any, container: Any) -> bool:
     log = current.log
     return element in container if log is None else log.contains(element, container)
+
+
+def _stored(value: Any) -> Any:
+    """What is about to be stored under a key: a NumPy array or a list takes what it holds."""
+    log = current.log
+    if log is not None:
+        log.stored = value
+    return value
 
 
 def _writable(value: Any, place: str) -> Any:
     log = current.log
     if log is not None:
         log.writable(value, place)
+        stored, log.stored, log.target = log.stored, None, value
+        if place == "[...]" and not (issubclass(type(value), Tensor) and isinstance(stored, np.ndarray)):
+            _shown(stored)  # an array beside a tensor is an input
+    return value
+
+
+def _key(key: Any) -> Any:
+    """A key under which something is stored."""
+    log = current.log
+    if log is not None and type(key) not in ATOMS:
+        if issubclass(type(log.target), Tensor):
+            _index_of_tensor(log, key)
+        else:
+            log.deep(key)
+    return key
+
+
+def _added(value: Any, *target: Any) -> Any:
+    """What a target is updated by, given where it is a name. Beside a tensor an array is an input."""
+    log = current.log
+    if log is not None and not issubclass(type(value), Tensor):
+        beside = target[0] if target else log.target
+        if not issubclass(type(beside), Tensor):
+            log.operands(value)
     return value
 
 
@@ -143,7 +199,29 @@ def _global_store(name: str) -> None:
 def _nonlocal_store(name: str) -> None:
     log = current.log
     if log is not None and log.is_own_variable(sys._getframe(1).f_code, name):
-        log.refuse(f"the closure variable {name} is set, which is outside of the function", INSTEAD)
+        _nonlocal_refused(log, name)
+
+
+def _nonlocal_refused(log: ReadLog, name: str) -> None:
+    log.refuse(f"the closure variable {name} is set, which is outside of the function", INSTEAD)
+
+
+def _global_stored(name: str, value: Any) -> Any:
+    _global_store(name)
+    return value
+
+
+def _nonlocal_stored(name: str, value: Any) -> Any:
+    log = current.log
+    if log is not None and log.is_own_variable(sys._getframe(1).f_code, name):
+        _nonlocal_refused(log, name)
+    return value
+
+
+def _imported(module: str, level: int, *names: str) -> None:
+    log = current.log
+    if log is not None:
+        lookup.imported(log, module, level, names, sys._getframe(1).f_globals)
 
 
 def _marked(value: Any) -> Any:
@@ -218,125 +296,45 @@ def _call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs)
         if code.co_filename.startswith(PACKAGE):
             return _by_wengert(log, function, args, kwargs)
-    elif kind is type and function.__flags__ & _HEAP_TYPE and not is_library_class(function):
+    elif kind is type and function.__flags__ & HEAP_TYPE and not is_library_class(function):
         log.enter_class(function)
         return function(*args, **kwargs)
-    return _by_library(log, function, args, kwargs)
-
-
-def _warn_once(log: ReadLog, function: Any) -> None:
-    """Say once that a compiled function shows something only while it is recorded."""
-    name = getattr(function, "__name__", "a call")
-    if (log.name, name) not in _NOTED_ONCE:
-        _NOTED_ONCE.add((log.name, name))
-        message = f"{log.name}: {name} happens only while the function is recorded, not at every call"
-        warnings.warn(message, stacklevel=4)
+    if kind is functools.partial:
+        log.install(function)
+        return _call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
+    if is_wengert(kind) or (is_of(function, type) and is_wengert(function)):
+        return _by_wengert(log, function, args, kwargs)
+    if not is_of(function, type, BuiltinFunctionType, MethodType, FunctionType) and not is_library_class(kind):
+        log.install(function)
+        return function(*args, **kwargs)
+    return call_library(log, function, args, kwargs)
 
 
 def _by_wengert(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of Wengert's: containers count by their items, and functions among them are followed."""
+    if getattr(function, "__module__", None) in OF_FILES:
+        refuse_impure(log, function)
     log.install(function)
+    seen: set[int] = set()
     for value in (*args, *kwargs.values()):
         if not issubclass(type(value), Tensor) and type(value) not in ATOMS:
-            _given(log, value, 4)
+            _given(log, value, seen)
     return function(*args, **kwargs)
 
 
-def _given(log: ReadLog, value: Any, depth: int) -> None:
-    if isinstance(value, (list, tuple, dict)):
-        log.used(value)
-        for item in value.values() if isinstance(value, dict) else value:
-            if depth and not issubclass(type(item), Tensor) and type(item) not in ATOMS:
-                _given(log, item, depth - 1)
-    elif not isinstance(value, np.ndarray):
-        if log.is_outside(value) and is_iterator(value):
-            log.iterated(value)
-        log.install(value)
-
-
-def _by_library(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function of a library that is not followed: it counts as one of the contents of its arguments."""
-    if type(function) is functools.partial:
-        log.install(function)
-        return _call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
-    if is_wengert(type(function)) or (isinstance(function, type) and is_wengert(function)):
-        return _by_wengert(log, function, args, kwargs)
-    if not isinstance(function, (type, BuiltinFunctionType, MethodType, FunctionType)) and not is_library_class(
-        type(function)
-    ):
-        log.install(function)
-        return function(*args, **kwargs)
-    if shows(function):
-        _warn_once(log, function)
-        return function(*args, **kwargs)
-    special = SPECIAL.get(function) if isinstance(function, (BuiltinFunctionType, type)) else None
-    if special is not None:
-        return special(log, *args, **kwargs)
-    if is_impure(function, args) and not _is_of_its_own(log, function):
-        known_as = log.labels.get(id(function))
-        called = name_of(function) if known_as is None else f"{known_as} ({name_of(function)})"
-        what = f"{called} depends on more than its arguments, or does more than give a result"
-        log.refuse(what, "Call it outside, and give the result as an argument")
-    owner = getattr(function, "__self__", None)
-    if owner is not None and not isinstance(owner, (ModuleType, type)):
-        _check_owner(log, function, owner, args)
-        if type(owner) is dict and function.__name__ == "get" and args and log.is_outside(owner):
-            return _got(log, owner, *args)
-    read = [one for value in (owner, *args, *kwargs.values()) for one in _reached(log, value)]
-    if not isinstance(function, (type, BuiltinFunctionType)):
-        log.install(function)
-        _watch_caches(log, function)
-    result = function(*args, **kwargs)
-    for one in read:
-        if log.guards.has_changed(one):
-            log.refuse(f"{name_of(function)} changes {log.label(one)}, which is outside of the function", INSTEAD)
-    return result
-
-
-def _is_of_its_own(log: ReadLog, function: Any) -> bool:
-    """Whether a method belongs to an object that the recorded function made itself, as a seeded generator is."""
-    owner = getattr(function, "__self__", None)
-    if owner is None or isinstance(owner, (ModuleType, type)) or log.is_outside(owner):
-        return False
-    home = sys.modules.get(module_of(function))
-    return home is None or all(value is not owner for value in vars(home).values())
-
-
-def _watch_caches(log: ReadLog, function: Any) -> None:
-    """Watch what a function of functools keeps: results, which may be cleared, or cases, which may be added."""
-    if hasattr(function, "cache_info"):
-        known = function.cache_info().misses
-        log.guards.watch_value(
-            function, lambda: function.cache_info().misses >= known, f"the cache of {function.__name__}"
-        )
-    if is_of(getattr(function, "registry", None), MappingProxyType):
-        log.used(log.mark(function.registry, f"the cases of {function.__name__}"))
-
-
-def _reached(log: ReadLog, value: Any) -> list[Any]:
-    if type(value) in ATOMS or isinstance(value, ModuleType):
-        return []
-    return watch_all(log, value)
-
-
-def _check_owner(log: ReadLog, function: Any, owner: Any, args: tuple[Any, ...]) -> None:
-    """Raise where a method changes what it belongs to, which is outside."""
-    if not log.is_outside(owner) or function.__name__ not in MUTATORS:
+def _given(log: ReadLog, value: Any, seen: set[int]) -> None:
+    if is_of(value, np.ndarray) or id(value) in seen:
         return
-    known = (*GROWING, collections.OrderedDict, collections.UserDict, collections.UserList, contextvars.ContextVar)
-    if isinstance(owner, known):
-        log.writable(owner, f".{function.__name__}(...)")
-
-
-def _got(log: ReadLog, owner: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    label = f"{log.label(owner)}[{key!r}]" if type(key) in ATOMS else log.label(owner)
-    if type(key) not in ATOMS:
-        log.used(owner)
-    elif key in owner:
-        log.guards.watch_key(owner, key, label)
-    else:
-        log.guards.watch_containing(owner, key, False, f"whether {key!r} is in {log.label(owner)}")
-    return log.mark(owner[key], label) if key in owner else default
+    seen.add(id(value))
+    if log.is_outside(value) and is_iterator(value):
+        log.iterated(value)
+    log.used(value)
+    if not is_of(value, list, tuple, dict):
+        log.install(value)
+        return
+    for item in value.values() if is_of(value, dict) else value:
+        if not issubclass(type(item), Tensor) and type(item) not in ATOMS:
+            _given(log, item, seen)
 
 
 HOOKS: dict[str, Callable[..., Any]] = {
@@ -347,7 +345,14 @@ HOOKS: dict[str, Callable[..., Any]] = {
     "binary": _binary,
     "matched": _shown,
     "iterated": _iterated,
+    "unpacked": _unpacked,
     "contains": _contains,
+    "stored": _stored,
+    "key": _key,
+    "added": _added,
+    "imported": _imported,
+    "global_stored": _global_stored,
+    "nonlocal_stored": _nonlocal_stored,
     "writable": _writable,
     "updated": _updated,
     "grown": _grown,

@@ -8,7 +8,9 @@ one thing of their arguments, or change them, have functions of their own here (
 from __future__ import annotations
 
 import builtins
+import importlib
 import io
+import sys
 from types import BuiltinFunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +42,15 @@ _MODULES = frozenset(
             "getpass",
             "fileinput",
             "webbrowser",
-            "pickle",
+            "linecache",
+            "filecmp",
+            "runpy",
+            "pkgutil",
+            "netrc",
+            "atexit",
+            "signal",
+            "faulthandler",
+            "tracemalloc",
         ),
         *(
             "queue",
@@ -49,48 +59,36 @@ _MODULES = frozenset(
             "gzip",
             "zipfile",
             "tarfile",
-            "csv",
-            "_csv",
+            "importlib.resources",
             "multiprocessing",
             "resource",
             "gc",
         ),
     }
 )
-_OF_FILES = frozenset({"exists", "isfile", "isdir", "islink", "getsize", "getmtime", "getatime", "abspath", "realpath"})
-_OF_PATHS = _OF_FILES | frozenset(
+_PURE_OF_FILE_NAMES = frozenset(
     {
-        *(
-            "is_file",
-            "is_dir",
-            "is_symlink",
-            "read_text",
-            "read_bytes",
-            "open",
-            "iterdir",
-            "glob",
-            "rglob",
-            "stat",
-            "cwd",
-        ),
-        *(
-            "home",
-            "resolve",
-            "absolute",
-            "write_text",
-            "write_bytes",
-            "mkdir",
-            "unlink",
-            "touch",
-            "rename",
-            "expanduser",
-        ),
+        *("join", "split", "splitext", "splitdrive", "splitroot", "basename", "dirname", "normpath", "normcase"),
+        *("commonprefix", "commonpath", "isabs"),
+    }
+)
+_PURE_OF_PATHS = frozenset(
+    {
+        *("Path", "PurePath", "PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath", "joinpath", "as_posix"),
+        *("as_uri", "is_absolute", "is_relative_to", "is_reserved", "match", "full_match", "relative_to", "with_name"),
+        *("with_stem", "with_suffix", "with_segments"),
     }
 )
 _PURE_OF_OS = frozenset({"fspath", "fsdecode", "fsencode", "cpu_count", "strerror", "_check_methods"})
 _NAMES = frozenset(
     {
         *("datetime.now", "datetime.today", "datetime.utcnow", "date.today", "builtins.open", "builtins.input"),
+        *("decimal.getcontext", "decimal.setcontext", "decimal.localcontext", "sys._getframe", "inspect.currentframe"),
+        *("inspect.stack", "inspect.trace", "RawConfigParser.read", "ConfigParser.read", "threading.active_count"),
+        *("threading.enumerate", "threading.get_native_id", "_thread.get_native_id", "_thread._count", "sys.gettrace"),
+        *("sys.settrace", "sys.setprofile", "sys.getprofile", "sys._current_frames", "sys.getrefcount"),
+        *("numpy.get_printoptions", "numpy.set_printoptions", "Thread.start", "Thread.join", "Timer.start"),
+        *("mimetypes.guess_type", "sys.setswitchinterval", "sys.getswitchinterval", "calendar.setfirstweekday"),
         *("sys.exit", "os.getenv", "sys.setrecursionlimit", "np.load", "numpy.load", "numpy.save", "numpy.fromfile"),
         *("threading.get_ident", "_thread.get_ident", "threading.current_thread", "numpy.geterr", "numpy.seterr"),
         *("numpy.loadtxt", "numpy.genfromtxt", "numpy.savetxt", "numpy.memmap", "numpy.savez", "sys.getrecursionlimit"),
@@ -99,6 +97,26 @@ _NAMES = frozenset(
 _SHOWS = frozenset({"builtins.print", "pprint.pprint", "warnings.warn", "_warnings.warn"})
 _SEEDED = frozenset({"default_rng", "Random", "RandomState", "Generator", "SeedSequence", "PCG64", "Philox", "MT19937"})
 _LOGS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
+_PURE = frozenset(
+    {
+        *("uuid.UUID", "uuid.uuid3", "uuid.uuid5", "time.strptime", "time.struct_time", "_io.StringIO", "_io.BytesIO"),
+        *("logging.getLogger", "logging.getLevelName", "locale.atof", "locale.delocalize", "builtins.StringIO"),
+    }
+)
+_PURE_OF_A_TIME = frozenset({"time.gmtime", "time.asctime", "time.strftime"})  # where they are given one
+_WITH_STATES = frozenset({"random", "_random", "_io", "queue", "_queue"})
+AGAIN = frozenset({"Logger.isEnabledFor", "Logger.getEffectiveLevel", "Logger.hasHandlers"})
+"""Quick methods that are called again to find out whether what they give has changed."""
+LOOKED_UP = frozenset({"logging.getLogger"})
+"""Functions that give something that others have too."""
+OF_FILES = frozenset(
+    {
+        *("wengert.api.files", "wengert.api.sharded_files", "wengert.api.safetensors_format", "wengert.data.files"),
+        *("wengert.train.checkpoint", "wengert.distributed.checkpoint", "wengert.models.weights"),
+        *("wengert.data.cifar", "wengert.data.mnist", "wengert.data.tokens"),
+    }
+)
+"""Modules of Wengert's whose functions read and write files."""
 MUTATORS = frozenset(
     {
         *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "setdefault"),
@@ -141,6 +159,8 @@ def name_of(function: Any) -> str:
 def is_impure(function: Any, args: tuple[Any, ...]) -> bool:
     """Whether what a library's function gives, or does, depends on more than its arguments."""
     module, name = module_of(function), getattr(function, "__name__", "")
+    if name_of(function) in _PURE or (name_of(function) in _PURE_OF_A_TIME and _is_given_a_time(name, args)):
+        return False
     if name in _SEEDED and args and args[0] is not None:
         return False
     if module in _MODULES or module.split(".")[0] in ("subprocess", "urllib", "http", "asyncio", "multiprocessing"):
@@ -150,10 +170,19 @@ def is_impure(function: Any, args: tuple[Any, ...]) -> bool:
     if module in ("os", "posix", "nt"):
         return name not in _PURE_OF_OS
     if module in ("posixpath", "ntpath", "genericpath"):
-        return name in _OF_FILES
+        return name not in _PURE_OF_FILE_NAMES
     if module.startswith("pathlib"):
-        return name in _OF_PATHS
+        return name not in _PURE_OF_PATHS and not name.startswith("__")
     return name_of(function) in _NAMES
+
+
+def may_be_own(function: Any) -> bool:
+    """Whether a method's object holds all that the method depends on, as a seeded generator does."""
+    return module_of(function).split(".")[0] in _WITH_STATES or module_of(function).startswith("numpy.random")
+
+
+def _is_given_a_time(name: str, args: tuple[Any, ...]) -> bool:
+    return len(args) > (1 if name == "strftime" else 0)
 
 
 def shows(function: Any) -> bool:
@@ -226,6 +255,19 @@ def _identity(log: ReadLog, value: Any) -> int:
     return id(value)
 
 
+def watch_subclasses(log: ReadLog, owner: type) -> Any:
+    """`owner.__subclasses__()`, watched."""
+    function: Any = owner.__subclasses__
+    log.guards.watch_value((owner, "subclasses"), lambda: [*map(id, function())], f"the subclasses of {owner.__name__}")
+    return [log.mark(one, one.__name__) for one in function()]
+
+
+def _import_module(log: ReadLog, name: str, package: str | None = None) -> Any:
+    found = importlib.import_module(name, package)
+    log.guards.watch_key(sys.modules, found.__name__, f"the module {found.__name__}")
+    return found
+
+
 SPECIAL: dict[Any, Any] = {
     builtins.getattr: _getattr,
     builtins.hasattr: _hasattr,
@@ -236,5 +278,6 @@ SPECIAL: dict[Any, Any] = {
     builtins.next: _next,
     builtins.vars: _vars,
     builtins.id: _identity,
+    importlib.import_module: _import_module,
 }
 """By function: what is called with the log before its arguments."""

@@ -10,12 +10,15 @@ watched; what depends on more than that (`impure`) is an error on the user's lin
 
 from __future__ import annotations
 
+import collections
+import enum
 import functools
 import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from decimal import Decimal
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -25,8 +28,8 @@ import numpy as np
 from wengert.core.code import forget_sources, functions_of, here, is_library
 from wengert.core.errors import RecordingError
 from wengert.core.graph import now, recording
-from wengert.runtime.reads import contents
-from wengert.runtime.reads.contents import ATOMS, is_library_class
+from wengert.runtime.reads import contents, lookup, reachable
+from wengert.runtime.reads.contents import ATOMS, HEAP_TYPE, is_library_class, is_of
 from wengert.runtime.reads.twin import covering, is_twin, twin_of
 from wengert.runtime.static.guards import MISSING, Guards, namespace_of
 from wengert.tensor import Tensor
@@ -35,7 +38,6 @@ INSTEAD = "Return the value, or keep it in a tensor made outside and assign that
 _OF_TENSORS = frozenset({"requires_grad", "is_leaf", "shape", "dtype", "device", "ndim", "size"})
 _ARRAYS = 128  # from outside that one recording may read where they lie; others are compared by value
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 
 
 class _CurrentLog(threading.local):
@@ -68,6 +70,8 @@ class ReadLog:
         self.labels: dict[int, str] = {}
         self.arrays: list[Tensor] = []  # what stands for arrays from outside
         self.uncovered: dict[CodeType, dict[str, Any]] = {}  # that ran without a twin, with their globals
+        self.stored: Any = None  # what is being stored, until it is known where
+        self.target: Any = None
         self._visits: dict[Any, int] = {}
         self.serials = iter([now() for _ in range(_ARRAYS)])  # older than the recording, for what stands for arrays
         self._frozen, self._entered, self._used = dict[int, Any](), dict[int, Any](), dict[int, Any]()
@@ -126,9 +130,13 @@ class ReadLog:
             return value
         self.outside[id(value)] = value
         self.labels[id(value)] = label
-        if kind is tuple or kind is frozenset:
-            for i, item in enumerate(value):
+        if issubclass(kind, (tuple, frozenset)):
+            for i, item in enumerate(contents.elements(value) or ()):
                 self.mark(item, f"{label}[{i}]")
+            self.enter_class(kind)
+        elif issubclass(kind, enum.EnumMeta):
+            for member in value:
+                self.mark(member, f"{label}.{member.name}")
         elif kind in (BuiltinFunctionType, MethodType):
             if not isinstance(value.__self__, (ModuleType, type)):
                 self.mark(value.__self__, f"what {label} belongs to")
@@ -139,7 +147,9 @@ class ReadLog:
 
     def is_outside(self, value: Any) -> bool:
         """Whether a value is known to be from outside, or an array that shares memory with one that is."""
-        return id(value) in self.outside or (type(value) is np.ndarray and contents.is_view_of_one(self, value))
+        return id(value) in self.outside or (
+            issubclass(type(value), np.ndarray) and contents.is_view_of_one(self, value)
+        )
 
     def label(self, value: Any) -> str:
         """What a value from outside is called."""
@@ -160,7 +170,10 @@ class ReadLog:
         for name in contents.global_names(code):
             if twin is None or name in twin.names:
                 self.guards.watch_key(variables, name, f"the global {name}")
-                self._from_name(variables.get(name, MISSING), name, twin is None)
+                found = variables.get(name, MISSING)
+                if found is MISSING:
+                    found = contents.builtin(self, function, name)
+                self._from_name(found, name, twin is None)
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             if twin is None or name in twin.names or name == "__class__":
                 self._enter_cell(cell, name, twin is None)
@@ -187,7 +200,7 @@ class ReadLog:
             return
         self._entered[id(kind)] = kind
         for parent in kind.__mro__:
-            if not parent.__flags__ & _HEAP_TYPE or is_library_class(parent):
+            if not parent.__flags__ & HEAP_TYPE or is_library_class(parent):
                 continue
             for name, value in list(vars(parent).items()):
                 is_called = name.startswith("__") or name == "forward"  # by Python, or by Module
@@ -199,15 +212,15 @@ class ReadLog:
 
     def install(self, value: Any) -> None:
         """Have what a value calls run as twins."""
-        if isinstance(value, FunctionType):
+        if is_of(value, FunctionType):
             if not is_library(value.__code__):
                 self.enter(value)
             else:  # a wrapper: what it closes over may be the user's
                 for cell in value.__closure__ or ():
                     self._install_cell(cell)
-        elif isinstance(value, MethodType):
+        elif is_of(value, MethodType):
             self.install(value.__func__)
-        elif isinstance(value, functools.partial):
+        elif is_of(value, functools.partial):
             for i, part in enumerate((value.func, *value.args, *value.keywords.values())):
                 self.mark(part, f"argument {i} of a partial")
                 self.install(part)
@@ -215,9 +228,9 @@ class ReadLog:
                 self.guards.watch_place(value, f".{name}", f"the {name} of a partial")
             if value.keywords and self.is_outside(value):
                 self.guards.watch_items(value.keywords, "a partial", value.keywords, value.keywords.values())
-        elif isinstance(value, type):
+        elif is_of(value, type):
             self.enter_class(value)
-        elif type(value) not in ATOMS and not isinstance(value, (Tensor, np.ndarray, ModuleType, BuiltinFunctionType)):
+        elif type(value) not in ATOMS and not is_of(value, Tensor, np.ndarray, ModuleType, BuiltinFunctionType):
             wrapped = namespace_of(value).get("__wrapped__")
             if wrapped is not None:
                 self.install(wrapped)
@@ -254,13 +267,15 @@ class ReadLog:
         is_outside = id(value) in self.outside
         is_class = issubclass(kind, type)
         owner = value if is_class else kind
-        if kind is super or (not is_outside and (not owner.__flags__ & _HEAP_TYPE or is_library_class(owner))):
+        if kind is super:
+            return lookup.of_super(self, value, name)
+        if not is_outside and (not owner.__flags__ & HEAP_TYPE or is_library_class(owner)):
             return getattr(value, name)
         if not contents.looks_up_plainly(kind):  # by the user's own `__getattribute__`
             return getattr(value, name)
-        found = self._in_class(owner, name)
+        found = contents.in_class(self, owner, name)
         if is_class and found is MISSING:
-            found = self._in_class(kind, name)
+            found = contents.in_class(self, kind, name)
         if not is_outside:
             result = getattr(value, name)
             return self.mark(result, f"{owner.__name__}.{name}") if result is found else result
@@ -276,51 +291,34 @@ class ReadLog:
                 self.guards.watch_key(namespace, name, label)
             if not issubclass(type(value), type):
                 self.guards.watch_class(value, f"the class of {self.label(value)}")
-        if contents.is_place(found) or isinstance(value, threading.local):
-            if type(result) is not tuple and type(result) not in ATOMS and getattr(value, name) is not result:
-                return result  # made just now, such as a view of an array
-            self.guards.watch_place(value, f".{name}", label)
+        if is_of(value, threading.local) or contents.is_from_c(value, name, found, namespace):
+            return lookup.from_c(self, value, name, result, label)
         if type(found) is property or (type(result) in (MethodType, functools.partial) and result is not found):
             return result  # made just now
         return self.mark(result, label)
 
-    def _in_class(self, owner: type, name: str) -> Any:
-        """What a class has under a name, watched, and that no class before has it; MISSING where none has."""
-        for parent in owner.__mro__:
-            found = vars(parent).get(name, MISSING)
-            if parent.__flags__ & _HEAP_TYPE and (found is not MISSING or not is_library_class(parent)):
-                self.guards.watch_key(vars(parent), name, f"{parent.__name__}.{name}", id(parent))
-            if found is not MISSING:
-                if type(found) is not FunctionType:
-                    for function in contents.functions_of(found):
-                        self.install(function)
-                    if not issubclass(type(found), (property, staticmethod, classmethod, type)):
-                        self.mark(found, f"{parent.__name__}.{name}")
-                if owner.__flags__ & _HEAP_TYPE and not is_library_class(owner):
-                    self.guards.watch_place(owner, ".__mro__", f"the bases of {owner.__name__}")
-                return found
-        return MISSING
-
     def _of_module(self, module: ModuleType, name: str) -> Any:
         result = getattr(module, name)
+        self.guards.watch_key(vars(module), name, f"{module.__name__}.{name}")
         if contents.is_library_module(module):
             is_plain = isinstance(result, (FunctionType, BuiltinFunctionType, ModuleType, type, Tensor))
             if is_plain or type(result) in ATOMS or contents.is_wengert(module) or callable(result):
                 return result
-            return self.mark(result, f"{module.__name__}.{name}")
-        self.guards.watch_key(vars(module), name, f"{module.__name__}.{name}")
         return self.mark(result, f"{module.__name__}.{name}")
 
     def item(self, value: Any, key: Any) -> Any:
         """An item, watched where the container is from outside."""
         if not self.is_outside(value):
+            self.deep(key)
             return value[key]
         kind, label = type(value), f"{self.label(value)}[{key!r}]" if type(key) in ATOMS else self.label(value)
         if isinstance(value, dict) and type(key) in ATOMS and contents.has_library_items(kind):
             if key in value:
                 self.guards.watch_key(value, key, label)
-            elif hasattr(kind, "__missing__"):  # which enters the key
+            elif issubclass(kind, collections.defaultdict):  # which enters the key
                 self.writable(value, f"[{key!r}]")
+            else:
+                self.guards.watch_containing(value, key, False, f"whether {key!r} is in {self.label(value)}")
         elif kind is list and type(key) is int and -len(value) <= key < len(value):
             self.guards.watch_place(value, f"[{key}]", label)
         elif kind in (list, dict):
@@ -328,8 +326,8 @@ class ReadLog:
             return value[key] if type(key) is slice else self.mark(value[key], label)
         elif kind is not tuple and contents.has_library_items(kind):
             result = value[key]
-            if isinstance(result, np.ndarray):  # a view, which shares memory with what is from outside
-                return result
+            if isinstance(result, np.ndarray):
+                return contents.part_of_array(self, value, key, result, label)
             self.guards.watch_item(value, key, result, label)
             return self.mark(result, label)
         return self.mark(value[key], label)
@@ -355,12 +353,18 @@ class ReadLog:
 
     def deep(self, value: Any) -> None:
         """Watch all that a library may read of a value."""
-        contents.watch_all(self, value)
+        reachable.watch_all(self, value)
+
+    def returned(self, value: Any) -> None:
+        """Watch the containers from outside that the function gives back."""
+        contents.watch_result(self, value)
 
     def operands(self, *values: Any) -> None:
         """Watch what the operands of an operator hold, that are from outside."""
         for value in values:
-            if type(value) not in ATOMS and self.is_outside(value):
+            if type(value) is Decimal:
+                contents.watch_decimals(self)
+            elif type(value) not in ATOMS:
                 self.deep(value)
 
     def iterated(self, value: Any) -> None:
@@ -378,7 +382,7 @@ class ReadLog:
 
     def writable(self, value: Any, place: str) -> None:
         """Raise where something outside is about to be changed."""
-        if isinstance(value, Tensor) or not self.is_outside(value):
+        if is_of(value, Tensor) or not self.is_outside(value):
             return
         self.refuse(f"{self.label(value)}{place} is set, which is outside of the function", INSTEAD)
 

@@ -19,11 +19,20 @@ from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
 
-from wengert.core.code import FUNCTIONS, bare, compiled, fits, is_library, source_of, wrapped
+from wengert.core.code import bare, compiled, fits, is_library, source_of, wrapped
+from wengert.runtime.reads.syntax import LessCommon, names_stored
 
-_MARK = "\0wengert:"  # a constant that stands for a hook until the code is compiled
 _LOOK_AROUND = frozenset({"super", "locals", "vars", "dir"})  # builtins that look at the frame that calls them
-_MEANT = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)  # what may give an object from outside
+_MARK = "\0wengert:"  # a constant that stands for a hook until the code is compiled
+_MEANT = (
+    ast.Name,
+    ast.Attribute,
+    ast.Subscript,
+    ast.Call,
+    ast.IfExp,
+    ast.BoolOp,
+    ast.NamedExpr,
+)  # what may give an object from outside
 
 
 class Twin(NamedTuple):
@@ -125,6 +134,7 @@ def _with_hooks(code: CodeType) -> CodeType:
 
 
 def _hook(name: str, *arguments: ast.expr, at: ast.AST) -> ast.expr:
+    """A call of a hook, at the place of what it stands for."""
     call = ast.Call(ast.Constant(_MARK + name), list(arguments), [])
     for node in ast.walk(call):
         if not hasattr(node, "lineno"):
@@ -132,8 +142,10 @@ def _hook(name: str, *arguments: ast.expr, at: ast.AST) -> ast.expr:
     return call
 
 
-class _Logging(ast.NodeTransformer):
+class _Logging(LessCommon):
     """Puts hooks around what reads and stores."""
+
+    hook = staticmethod(_hook)
 
     def __init__(self, class_name: str) -> None:
         self.class_name = class_name
@@ -174,37 +186,30 @@ class _Logging(ast.NodeTransformer):
             else:
                 fields[name] = self.visit(value) if isinstance(value, ast.AST) else value
         made = ast.copy_location(type(node)(**fields), node) if hasattr(node, "lineno") else type(node)(**fields)
-        if isinstance(node, ast.stmt) and not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            return [*self._stores(node), made]
-        return made
+        return [*self._stores(node), made] if isinstance(node, ast.stmt) else made
 
     def _stores(self, node: ast.stmt) -> Iterator[ast.stmt]:
         """Calls of hooks before a statement that stores names of other scopes."""
-        for name in dict.fromkeys(target.id for target in _targets(node)):
+        for name in dict.fromkeys(names_stored(node)) if self.globals or self.nonlocals else ():
             if name in self.globals or name in self.nonlocals:
                 hook = "global_store" if name in self.globals else "nonlocal_store"
                 yield ast.copy_location(ast.Expr(_hook(hook, ast.Constant(name), at=node)), node)
 
-    def visit_Global(self, node: ast.Global) -> Any:
-        self.globals |= set(node.names)
-        return node
+    def _inside(self, node: Any) -> Any:
+        """A function inside: which names are of other scopes is its own affair."""
+        outer, self.globals, self.nonlocals = (self.globals, self.nonlocals), set(), set()
+        try:
+            made = self.generic_visit(node)
+        finally:
+            self.globals, self.nonlocals = outer
+        return made if isinstance(node, ast.Lambda) else [*self._stores(node), made[-1]]
 
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
-        self.names |= set(node.names)
-        self.nonlocals |= set(node.names)
-        return node
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _inside
 
     def visit_Name(self, node: ast.Name) -> Any:
         if isinstance(node.ctx, ast.Load) and not self.is_frozen:
             self.names.add(node.id)
         return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        outer, self.class_name = self.class_name, node.name
-        try:
-            return self.generic_visit(node)
-        finally:
-            self.class_name = outer
 
     def _mangled(self, name: str) -> str:
         if not self.class_name.strip("_") or not name.startswith("__") or name.endswith("__"):
@@ -225,6 +230,7 @@ class _Logging(ast.NodeTransformer):
         if isinstance(node.ctx, ast.Load):
             return _hook("item", value, _key(key), at=node)
         target = _hook("writable", value, ast.Constant("[...]"), at=node)
+        key = key if isinstance(node.slice, (ast.Constant, ast.Slice)) else _hook("key", _key(key), at=node)
         return ast.copy_location(ast.Subscript(target, key, node.ctx), node)
 
     def visit_Call(self, node: ast.Call) -> Any:
@@ -316,34 +322,34 @@ class _Logging(ast.NodeTransformer):
 
     def visit_comprehension(self, node: ast.comprehension) -> Any:
         made = self.generic_visit(node)
-        made.iter = _hook("iterated", made.iter, at=node.iter)
+        made.iter = _hook(_way_through(node), made.iter, at=node.iter)
         made.ifs = [self._used(one) for one in node.ifs]
         return made
 
     def _looping(self, node: Any) -> Any:
         made = self.generic_visit(node)
         statement = made[-1] if isinstance(made, list) else made
-        statement.iter = _hook("iterated", statement.iter, at=node.iter)
+        statement.iter = _hook(_way_through(node), statement.iter, at=node.iter)
         return made
 
     visit_For = visit_AsyncFor = _looping
-
-    def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
-        return ast.copy_location(ast.YieldFrom(_hook("iterated", self.visit(node.value), at=node)), node)
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         made = self.generic_visit(node)
         statement = made[-1] if isinstance(made, list) else made
         unpacked = [target for target in node.targets if isinstance(target, (ast.Tuple, ast.List))]
-        if unpacked and isinstance(node.value, _MEANT):
-            is_nested = any(isinstance(part, (ast.Tuple, ast.List)) for target in unpacked for part in target.elts)
+        is_nested = any(isinstance(part, (ast.Tuple, ast.List)) for target in unpacked for part in target.elts)
+        if is_nested or (unpacked and isinstance(node.value, _MEANT)):
             statement.value = _hook("shown" if is_nested else "iterated", statement.value, at=node.value)
+        if isinstance(node.value, _MEANT) and any(isinstance(target, ast.Subscript) for target in node.targets):
+            statement.value = _hook("stored", statement.value, at=node.value)
         return made
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         made = self.generic_visit(node)
         statement = made[-1] if isinstance(made, list) else made
-        statement.value = _hook("used", statement.value, at=node.value)
+        target = [ast.Name(node.target.id, ast.Load())] if isinstance(node.target, ast.Name) else []
+        statement.value = _hook("added", statement.value, *target, at=node.value)
         if isinstance(node.target, ast.Attribute):  # of a tensor it is an update in place
             statement.target.value.args[0] = _hook(
                 "updated", statement.target.value.args[0], ast.Constant(self._mangled(node.target.attr)), at=node
@@ -353,17 +359,6 @@ class _Logging(ast.NodeTransformer):
             check = ast.copy_location(ast.Expr(_hook("grown", name, ast.Constant(node.target.id), at=node)), node)
             return [*(made[:-1] if isinstance(made, list) else []), check, statement]
         return made
-
-    def visit_Match(self, node: Any) -> Any:
-        made = self.generic_visit(node)
-        statement = made[-1] if isinstance(made, list) else made
-        statement.subject = _hook("matched", statement.subject, at=node.subject)
-        return made
-
-    def visit_MatchValue(self, node: Any) -> Any:
-        return node  # a dotted name or a literal, and nothing else may stand there
-
-    visit_MatchClass = visit_MatchMapping = visit_MatchValue
 
 
 def _constant(name: str, at: ast.AST) -> ast.expr:
@@ -383,10 +378,7 @@ def _key(key: ast.expr) -> ast.expr:
     return key
 
 
-def _targets(node: ast.AST) -> Iterator[ast.Name]:
-    """The names that a statement itself stores or deletes."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
-            yield child
-        elif isinstance(child, (ast.Tuple, ast.List, ast.Starred, ast.withitem, ast.NamedExpr, ast.Expr)):
-            yield from _targets(child)
+def _way_through(node: Any) -> str:
+    """The hook of what a loop goes through: where the loop unpacks the items, these are looked at too."""
+    is_plain = isinstance(node.target, ast.Name) or isinstance(node, ast.AsyncFor) or getattr(node, "is_async", False)
+    return "iterated" if is_plain else "unpacked"

@@ -29,6 +29,12 @@ MISSING = object()
 _NONE: dict[str, Any] = {}
 
 
+class _Held(ref):  # type: ignore[type-arg]
+    """By which a guard knows an object; weak references of the user's are objects like others."""
+
+    __slots__ = ()
+
+
 class _Watch:
     """Some places that hold objects, and those they held."""
 
@@ -45,11 +51,13 @@ class _Watch:
         if len(now) != len(self.held):
             return f"{self._label(0)} has {len(now)} items, before {len(self.held)}"
         for i, (value, held) in enumerate(zip(now, self.held)):
-            before = held() if type(held) is ref else held
-            if before is value and (value is not None or held is None):
+            before = held() if type(held) is _Held else held
+            is_gone = before is None and held is not None  # and None in its place would pass for it
+            if before is value and not is_gone:
                 continue
-            if not _is_same(value, before):
-                return f"{self._label(i)} is {_shown(value)}, before {_shown(before)}"
+            if is_gone or not _is_same(value, before):
+                was = "an object that is gone" if is_gone else _shown(before)
+                return f"{self._label(i)} is {_shown(value)}, before {was}"
             self.held[i] = value
         return None
 
@@ -70,8 +78,12 @@ def _is_same(value: Any, before: Any) -> bool:
 
 def _hold(value: Any, forget: Callable[[], None]) -> Any:
     """A reference by which to know an object, weak where that is possible; `forget` is called when it goes."""
-    kind = type(value)
-    return value if kind.__weakrefoffset__ == 0 or kind in _KEPT else ref(value, lambda _: forget())
+    return _Held(value, lambda _: forget()) if _can_go(type(value)) else value
+
+
+def _can_go(kind: type) -> bool:
+    """Whether objects of a class are held weakly. NumPy's scalars are not: one is made at each look."""
+    return kind.__weakrefoffset__ != 0 and kind not in _KEPT and not issubclass(kind, np.generic)
 
 
 def _shown(value: Any) -> str:
@@ -116,9 +128,9 @@ class Guards:
         for name in keywords:
             self.watch_key(keywords, name, f"a default argument of {function.__name__}")
 
-    def watch_items(self, owner: Any, label: str, *containers: Iterable[Any]) -> None:
+    def watch_items(self, owner: Any, label: str, *containers: Iterable[Any], what: str = "items") -> None:
         """Watch all items of containers, which belong to `owner`."""
-        if self._is_new(("items", id(owner)), owner):
+        if self._is_new((what, id(owner)), owner):
             watch = _Watch(partial(chain, *containers), [label], self._known.clear)
             self._conditions.append(f"[*map(id, {self._name(watch.read)}())] == ids_{len(self._watches)}")
             self._add(watch, owner, len(watch.held))
@@ -126,7 +138,7 @@ class Guards:
     def watch_place(self, owner: Any, place: str, label: str) -> None:
         """Watch an attribute or an item of an object, given as text: `.name` or `[0]`."""
         if self._is_new((place, id(owner)), owner):
-            held, call = (ref(owner), "()") if type(owner).__weakrefoffset__ else (owner, "")
+            held, call = (ref(owner), "()") if _can_go(type(owner)) else (owner, "")
             watch = _Watch(code.function([], f"(owner{call}{place},)", {"owner": held}), [label], self._known.clear)
             self._single(watch, f"{self._name(held)}{call}{place}", owner)
 
@@ -148,7 +160,7 @@ class Guards:
     def watch_class(self, value: Any, label: str) -> None:
         """Watch the class of an object, if that can be another."""
         if type(value).__flags__ & _HEAP_TYPE and self._is_new(("class", id(value)), value):
-            thing = ref(value) if type(value).__weakrefoffset__ else partial(_itself, value)
+            thing = ref(value) if _can_go(type(value)) else partial(_itself, value)
             self._classes.append((thing, label, type(value)))
             self.places += 1
 
@@ -167,7 +179,7 @@ class Guards:
 
     def _single(self, watch: _Watch, place: str, owner: Any) -> None:
         held = watch.held[0]
-        self._conditions.append(f"{place} is held_{len(self._watches)}_0{'()' if type(held) is ref else ''}")
+        self._conditions.append(f"{place} is held_{len(self._watches)}_0{'()' if type(held) is _Held else ''}")
         self._add(watch, owner, 1)
 
     def _add(self, watch: Any, owner: Any, places: int) -> None:
@@ -221,7 +233,7 @@ class Guards:
     def _compare_each(self, places: Sequence[str], watch: _Watch) -> None:
         for i, (place, held) in enumerate(zip(places, watch.held)):
             number = len(self._watches) - 1
-            self._conditions.append(f"{place} is held_{number}_{i}{'()' if type(held) is ref else ''}")
+            self._conditions.append(f"{place} is held_{number}_{i}{'()' if type(held) is _Held else ''}")
 
     def _compare_all(self, text: str, read: Callable[..., Iterable[Any]], *arguments: Any) -> None:
         """Compare many places at once, by identity: those of objects that are gone are not known any more."""

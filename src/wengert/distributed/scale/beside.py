@@ -1,0 +1,34 @@
+"""Other processes that compute meanwhile, as the other ranks of a machine do: they take bandwidth and cores."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def beside(count: int, work: Callable[[], object]) -> Iterator[None]:
+    """Inside, so many forked processes do the same work again and again. They have one thread, which a fork keeps."""
+    parent, others = os.getpid(), []
+    try:
+        for _ in range(count):
+            others.append(os.fork())
+            if others[-1] == 0:
+                _until_alone(parent, work)
+        yield
+    finally:
+        for other in others:
+            with suppress(ProcessLookupError):
+                os.kill(other, signal.SIGKILL)
+            os.waitpid(other, 0)
+
+
+def _until_alone(parent: int, work: Callable[[], object]) -> None:
+    """Work as long as the parent is there, and never return."""
+    try:
+        while os.getppid() == parent:
+            work()
+    finally:
+        os._exit(0)

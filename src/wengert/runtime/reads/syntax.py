@@ -1,0 +1,103 @@
+"""Syntax trees of twins: what is less common in functions that are recorded.
+
+That is names of other scopes, imports, `with`, `match`, dictionaries, formats; `twin` has the rest.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from wengert.core.code import FUNCTIONS
+
+_GIVEN = ".given"  # a variable that no function of the user's has
+
+
+class LessCommon(ast.NodeTransformer):
+    """Puts hooks around what reads and stores: the less common part."""
+
+    hook: Callable[..., ast.expr]
+    class_name: str
+    names: set[str]
+    globals: set[str]
+    nonlocals: set[str]
+
+    def _visited(self, node: ast.stmt) -> list[Any]:
+        """A statement, and before it the hooks of what it stores."""
+        return cast(list[Any], self.generic_visit(node))
+
+    def visit_Global(self, node: ast.Global) -> Any:
+        self.globals |= set(node.names)
+        return node
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
+        self.names |= set(node.names)
+        self.nonlocals |= set(node.names)
+        return node
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        made, name = cast(ast.NamedExpr, self.generic_visit(node)), node.target.id
+        if name in self.globals or name in self.nonlocals:
+            which = "global_stored" if name in self.globals else "nonlocal_stored"
+            made.value = self.hook(which, ast.Constant(name), made.value, at=node)
+        return made
+
+    def visit_Import(self, node: ast.Import) -> Any:
+        named = [self.hook("imported", ast.Constant(one.name), ast.Constant(0), at=node) for one in node.names]
+        return [*self._visited(node), *(ast.copy_location(ast.Expr(call), node) for call in named)]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
+        names = [ast.Constant(one.name) for one in node.names]
+        call = self.hook("imported", ast.Constant(node.module or ""), ast.Constant(node.level), *names, at=node)
+        return [*self._visited(node), ast.copy_location(ast.Expr(call), node)]
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        outer, self.class_name = self.class_name, node.name
+        try:
+            return self.generic_visit(node)
+        finally:
+            self.class_name = outer
+
+    def visit_With(self, node: ast.With) -> Any:
+        """What a manager gives is unpacked inside of it, by a statement of its own."""
+        for i, item in enumerate(node.items):
+            at = item.optional_vars
+            if isinstance(at, (ast.Tuple, ast.List)):
+                rest, body = node.items[i + 1 :], node.body
+                inner = [cast(ast.stmt, ast.copy_location(ast.With(rest, body), node))] if rest else body
+                given = ast.withitem(item.context_expr, ast.copy_location(ast.Name(_GIVEN, ast.Store()), at))
+                made = self._visited(ast.copy_location(ast.With([*node.items[:i], given], inner), node))
+                value = self.hook("shown", ast.copy_location(ast.Name(_GIVEN, ast.Load()), at), at=at)
+                made[-1].body.insert(0, ast.copy_location(ast.Assign([self.visit(at)], value), at))
+                return made
+        return self.generic_visit(node)
+
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
+        return ast.copy_location(ast.YieldFrom(self.hook("iterated", self.visit(node.value), at=node)), node)
+
+    def visit_Match(self, node: Any) -> Any:
+        made = self._visited(node)
+        statement = made[-1]
+        statement.subject = self.hook("matched", statement.subject, at=node.subject)
+        return made
+
+    def visit_MatchValue(self, node: Any) -> Any:
+        return node  # a dotted name or a literal, and nothing else may stand there
+
+    visit_MatchClass = visit_MatchMapping = visit_MatchValue
+
+
+def names_stored(node: ast.AST) -> Iterator[str]:
+    """The names that a statement itself stores or deletes."""
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ExceptHandler)):
+        name = getattr(node, "name", None)
+        yield from [name] if name else []
+        return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
+            yield child.id
+        elif isinstance(child, ast.alias):
+            yield child.asname or child.name.partition(".")[0]
+        elif isinstance(child, (ast.Tuple, ast.List, ast.Starred, ast.withitem, ast.ExceptHandler)):
+            yield from names_stored(child)
