@@ -309,6 +309,11 @@ class CpuProgram:
             return spare[k]
         return recycler.empty(self.graph.outputs[k].shape, node.dtype)
 
+    def has_failed(self) -> bool:
+        """Raise what a signal raised meanwhile; else it was an index out of range."""
+        interrupts.raise_kept(self.raised)
+        return True
+
     def _raise_by_reference(self, arrays: Sequence[np.ndarray[Any, Any]]) -> NoReturn:
         """Say what a kernel found wrong: the graph is computed again by the references, until one raises."""
         values: dict[Node, Any] = dict(zip(self.graph.inputs, arrays))
