@@ -54,21 +54,22 @@ def _body(body: Body) -> list[str]:
 
 def loops(plan: Plan, indent: str = "") -> list[str]:
     """The loops and branches of a program, a line for each; what their bodies do is indented below."""
-    lines = []
-    for step in plan.steps:
-        node = step.host_op
-        if step.reason and node is not None:
-            lines.append(f"{indent}{_how(node)}: by its reference, since {step.reason}{_at(node)}")
-        if step.code is None or not step.code.loop:
-            continue
-        node = step.first_result.sources[0] if step.first_result is not None else None
-        if node is None:
-            continue
-        lines.append(f"{indent}{_how(node)}: {step.code.loop}{_at(node)}")
-        for part in step.parts:
-            if isinstance(part, Body):
-                lines.append(f"{indent}    {part.name}: {_computed(part.plan)}")
-                lines += loops(part.plan, f"{indent}        ")
+    return [line for step in plan.steps for line in loop(step, indent)]
+
+
+def loop(step: Step, indent: str = "") -> list[str]:
+    """A step that is a loop or branch, and what its bodies do; nothing for another one."""
+    node = step.host_op
+    if node is not None:
+        return [f"{indent}{_how(node)}: by its reference, since {step.reason}{_at(node)}"] if step.reason else []
+    if step.code is None or not step.code.loop or step.first_result is None:
+        return []
+    node = step.first_result.sources[0]
+    lines = [f"{indent}{_how(node)}: {step.code.loop}{_at(node)}"]
+    for part in step.parts:
+        if isinstance(part, Body):
+            lines.append(f"{indent}    {part.name}: {_computed(part.plan)}")
+            lines += loops(part.plan, f"{indent}        ")
     return lines
 
 

@@ -33,7 +33,7 @@ from wengert.kernels.c import Function, shared_name
 from wengert.kernels.threads import thread_count
 from wengert.ops.op import PICK
 from wengert.plan.c_codegen import CCodegen
-from wengert.plan.describe import loops
+from wengert.plan.describe import loop, loops
 from wengert.plan.launches import region_text
 from wengert.plan.lowering import picks
 from wengert.plan.pipeline import planned
@@ -114,8 +114,9 @@ class CpuProgram:
         text = code.text if code is not None else ""
         called = code.call.name if code is not None and code.call is not None else None
         functions = [function.named(name) for function, name in self.codegen.functions.items() if name == called]
-        functions += [loop for name, loop in self.codegen.loops.items() if text.startswith(f"{name}(")]
-        return "\n".join([text, "", *functions]).strip()
+        functions += [written for name, written in self.codegen.loops.items() if text.startswith(f"{name}(")]
+        told = [f"// {line}" for line in loop(self.steps[number])]
+        return "\n".join([*told, text, "", *functions]).strip()
 
     def _text(self) -> tuple[list[str], list[Any]]:
         """The C of the program, and its pieces in order: names of functions, and nodes for their references."""
@@ -307,6 +308,11 @@ class CpuProgram:
         if k in spare and node in self.overwriting:
             return spare[k]
         return recycler.empty(self.graph.outputs[k].shape, node.dtype)
+
+    def has_failed(self) -> bool:
+        """Raise what a signal raised meanwhile; else it was an index out of range."""
+        interrupts.raise_kept(self.raised)
+        return True
 
     def _raise_by_reference(self, arrays: Sequence[np.ndarray[Any, Any]]) -> NoReturn:
         """Say what a kernel found wrong: the graph is computed again by the references, until one raises."""
