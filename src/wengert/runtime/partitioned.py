@@ -25,11 +25,16 @@ from wengert.core.mesh import Group
 from wengert.core.placement import Placement, ShardedArray, block_of
 
 
-def placements(graph: Graph, spread: Distribution, arrays: Sequence[Any], arguments: int) -> list[Placement | None]:
+def placements(
+    graph: Graph, spread: Distribution, arrays: Sequence[Any], arguments: int, microbatches: int | None = None
+) -> list[Placement | None]:
     """Where the inputs lie, the first so many being arguments: those that are whole are cut along their first axes.
 
-    Cutting an argument changes no result: `partition` keeps what the program means.
+    Cutting an argument changes no result: `partition` keeps what the program means. Where `microbatches` are asked for,
+    one of the arguments has to divide into so many.
     """
+    if microbatches:
+        _check_microbatches(graph.inputs[:arguments], microbatches)
     return [
         array.placement if isinstance(array, ShardedArray) else _cut(node.shape, spread) if k < arguments else None
         for k, (node, array) in enumerate(zip(graph.inputs, arrays))
@@ -47,7 +52,7 @@ def _cut(shape: tuple[int, ...], spread: Distribution) -> Placement | None:
     return Placement(spread.mesh, splits) if splits else None
 
 
-def check_microbatches(arguments: Sequence[Node], count: int) -> None:
+def _check_microbatches(arguments: Sequence[Node], count: int) -> None:
     """Raise where none of the arguments can be cut into so many: the batch would be computed at once."""
     if not any(node.shape and node.shape[0] % count == 0 for node in arguments):
         shapes = ", ".join(str(node.shape) for node in arguments) or "of none"

@@ -26,7 +26,7 @@ from wengert.runtime.config import config
 from wengert.runtime.debug.reasons import RecordingLog, change
 from wengert.runtime.debug.shown import Shown, ShownMethod
 from wengert.runtime.memory.budget import Promise
-from wengert.runtime.partitioned import build_partitioned, check_microbatches, placements
+from wengert.runtime.partitioned import build_partitioned, placements
 from wengert.runtime.pickling import ByFunction, ByObject
 from wengert.runtime.program import Interpreter, build
 from wengert.runtime.reads.log import ReadLog, ReadState
@@ -221,9 +221,7 @@ class Compiled(ByFunction, Shown):
         if spread is None:
             return build(graph, binding.pairs, self._tuning, promise)
         binding.takes_blocks = True
-        if self._microbatches:
-            check_microbatches(graph.inputs[: binding.count], self._microbatches)
-        inputs = placements(graph, spread, binding.arrays(arguments.leaves), binding.count)
+        inputs = placements(graph, spread, binding.arrays(arguments.leaves), binding.count, self._microbatches)
         made = functools.partial(build, pairs=binding.pairs, tuning=self._tuning, promise=promise)
         return build_partitioned(graph, spread, inputs, binding.pairs, made, binding.interface())
 

@@ -166,7 +166,7 @@ class Guards:
     def watch_class(self, value: Any, label: str) -> None:
         """Watch the class of an object, if that can be another."""
         if type(value).__flags__ & _HEAP_TYPE and self._is_new(("class", id(value)), value):
-            thing = ref(value) if _can_go(type(value)) else partial(_itself, value)
+            thing = ref(value) if _can_go(type(value)) else (lambda: value)
             self._classes.append((thing, label, type(value)))
             self.places += 1
 
@@ -212,15 +212,15 @@ class Guards:
             if len(present) < _SEVERAL:
                 self._compare_each([f"{name}[{self._name(key)}]" for key in present], watch)
             else:
-                self._compare_all(f"{self._name(itemgetter(*present))}({name})", watch.read, watch)
+                self._compare_all(f"{self._name(itemgetter(*present))}({name})", watch)
         if self._classes:
             things = [thing for thing, _, _ in self._classes]
-            read = partial(_classes_of, things)
-            watch = self._found(read, [(label, kind) for _, label, kind in self._classes])
+            kinds = [(label, kind) for _, label, kind in self._classes]
+            watch = self._found(lambda: [type(thing()) for thing in things], kinds)
             if len(things) < _SEVERAL:
                 self._compare_each([f"type({self._name(thing)}())" for thing in things], watch)
             else:
-                self._compare_all(f"map(type, map(call, {self._name(things)}))", read, watch)
+                self._compare_all(f"map(type, map(call, {self._name(things)}))", watch)
         self._watch_attributes("cell_contents", self._cells.values())
         for attribute, what in _OF_FUNCTIONS.items():
             held = [(f, f"{what} of {f.__name__}", getattr(f, attribute)) for f in self._functions]
@@ -241,14 +241,14 @@ class Guards:
             number = len(self._watches) - 1
             self._conditions.append(f"{place} is held_{number}_{i}{'()' if type(held) is _Held else ''}")
 
-    def _compare_all(self, text: str, read: Callable[[], Iterable[Any]], watch: _Watch) -> None:
+    def _compare_all(self, text: str, watch: _Watch) -> None:
         """Compare many places at once, by identity: those of objects that are gone are not known any more."""
         if not any(type(held) is _Held for held in watch.held):
             self._conditions.append(f"all(map(is_, {text}, all_{len(self._watches) - 1}))")
             return
         name = self._name(None)
         self._conditions.append(f"[*map(id, {text})] == {name}")
-        self._learning.append((name, read))
+        self._learning.append((name, watch.read))
 
     def _watch_attributes(self, attribute: str, found: Iterable[tuple[Any, str, Any]]) -> None:
         """Watch an attribute of some things, which are labelled."""
@@ -259,7 +259,7 @@ class Guards:
             if len(found) < _SEVERAL:
                 self._compare_each([f"{self._name(thing)}.{attribute}" for thing, _, _ in found], watch)
             else:
-                self._compare_all(f"{self._name(read)}()", read, watch)
+                self._compare_all(f"{self._name(read)}()", watch)
 
     def _name(self, thing: Any) -> str:
         name = f"_{len(self._named)}"
@@ -307,14 +307,6 @@ class _ValueWatch(_Watch):
     def changed(self) -> str | None:
         """What is another, in words."""
         return None if self.read() == self.before else f"what {self.labels[0]} holds is another"
-
-
-def _classes_of(things: Sequence[Callable[[], Any]]) -> Iterable[type]:
-    return [type(thing()) for thing in things]
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def namespace_of(value: Any, default: Any = _NONE) -> Any:

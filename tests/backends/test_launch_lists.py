@@ -1,4 +1,4 @@
-"""What the sanitizer is given: a work of every kind of kernel, with all the buffers that its launches name."""
+"""What the sanitizer is given: a launch list of every kind of kernel, with all the buffers that its launches name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from tests.backends.emulated import IdleDriver, install
 from tests.gpu.joined import joined
+from tests.gpu.launch_lists import every_launch_list
 from tests.gpu.sanitize import outcome, summary, watched
-from tests.gpu.works import every_work
 from wengert.backends.cuda.compile import cubin
 from wengert.kernels.launch import H200, Launch
 
@@ -21,7 +21,7 @@ def test_every_kind_of_kernel_is_there_with_its_buffers(monkeypatch: pytest.Monk
     install(monkeypatch, idle)
     headers: set[str] = set()
     reasons: list[str] = []
-    for item in every_work(graphs=10, every=60):
+    for item in every_launch_list(graphs=10, every=60):
         known = {*item.given, *item.empty, *item.work.workspace}
         for launch in item.work.launches:
             reasons.append(launch.why)
