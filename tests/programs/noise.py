@@ -130,7 +130,7 @@ class NoisyBuilder(WideBuilder):
         scale = units * UNITS[real.itemsize] * ROUNDOFF[real]
         noise = self.noise.uniform(-scale, scale, np.shape(array))
         if np.size(array) < FEW:
-            noise = np.copysign(scale, noise)
+            noise = np.copysign((scale + np.abs(noise)) / 2, noise)  # not all the same: in a difference that cancels
         if dtype in COMPLEX:
             noise = noise + 1j * self.noise.uniform(-scale, scale, np.shape(array))
         return array + noise * (array if size is None else np.maximum(np.abs(size), np.abs(array)))
