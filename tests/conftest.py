@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,12 @@ COMPILED = (
     "/kernels/",
     "/train/",
 )  # folders whose tests run in the tiers users have
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what the tests start: a shell has it ignored in what it runs in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
