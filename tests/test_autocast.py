@@ -36,8 +36,9 @@ FULL_OPS = _names(
 # new one that says nothing rounds once to that dtype, and needs no line here.
 NEUTRAL_OPS = {
     "moves values, or marks one": _names(
-        "pick pack data placeholder literal variable stop_gradient recompute_barrier alias to_device cast reshape",
-        "permute_dims broadcast_to slice place flip concat gather scatter take_along put_along put_slice unfold where",
+        "pick pack data placeholder literal variable stop_gradient recompute_barrier stopped alias to_device cast",
+        "reshape permute_dims broadcast_to slice place flip concat gather scatter take_along put_along put_slice",
+        "unfold where",
     ),
     "arithmetic that rounds once": _names(
         "safe_multiply add subtract multiply divide floor_divide remainder negative positive abs sign floor ceil trunc",
@@ -72,7 +73,9 @@ NEUTRAL_OPS = {
         "all_reduce all_reduce_max all_reduce_many all_gather reduce_scatter ppermute all_to_all replicate block rank",
         "transfer microbatch settled",
     ),
-    "carries a graph whose ops have theirs": _names("checkpoint cond while_loop scan custom_vjp custom_jvp"),
+    "carries a graph whose ops have theirs": _names(
+        "checkpoint cond while_loop while_gradient scan custom_vjp custom_jvp"
+    ),
 }
 
 

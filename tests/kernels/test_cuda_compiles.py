@@ -17,7 +17,8 @@ from wengert.backends.cuda.compile import cubin
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, uint16
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
-from wengert.kernels.convolution.cuda import ConvolutionForm, Form, works
+from wengert.kernels.convolution import cuda as convolution_cuda
+from wengert.kernels.convolution.cuda import ConvolutionForm, Form
 from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, LaunchList
 from wengert.kernels.matmul.cuda import candidates, write
 from wengert.kernels.pool.cuda import PoolWindows, max_pool, max_pool_back, sum_pool
@@ -50,13 +51,15 @@ def every_work(device: DeviceProperties) -> Iterator[LaunchList]:
     for form in (STEM, DEPTHWISE):
         for name in ("convolve", "convolve_input", "convolve_weight"):
             for dtype in (float32, bfloat16):
-                yield works(ConvolutionForm(registry[name], form, dtype, dtype), "a", "b", "c", device)[0]
+                yield convolution_cuda.candidates(
+                    ConvolutionForm(registry[name], form, dtype, dtype), "a", "b", "c", device
+                )[0]
     for form, name in itertools.product((FOLDED, SQUARE), ("convolve", "convolve_input", "convolve_weight")):
-        yield works(
+        yield convolution_cuda.candidates(
             ConvolutionForm(registry[name], form, float32, float32, last=True, tf32=True), "a", "b", "c", device
         )[0]
     one_image = ConvolutionForm(CONVOLVE, replace(SQUARE, batch=1), float16, float16, last=True)
-    yield works(one_image, "a", "b", "c", device)[0]
+    yield convolution_cuda.candidates(one_image, "a", "b", "c", device)[0]
     for dtype in (float32, bfloat16, float16):
         for case in (*CASES, (((2, 64, 128),) * 3, None, {"causal": True, "scale": 0.1})):
             yield from _attention(case, dtype, device)

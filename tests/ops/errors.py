@@ -120,9 +120,16 @@ def _matrices() -> Iterator[Failing]:
     yield Failing("pinv", wg.linalg.pinv, regular, [(_NANS,)])
 
 
+def _loops() -> Iterator[Failing]:
+    def counted(end: Any) -> Any:
+        return wg.while_loop(lambda x: x < end, lambda x: x + 1, wg.tensor(np.float32(0)), max_steps=4)
+
+    yield Failing("while_loop", counted, (np.float32(3),), [(np.float32(5),), (np.float32(np.inf),)])
+
+
 def cases() -> list[Failing]:
     """All of them."""
-    return [*_indexing(), *_classes(), *_numbers(), *_matrices()]
+    return [*_indexing(), *_classes(), *_numbers(), *_matrices(), *_loops()]
 
 
 NEVER_FAIL = {
@@ -131,7 +138,7 @@ NEVER_FAIL = {
 }  # fmt: skip
 """Ops that run by their references and so might fail, of which no values are known that do."""
 
-OF_FUNCTIONS = {"checkpoint", "cond", "while_loop", "custom_vjp", "custom_jvp", "scan"}
+OF_FUNCTIONS = {"checkpoint", "cond", "while_loop", "custom_vjp", "custom_jvp", "scan", "while_gradient"}
 """Ops that fail where the functions do that they were given."""
 
 

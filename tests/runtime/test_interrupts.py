@@ -45,7 +45,7 @@ LONG = {
     """,
     "a compiled scan": """
         many = wg.compile(lambda x: wg.scan(lambda c, _: (c + 1, c), x, wg.zeros(10**7))[0])
-        interrupted(lambda: many(x).numpy())
+        interrupted(lambda: [many(x).numpy() for _ in range(10**6)])
     """,
     "one long kernel": """
         total = wg.compile(lambda: wg.sum(wg.sin(wg.arange(10**9, dtype=wg.float32))))
