@@ -82,7 +82,8 @@ def test_ranks_of_a_bare_mpiexec_have_a_control_plane_too(tmp_path: Path) -> Non
     """Rank 0 listens, and MPI tells the others where."""
     done = ranks.launch(2, [sys.executable, str(SCRIPT), "differs", str(tmp_path)])
     assert done.status != 0
-    assert done.output.count("errors.ProgramMismatch: rank 0 and rank 1 would run different programs (step)") == 2
+    told = done.output.count("errors.ProgramMismatch: rank 0 and rank 1 would run different programs (step)")
+    assert told == 2 if _survives() else told >= 1  # the mpiexec of MPICH kills the other when one has ended
     assert "rank 1: all_reduce float32[8], model.py:8: x.sum()" in done.output
     assert "sent something" not in done.output
 
