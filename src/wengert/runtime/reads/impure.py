@@ -173,7 +173,8 @@ def is_impure(function: Any, args: tuple[Any, ...]) -> bool:
         return name not in _PURE_OF_FILE_NAMES
     if module.startswith("pathlib"):
         return name not in _PURE_OF_PATHS and not name.startswith("__")
-    return name_of(function) in _NAMES
+    known = name_of(function)
+    return known in _NAMES or known.removeprefix("_") in _NAMES  # a module in C, as _decimal names itself since 3.13
 
 
 def may_be_own(function: Any) -> bool:
